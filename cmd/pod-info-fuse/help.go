@@ -1,0 +1,20 @@
+package main
+
+const usage = `pod-info-fuse is a FlexVolume driver that tells pods about themselves.
+
+Call-outs, which the kubelet executes; each prints one JSON object:
+  init               tell the driver's capabilities
+  mount DIR JSON     mount a volume on DIR
+  unmount DIR        unmount it
+
+Commands, for people:
+  status [-o json]   show the node's mount, the daemon and the volumes
+  stop [--force]     end the daemon and remove the mount; refuses while volumes
+                     are mounted, which --force unmounts
+  version            print the version
+  help               print this text
+
+Flags of the commands:
+  --driver VENDOR/NAME   the driver to look at, when the binary is not in a
+                         directory vendor~name (default example.com/pod-info-fuse)
+`

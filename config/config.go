@@ -1,0 +1,58 @@
+// Package config reads the driver's configuration: config.json beside the
+// binary. docs/configuration.md describes it for operators.
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// FileName is the name of the file, in the directory of the binary.
+const FileName = "config.json"
+
+// Config is the driver's configuration. The zero value is what holds when
+// there is no file.
+type Config struct {
+	// Log says where the log goes: "syslog" or "", "off", or the absolute path
+	// of a file.
+	Log string `json:"log"`
+}
+
+// Load reads the configuration in a directory.
+func Load(dir string) (Config, error) {
+	path := filepath.Join(dir, FileName)
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, nil
+	} else if err != nil {
+		return Config{}, err
+	}
+	defer file.Close()
+	config, err := parse(file)
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return config, nil
+}
+
+func parse(text io.Reader) (Config, error) {
+	var config Config
+	decoder := json.NewDecoder(text)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&config); err != nil {
+		return Config{}, err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return Config{}, errors.New("text after the JSON object")
+	}
+	if l := config.Log; l != "" && l != "syslog" && l != "off" && !strings.HasPrefix(l, "/") {
+		return Config{}, fmt.Errorf(`log is %q; it can be "syslog", "off" or an absolute path`, l)
+	}
+	return config, nil
+}

@@ -1,0 +1,46 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"example.com/pod-info-fuse/config"
+)
+
+func TestLoad(t *testing.T) {
+	for _, row := range []struct{ text, log, problem string }{
+		{`{}`, "", ""},
+		{`{"log": "syslog"}`, "syslog", ""},
+		{`{"log": "/var/log/driver.log"}`, "/var/log/driver.log", ""},
+		{`{"log": "off"}` + "\n", "off", ""},
+		{`{"log": "driver.log"}`, "", `"driver.log"`},
+		{`{"logs": "off"}`, "", `"logs"`},
+		{`{"log": 1}`, "", "number"},
+		{`{"log": "off"} {}`, "", "text after"},
+		{``, "", "EOF"},
+		{`log: off`, "", "invalid character"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(row.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := config.Load(dir)
+		if row.problem == "" {
+			if err != nil || got.Log != row.log {
+				t.Errorf("%s: %+v, %v", row.text, got, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), row.problem) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: error %v, want one with %s and the path", row.text, err, row.problem)
+		}
+	}
+}
+
+func TestNoFileIsTheDefault(t *testing.T) {
+	if got, err := config.Load(t.TempDir()); err != nil || got != (config.Config{}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

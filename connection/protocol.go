@@ -1,0 +1,120 @@
+package connection
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// This file is all that touches go-fuse's ProtocolServer, which is marked
+// experimental.
+
+const (
+	// MaxRead is the largest reply to a read, in bytes, and the value for the
+	// mount option max_read. Files and directories here are small.
+	MaxRead = 4096
+
+	// requestSize is the least buffer that the kernel accepts for a read of
+	// /dev/fuse (linux/fuse.h, FUSE_MIN_READ_BUFFER).
+	requestSize = 8192
+
+	// replySize has room for MaxRead and the largest header.
+	replySize = MaxRead + 1024
+
+	opInit = 26 // linux/fuse.h, FUSE_INIT
+
+	outHeaderSize = int(unsafe.Sizeof(fuse.OutHeader{}))
+	initInSize    = int(unsafe.Sizeof(fuse.InitIn{}))
+)
+
+// protocol decodes requests and encodes replies.
+type protocol struct {
+	server *fuse.ProtocolServer
+}
+
+func newProtocol(fs fuse.RawFileSystem, report func(problem string)) protocol {
+	return protocol{fuse.NewProtocolServer(fs, &fuse.MountOptions{
+		MaxWrite:             MaxRead, // the kernel takes it for the unit of other transfers, too
+		DisableXAttrs:        true,
+		DisableReadDirPlus:   true, // names are cached for ever: nothing to gain
+		EnableSymlinkCaching: true,
+		Logger:               log.New(io.Discard, "", 0), // it reports what a caller did wrong
+		PanicHandler: func(reason any) fuse.Status {
+			report(fmt.Sprintf("internal error while serving a request: %v", reason))
+			return fuse.EIO
+		},
+	})}
+}
+
+// handle answers a request. It returns the length of the reply, 0 when there
+// is to be none.
+func (p protocol) handle(request, reply [][]byte) int {
+	n, status := p.server.HandleRequest(request, reply)
+	if status.Ok() {
+		return n
+	}
+	// The request was too odd for the server to answer, but its sender waits.
+	return refuse(request[0], reply[0], status)
+}
+
+// refuse writes a reply that consists of an error.
+func refuse(request, reply []byte, status fuse.Status) int {
+	if len(request) < 16 {
+		return 0
+	}
+	binary.NativeEndian.PutUint32(reply[0:], uint32(outHeaderSize))
+	binary.NativeEndian.PutUint32(reply[4:], uint32(-int32(status)))
+	copy(reply[8:16], request[8:16]) // the request's unique id
+	return outHeaderSize
+}
+
+// initialise answers the connection's first request and returns what was
+// agreed on.
+func (p protocol) initialise(request, reply []byte) (n int, agreed Params, err error) {
+	var in fuse.InitIn
+	copy(bytesOf(&in), request)
+	if in.Opcode != opInit {
+		return 0, Params{}, fmt.Errorf("first request has opcode %d, want FUSE_INIT", in.Opcode)
+	}
+	n = p.handle([][]byte{request}, [][]byte{reply})
+	var header fuse.OutHeader
+	copy(bytesOf(&header), reply[:n])
+	if header.Status != 0 {
+		return n, Params{}, fmt.Errorf("FUSE_INIT with protocol %d.%d: %w", in.Major, in.Minor, unix.Errno(-header.Status))
+	}
+	var out fuse.InitOut
+	copy(bytesOf(&out), reply[outHeaderSize:n])
+	return n, Params{
+		Major: in.Major, Minor: in.Minor, MaxReadAhead: in.MaxReadAhead,
+		Flags: out.Flags64() & in.Flags64(),
+	}, nil
+}
+
+// resume puts the server into the state that it had after initialise, in the
+// process that did it: a FUSE_INIT that offers just what was agreed on, whose
+// reply nobody is waiting for.
+func (p protocol) resume(agreed Params) error {
+	in := fuse.InitIn{
+		Major: agreed.Major, Minor: agreed.Minor, MaxReadAhead: agreed.MaxReadAhead,
+		Flags: uint32(agreed.Flags & math.MaxUint32), Flags2: uint32(agreed.Flags >> 32),
+	}
+	in.Length = uint32(initInSize)
+	in.Opcode = opInit
+	_, again, err := p.initialise(bytesOf(&in), make([]byte, replySize))
+	if err == nil && again.Flags != agreed.Flags {
+		err = errors.New("this version does not know a feature that was agreed on with the kernel")
+	}
+	return err
+}
+
+// bytesOf is the memory of a message.
+func bytesOf[T any](message *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(message)), unsafe.Sizeof(*message))
+}

@@ -1,0 +1,98 @@
+package connection
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// worker serves one request at a time. Its buffers and functions are made
+// once, so that a request costs no allocation here.
+type worker struct {
+	device   *os.File
+	raw      syscall.RawConn
+	protocol protocol
+	report   func(string)
+
+	request, reply       []byte
+	requestVec, replyVec [1][]byte
+	readOnce             func(fd uintptr) (done bool)
+	writeOnce            func(fd uintptr)
+	n                    int   // of the last read or write
+	err                  error // of the last read or write
+}
+
+func newWorker(device int, p protocol, report func(string)) (*worker, error) {
+	file, err := duplicate(device)
+	if err != nil {
+		return nil, err
+	}
+	// Only a descriptor that the runtime polls can be stopped.
+	if err := file.SetReadDeadline(time.Time{}); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("/dev/fuse is not open in non-blocking mode: %w", err)
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	w := &worker{
+		device: file, raw: raw, protocol: p, report: report,
+		request: make([]byte, requestSize), reply: make([]byte, replySize),
+	}
+	w.replyVec[0] = w.reply
+	w.readOnce = func(fd uintptr) bool {
+		w.n, w.err = unix.Read(int(fd), w.request)
+		return w.err != unix.EAGAIN
+	}
+	w.writeOnce = func(fd uintptr) {
+		w.n, w.err = unix.Write(int(fd), w.reply[:w.n])
+	}
+	return w, nil
+}
+
+// serve answers requests until the connection ends or its device is given a
+// deadline.
+func (w *worker) serve() error {
+	for {
+		if err := w.raw.Read(w.readOnce); errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("wait for a FUSE request: %w", err)
+		}
+		switch w.err {
+		case nil:
+			w.answer()
+		case unix.ENODEV: // unmounted
+			return nil
+		case unix.EINTR, unix.ENOENT:
+			// ENOENT: the request was interrupted while it was being read
+			// (fs/fuse/dev.c, fuse_dev_do_read).
+		default:
+			return os.NewSyscallError("read a FUSE request", w.err)
+		}
+	}
+}
+
+func (w *worker) answer() {
+	w.requestVec[0] = w.request[:w.n]
+	w.n = w.protocol.handle(w.requestVec[:], w.replyVec[:])
+	if w.n == 0 {
+		return
+	}
+	if err := w.raw.Control(w.writeOnce); err != nil {
+		w.err = err
+	}
+	switch w.err {
+	case nil, unix.ENOENT, unix.ENODEV:
+		// ENOENT: the request was interrupted, nobody waits for the reply any
+		// more. ENODEV: unmounted meanwhile, as the next read will say.
+	default:
+		w.report(fmt.Sprintf("write a reply to FUSE: %v", w.err))
+	}
+}

@@ -1,0 +1,60 @@
+// Package driver is what the call-outs of pod-info-fuse do.
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/node"
+)
+
+// patience is how long a call-out waits for the daemon to answer. The kubelet
+// waits for ever, and so would its other volume operations on the pod.
+const patience = 10 * time.Second
+
+// Driver implements flex.Driver on a node.
+type Driver struct {
+	Node node.Node
+	// ConfigError is why the configuration could not be read. It fails mount;
+	// init and unmount go on without.
+	ConfigError error
+}
+
+var _ flex.Driver = Driver{}
+
+// Init answers that volumes need nothing of the kubelet but mount and unmount.
+// It looks at nothing on the node, because the kube-controller-manager calls it
+// as well, in a container that has neither the node's /run nor /dev/fuse.
+//
+// In particular, no relabelling by SELinux and no change of ownership for
+// fsGroup: both fail on a read-only file system.
+func (Driver) Init() (flex.Capabilities, error) {
+	return flex.Capabilities{}, nil
+}
+
+// cleanPath returns the directory in the form that the volume's id is made of.
+func cleanPath(dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("directory %q is not an absolute path", dir)
+	}
+	if clean := filepath.Clean(dir); clean == "/" || strings.TrimRight(dir, "/") != clean {
+		return "", fmt.Errorf("directory %q is not in its shortest form, %q", dir, clean)
+	}
+	return filepath.Clean(dir), nil
+}
+
+// within runs a function that may have to wait for the daemon.
+func within(limit time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		return errors.New("the daemon does not answer")
+	}
+}

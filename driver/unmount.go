@@ -1,0 +1,53 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"example.com/pod-info-fuse/mount"
+	"example.com/pod-info-fuse/node"
+	"example.com/pod-info-fuse/volume"
+)
+
+// Unmount removes the volume from dir: all its mounts, dead or alive or in
+// use, and its record. A directory that has no volume is a success, because the
+// kubelet repeats what it does not know the end of. It never asks the daemon,
+// and takes no lock that a call-out might hold that waits for the daemon.
+func (d Driver) Unmount(dir string) error {
+	dir, err := cleanPath(dir)
+	if err != nil {
+		return err
+	}
+	for {
+		more, err := d.detach(dir)
+		if err != nil {
+			return err
+		}
+		if !more {
+			return d.Node.Volumes().Delete(volume.NewID(dir))
+		}
+	}
+}
+
+// detach removes the topmost mount from the directory and reports whether
+// there was one.
+func (d Driver) detach(dir string) (bool, error) {
+	point, err := mount.Open(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, mount.ErrLink):
+		return false, nil // no volume of ours can be there
+	case err != nil:
+		return false, err
+	}
+	defer point.Close()
+	owner, err := d.Node.OwnerOf(point)
+	switch {
+	case err != nil || owner == node.Nobody:
+		return false, err
+	case owner == node.Somebody:
+		return false, fmt.Errorf("directory %q is a mount point of something else; it is left as it is", dir)
+	}
+	return true, point.Detach()
+}

@@ -1,0 +1,182 @@
+package flex_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"example.com/pod-info-fuse/flex"
+)
+
+// plain implements the call-outs that every driver has.
+type plain struct {
+	err  error
+	seen string
+}
+
+func (p *plain) Init() (flex.Capabilities, error) {
+	if p.err != nil && p.err.Error() == "panic" {
+		panic("index out of range")
+	}
+	return flex.Capabilities{}, p.err
+}
+
+func (p *plain) Mount(dir string, options flex.Options) error {
+	p.seen = fmt.Sprintf("mount %s %s", dir, options.Get(flex.OptionPodUID))
+	return p.err
+}
+
+func (p *plain) Unmount(dir string) error {
+	p.seen = "unmount " + dir
+	return p.err
+}
+
+// full implements all of them.
+type full struct{ plain }
+
+func (f *full) note(format string, args ...any) error {
+	f.seen = fmt.Sprintf(format, args...)
+	return f.err
+}
+
+func (f *full) Attach(o flex.Options, node string) (string, error) {
+	return "/dev/x", f.note("attach %s %s", o.Get("a"), node)
+}
+func (f *full) WaitForAttach(device string, o flex.Options) (string, error) {
+	return "/dev/y", f.note("waitforattach %s %s", device, o.Get("a"))
+}
+func (f *full) IsAttached(o flex.Options, node string) (bool, error) {
+	return false, f.note("isattached %s %s", o.Get("a"), node)
+}
+func (f *full) Detach(volume, node string) error { return f.note("detach %s %s", volume, node) }
+func (f *full) MountDevice(dir, device string, o flex.Options) error {
+	return f.note("mountdevice %s %s %s", dir, device, o.Get("a"))
+}
+func (f *full) UnmountDevice(dir string) error { return f.note("unmountdevice %s", dir) }
+func (f *full) VolumeName(o flex.Options) (string, error) {
+	return "name", f.note("getvolumename %s", o.Get("a"))
+}
+func (f *full) ExpandVolume(o flex.Options, device string, newSize, oldSize int64) (int64, error) {
+	return newSize, f.note("expandvolume %s %s %d %d", o.Get("a"), device, newSize, oldSize)
+}
+func (f *full) ExpandFS(o flex.Options, device, dir string, newSize, oldSize int64) error {
+	return f.note("expandfs %s %s %s %d %d", o.Get("a"), device, dir, newSize, oldSize)
+}
+
+// The order of arguments is that of kubernetes v1.34, pkg/volume/flexvolume.
+var everyCallOut = []struct {
+	args   []string
+	seen   string
+	answer string
+}{
+	{[]string{"mount", "/d", `{"kubernetes.io/pod.uid":"u"}`}, "mount /d u", `{"status":"Success"}`},
+	{[]string{"unmount", "/d"}, "unmount /d", `{"status":"Success"}`},
+	{[]string{"getvolumename", `{"a":"b"}`}, "getvolumename b", `{"status":"Success","volumeName":"name"}`},
+	{[]string{"attach", `{"a":"b"}`, "n"}, "attach b n", `{"status":"Success","device":"/dev/x"}`},
+	{[]string{"waitforattach", "/dev/x", `{"a":"b"}`}, "waitforattach /dev/x b", `{"status":"Success","device":"/dev/y"}`},
+	{[]string{"isattached", `{"a":"b"}`, "n"}, "isattached b n", `{"status":"Success","attached":false}`},
+	{[]string{"detach", "v", "n"}, "detach v n", `{"status":"Success"}`},
+	{[]string{"mountdevice", "/d", "/dev/x", `{"a":"b"}`}, "mountdevice /d /dev/x b", `{"status":"Success"}`},
+	{[]string{"unmountdevice", "/d"}, "unmountdevice /d", `{"status":"Success"}`},
+	{[]string{"expandvolume", `{"a":"b"}`, "/dev/x", "2", "1"}, "expandvolume b /dev/x 2 1", `{"status":"Success","volumeNewSize":2}`},
+	{[]string{"expandfs", `{"a":"b"}`, "/dev/x", "/d", "2", "1"}, "expandfs b /dev/x /d 2 1", `{"status":"Success"}`},
+}
+
+func TestEveryCallOutReachesTheDriver(t *testing.T) {
+	for _, row := range everyCallOut {
+		driver := &full{}
+		if got := encode(flex.Call(driver, row.args)); got != row.answer {
+			t.Errorf("%q: answer %s, want %s", row.args, got, row.answer)
+		}
+		if driver.seen != row.seen {
+			t.Errorf("%q: the driver saw %q, want %q", row.args, driver.seen, row.seen)
+		}
+	}
+}
+
+func TestDriverErrorIsAFailure(t *testing.T) {
+	for _, row := range everyCallOut {
+		got := flex.Call(&full{plain{err: errors.New("disk on fire")}}, row.args)
+		if encode(got) != `{"status":"Failure","message":"disk on fire"}` {
+			t.Errorf("%q: %s", row.args, encode(got))
+		}
+	}
+}
+
+func TestWrongNumberOfArgumentsIsAFailure(t *testing.T) {
+	for _, row := range everyCallOut {
+		for _, args := range [][]string{row.args[:len(row.args)-1], append(row.args[:len(row.args):len(row.args)], "extra")} {
+			driver := &full{}
+			got := flex.Call(driver, args)
+			if got.Status != flex.Failure || !strings.Contains(got.Message, fmt.Sprintf("has %d", len(args)-1)) {
+				t.Errorf("%q: %s", args, encode(got))
+			}
+			if driver.seen != "" {
+				t.Errorf("%q reached the driver: %s", args, driver.seen)
+			}
+		}
+	}
+}
+
+func TestOnlyWhatIsNotImplementedIsNotSupported(t *testing.T) {
+	for _, row := range everyCallOut {
+		want := flex.NotSupported
+		if row.args[0] == "mount" || row.args[0] == "unmount" {
+			want = flex.Success
+		}
+		if got := flex.Call(&plain{}, row.args); got.Status != want {
+			t.Errorf("%q: %s, want %q", row.args, encode(got), want)
+		}
+	}
+	if got := flex.Call(&full{}, []string{"remount"}); got.Status != flex.NotSupported {
+		t.Errorf("unknown call-out: %s", encode(got))
+	}
+}
+
+func TestInitAnswersEveryCapability(t *testing.T) {
+	want := `{"status":"Success","capabilities":{"attach":false,"selinuxRelabel":false,"supportsMetrics":false,"fsGroup":false,"requiresFSResize":false}}`
+	if got := encode(flex.Call(&plain{}, []string{"init"})); got != want {
+		t.Errorf("init: %s, want %s", got, want)
+	}
+}
+
+func TestPanicIsAFailure(t *testing.T) {
+	got := flex.Call(&plain{err: errors.New("panic")}, []string{"init"})
+	if got.Status != flex.Failure || !strings.Contains(got.Message, "index out of range") {
+		t.Errorf("init that panics: %s", encode(got))
+	}
+}
+
+func TestSizesAreNumbersOfBytes(t *testing.T) {
+	for _, size := range []string{"", "-1", "1Gi", "99999999999999999999"} {
+		got := flex.Call(&full{}, []string{"expandvolume", "{}", "/dev/x", size, "1"})
+		if got.Status != flex.Failure || !strings.Contains(got.Message, fmt.Sprintf("%q", size)) {
+			t.Errorf("size %q: %s", size, encode(got))
+		}
+	}
+}
+
+func encode(answer flex.Answer) string {
+	return strings.TrimSuffix(string(answer.Encode()), "\n")
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add("Failure", "mount /var/lib/kubelet: \"no\" <such> &\n\x00directory")
+	f.Add("Success", "\xff\xfe not UTF-8")
+	f.Add("Not supported", "\u2028 separates lines in JavaScript")
+	f.Fuzz(func(t *testing.T, status, message string) {
+		line := flex.Answer{Status: flex.Status(status), Message: message}.Encode()
+		if strings.Count(string(line), "\n") != 1 || line[len(line)-1] != '\n' {
+			t.Fatalf("not one line: %q", line)
+		}
+		var decoded map[string]any // what any reader of JSON would see
+		if err := json.Unmarshal(line, &decoded); err != nil {
+			t.Fatalf("not JSON: %v: %q", err, line)
+		}
+		if want := strings.ToValidUTF8(message, "\uFFFD"); message != "" && len(want) == len(message) && decoded["message"] != want {
+			t.Fatalf("message %q became %q", message, decoded["message"])
+		}
+	})
+}

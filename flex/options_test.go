@@ -1,0 +1,108 @@
+package flex_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"example.com/pod-info-fuse/flex"
+)
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	for _, row := range []struct{ problem, text, message string }{
+		{"empty", ``, "not JSON"},
+		{"not JSON", `secret`, "not JSON"},
+		{"a list", `["secret"]`, "not a JSON object"},
+		{"a string", `"secret"`, "not a JSON object"},
+		{"null", `null`, "not a JSON object"},
+		{"not closed", `{"a":"secret"`, "does not end"},
+		{"a number", `{"a":1}`, `"a" is not a string`},
+		{"a null value", `{"a":null}`, `"a" is not a string`},
+		{"an object", `{"a":{"b":"secret"}}`, `"a" is not a string`},
+		{"a list value", `{"a":["secret"]}`, `"a" is not a string`},
+		{"a half value", `{"a":"secret`, `value of "a" is malformed`},
+		{"a key without value", `{"a"}`, `value of "a" is malformed`},
+		{"a key that is none", `{a:"secret"}`, "key is malformed"},
+		{"twice", `{"a":"secret","a":"secret"}`, `"a" occurs twice`},
+		{"twice, escaped", `{"a":"secret","\u0061":"secret"}`, `"a" occurs twice`},
+		{"text after", `{"a":"secret"}{}`, "after the JSON object"},
+		{"not UTF-8", "{\"a\":\"secret\xff\"}", "not UTF-8"},
+	} {
+		_, err := flex.ParseOptions(row.text)
+		if err == nil || !strings.Contains(err.Error(), row.message) {
+			t.Errorf("%s: error %v, want one with %q", row.problem, err, row.message)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error has a value in it: %v", row.problem, err)
+		}
+	}
+}
+
+// Go's decoder would fold each of these onto kubernetes.io/pod.uid if the
+// options were a tagged struct.
+func TestKeysAreNotFolded(t *testing.T) {
+	for _, lookAlike := range []string{
+		"kubernete\u017f.io/pod.uid", // long s
+		"KUBERNETES.IO/pod.uid",
+		"kubernetes.io/pod.UID",
+		"\u212aubernetes.io/pod.uid", // Kelvin sign
+		" kubernetes.io/pod.uid",
+		"kubernetes.io/pod.uid\x00",
+	} {
+		options, err := flex.ParseOptions(fmt.Sprintf(`{"kubernetes.io/pod.uid":"true","%s":"forged"}`, strings.ReplaceAll(lookAlike, "\x00", `\u0000`)))
+		if err != nil {
+			t.Fatalf("%q: %v", lookAlike, err)
+		}
+		if got := options.Get(flex.OptionPodUID); got != "true" {
+			t.Errorf("%q overrides pod.uid with %q", lookAlike, got)
+		}
+	}
+}
+
+func TestOwnOptionsAreThoseOutsideOfTheKubeletsNameSpace(t *testing.T) {
+	options, err := flex.ParseOptions(`{"kubernetes.io/fsType":"","z":"1","kubernete\u017f.io/x":"2","k8s.io/y":"3"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for key := range options.Own() {
+		keys = append(keys, key)
+	}
+	if got := strings.Join(keys, " "); got != "k8s.io/y kubernete\u017f.io/x z" {
+		t.Errorf("own options: %s", got)
+	}
+}
+
+func TestOptionsPrintWithoutValues(t *testing.T) {
+	options, err := flex.ParseOptions(`{"kubernetes.io/secret/password":"c2VjcmV0"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		text := fmt.Sprintf(format, options)
+		if strings.Contains(text, "c2VjcmV0") || !strings.Contains(text, "secret/password") {
+			t.Errorf("%s prints %s", format, text)
+		}
+	}
+}
+
+func FuzzOptions(f *testing.F) {
+	f.Add(`{"kubernetes.io/fsType":"","kubernetes.io/pod.uid":"1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1","kubernetes.io/readwrite":"rw"}`)
+	f.Add(`{"a":"\ud800","b":"\u0000"}`)
+	f.Add(`{"a":{"b":["c"]}}`)
+	f.Add(" {\t\"a\" :\n\"b\" } ")
+	f.Fuzz(func(t *testing.T, text string) {
+		options, err := flex.ParseOptions(text)
+		if err != nil {
+			return
+		}
+		for key, value := range options.Own() {
+			if got, present := options.Lookup(key); !present || got != value {
+				t.Fatalf("%q: listed as %q, looked up as %q", key, value, got)
+			}
+			if strings.HasPrefix(key, "kubernetes.io/") {
+				t.Fatalf("%q is listed as the author's own", key)
+			}
+		}
+	})
+}

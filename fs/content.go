@@ -1,0 +1,40 @@
+package fs
+
+import (
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/volume"
+)
+
+const estale = unix.ESTALE
+
+// maxContent is enough for every file: a host name has at most 64 bytes, a UID
+// 36, a PID 10.
+const maxContent = 80
+
+// content appends what the thread that has this id on the host reads in a
+// file. ESRCH: the reader is not a process that the file system can name.
+func content(buffer []byte, record volume.Record, k kind, thread uint32) ([]byte, error) {
+	switch k {
+	case podUID:
+		buffer = append(buffer, record.PodUID...)
+	case podNodename:
+		var name unix.Utsname
+		if err := unix.Uname(&name); err != nil {
+			return buffer, err
+		}
+		buffer = append(buffer, unix.ByteSliceToString(name.Nodename[:])...)
+	case pod:
+		process, err := threadGroup(thread)
+		if err != nil {
+			return buffer, err
+		}
+		buffer = strconv.AppendUint(buffer, uint64(process), 10)
+	default:
+		return buffer, fmt.Errorf("node of kind %d is not a file", k)
+	}
+	return append(buffer, '\n'), nil
+}

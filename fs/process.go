@@ -1,0 +1,48 @@
+package fs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// threadGroup returns the process that a thread belongs to. FUSE requests
+// carry the id of the thread that made them, in the PID namespace of the process
+// that mounted the file system (fs/fuse/dev.c, fuse_get_req), which must be
+// ours. ESRCH: the reader is in none of the PID namespaces below it (the kernel
+// says 0), or is gone.
+func threadGroup(thread uint32) (uint32, error) {
+	if thread == 0 {
+		return 0, unix.ESRCH
+	}
+	// tgkill(t, t, 0) asks whether t leads its thread group, in one system call
+	// and without its leave: EPERM means that it does, and is not ours to signal.
+	switch err := unix.Tgkill(int(thread), int(thread), 0); {
+	case err == nil, errors.Is(err, unix.EPERM):
+		return thread, nil
+	case !errors.Is(err, unix.ESRCH):
+		return 0, err
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return 0, unix.ESRCH
+	} else if err != nil {
+		return 0, err
+	}
+	return parseTgid(status)
+}
+
+// parseTgid finds the thread group in /proc/PID/status (man 5 proc).
+func parseTgid(status []byte) (uint32, error) {
+	for line := range bytes.Lines(status) {
+		if value, found := bytes.CutPrefix(line, []byte("Tgid:")); found {
+			process, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 32)
+			return uint32(process), err
+		}
+	}
+	return 0, errors.New("no Tgid in /proc/PID/status")
+}

@@ -1,0 +1,10 @@
+module example.com/pod-info-fuse
+
+go 1.26.0
+
+require (
+	github.com/hanwen/go-fuse/v2 v2.12.1
+	github.com/moby/sys/mountinfo v0.7.3
+	github.com/spf13/pflag v1.0.10
+	golang.org/x/sys v0.49.0
+)

@@ -1,0 +1,54 @@
+package mount
+
+import (
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// Flags that every mount of a volume has: nothing in it is to be written,
+// executed or trusted. A bind mount inherits them from the mount it is made of.
+const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+// Type is the file system type that mountinfo shows.
+const Type = "fuse.pod-info-fuse"
+
+// FUSE mounts a new FUSE file system on the directory. device is a descriptor
+// of /dev/fuse; maxRead is the largest read that its server answers, in bytes.
+// All users may access the file system, and the kernel checks permissions.
+func (p *Point) FUSE(device int, source string, maxRead int) error {
+	data := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions,max_read=%d", device, maxRead)
+	if err := unix.Mount(source, p.procPath(), Type, flags, data); err != nil {
+		return &fs.PathError{Op: "mount a FUSE file system on", Path: p.Path, Err: err}
+	}
+	return nil
+}
+
+// Bind mounts the directory at source on this one. It asks the file system of
+// the source for its last component.
+func (p *Point) Bind(source string) error {
+	if err := unix.Mount(source, p.procPath(), "", unix.MS_BIND, ""); err != nil {
+		return &fs.PathError{Op: "bind " + source + " to", Path: p.Path, Err: err}
+	}
+	return nil
+}
+
+// Detach removes the mount from the directory. Who uses it keeps it; nobody
+// else finds it. The call does not wait for the file system's server.
+func (p *Point) Detach() error {
+	if err := unix.Unmount(p.procPath(), unix.MNT_DETACH); err != nil {
+		return &fs.PathError{Op: "unmount", Path: p.Path, Err: err}
+	}
+	return nil
+}
+
+// OpenDevice opens /dev/fuse in non-blocking mode and returns the descriptor.
+// It is no os.File, because reading the number of one makes it blocking.
+func OpenDevice() (int, error) {
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open /dev/fuse: %w; load the kernel's fuse module (modprobe fuse)", err)
+	}
+	return fd, nil
+}

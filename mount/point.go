@@ -1,0 +1,105 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// Point is a directory that may be a mount point, held open so that it stays
+// the same one whatever happens to its path. If something is mounted on it, it
+// is the top of the stack.
+type Point struct {
+	Path string
+	fd   int
+	stat unix.Statx_t
+}
+
+// ErrLink says that a path leads to a symbolic link where a directory must be.
+var ErrLink = errors.New("is a symbolic link, not a directory")
+
+// Open opens the directory at path. It follows links in the middle of the
+// path, as the kubelet's root may be one, but not at its end. The error is
+// fs.ErrNotExist when there is nothing.
+func Open(path string) (*Point, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	point := &Point{Path: path, fd: fd}
+	const want = unix.STATX_TYPE | unix.STATX_MNT_ID
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, want, &point.stat)
+	if err != nil {
+		point.Close()
+		return nil, &fs.PathError{Op: "statx", Path: path, Err: err}
+	}
+	switch point.stat.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return point, nil
+	case unix.S_IFLNK:
+		err = ErrLink
+	default:
+		err = unix.ENOTDIR
+	}
+	point.Close()
+	return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+}
+
+// Close releases the descriptor.
+func (p *Point) Close() { unix.Close(p.fd) }
+
+// Device identifies the mounted file system.
+func (p *Point) Device() uint64 {
+	return unix.Mkdev(p.stat.Dev_major, p.stat.Dev_minor)
+}
+
+// Mounted tells whether something is mounted on the directory.
+func (p *Point) Mounted() (bool, error) {
+	if p.stat.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return p.stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	}
+	// Before Linux 5.8, only mountinfo tells.
+	info, err := p.find(func(info *mountinfo.Info) bool { return info.Mountpoint == p.realPath() })
+	return info != nil, err
+}
+
+// Info returns what mountinfo says of the mount on the directory, nil when it
+// is gone. It costs time with the number of mounts on the node.
+func (p *Point) Info() (*mountinfo.Info, error) {
+	if p.stat.Mask&unix.STATX_MNT_ID == 0 {
+		return p.find(func(info *mountinfo.Info) bool { return info.Mountpoint == p.realPath() })
+	}
+	return p.find(func(info *mountinfo.Info) bool { return uint64(info.ID) == p.stat.Mnt_id })
+}
+
+// find returns the last match: of mounts stacked on one path, mountinfo lists
+// the one on top last.
+func (p *Point) find(match func(*mountinfo.Info) bool) (*mountinfo.Info, error) {
+	infos, err := mountinfo.GetMounts(func(info *mountinfo.Info) (skip, stop bool) {
+		return !match(info), false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the mount on %s: %w", p.Path, err)
+	}
+	if len(infos) == 0 {
+		return nil, nil
+	}
+	return infos[len(infos)-1], nil
+}
+
+// realPath is the path with the links in its middle resolved.
+func (p *Point) realPath() string {
+	path, err := os.Readlink(p.procPath())
+	if err != nil {
+		return p.Path
+	}
+	return path
+}
+
+// procPath is a path that leads to the open directory, for system calls that
+// take no descriptor.
+func (p *Point) procPath() string { return fmt.Sprintf("/proc/self/fd/%d", p.fd) }

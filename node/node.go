@@ -1,0 +1,108 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/mount"
+	"example.com/pod-info-fuse/volume"
+)
+
+// runRoot holds a directory per driver. It is in memory: after a reboot there
+// are no mounts, and no records of them.
+const runRoot = "/run/pod-info-fuse"
+
+// patience is how long anything that should take milliseconds may take before
+// a call-out gives up. The kubelet itself waits for ever.
+const patience = 10 * time.Second
+
+// Node is one driver on this node.
+type Node struct {
+	Driver flex.Name
+	RunDir string
+}
+
+// New returns the driver's presence on this node. It touches nothing.
+func New(driver flex.Name) Node {
+	return Node{Driver: driver, RunDir: filepath.Join(runRoot, driver.Dir())}
+}
+
+// Volumes are the records of the driver's volumes.
+func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes")} }
+
+// VolumePath is the volume's directory below the node mount.
+func (n Node) VolumePath(id volume.ID) string { return filepath.Join(n.fsPath(), id.String()) }
+
+func (n Node) fsPath() string { return n.path("fs") }
+
+func (n Node) path(name string) string { return filepath.Join(n.RunDir, name) }
+
+// Use makes sure that the node mount is there and served, and keeps Stop away
+// until release is called.
+func (n Node) Use() (release func(), err error) {
+	release, err = n.lock(shared)
+	if err != nil {
+		return nil, err
+	}
+	if serving, err := n.serving(); err != nil || serving {
+		if err != nil {
+			release()
+		}
+		return release, err
+	}
+	release()
+	if release, err = n.lock(exclusive); err != nil {
+		return nil, err
+	}
+	if serving, checkErr := n.serving(); checkErr != nil || !serving {
+		if err = checkErr; err == nil {
+			err = n.start()
+		}
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// serving tells whether the node mount is there and has a daemon.
+func (n Node) serving() (bool, error) {
+	state, _, err := n.mountState()
+	return state == MountOK, err
+}
+
+// MountState is the condition of the node mount.
+type MountState string
+
+const (
+	MountOK     MountState = "ok"     // mounted and served
+	MountDead   MountState = "dead"   // mounted, but the daemon is gone
+	MountAbsent MountState = "absent" // not mounted
+)
+
+// mountState returns the condition and the device number of the node mount.
+func (n Node) mountState() (MountState, uint64, error) {
+	point, err := mount.Open(n.fsPath())
+	if os.IsNotExist(err) {
+		return MountAbsent, 0, nil
+	} else if err != nil {
+		return "", 0, err
+	}
+	defer point.Close()
+	mounted, err := point.Mounted()
+	if err != nil || !mounted {
+		return MountAbsent, 0, err
+	}
+	daemon, err := n.daemon()
+	if err != nil {
+		return "", 0, fmt.Errorf("find the daemon: %w", err)
+	}
+	if daemon == nil {
+		return MountDead, point.Device(), nil
+	}
+	return MountOK, point.Device(), nil
+}

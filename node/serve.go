@@ -1,0 +1,66 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/connection"
+	"example.com/pod-info-fuse/fs"
+)
+
+// workers is how many requests are served at a time. They take microseconds
+// and wait for nothing.
+const workers = 2
+
+// Serve is the daemon: it serves the node mount, on the descriptors that spawn
+// passed, until the file system is unmounted or SIGTERM comes. report is told
+// of what goes wrong meanwhile.
+func (n Node) Serve(report func(problem string)) error {
+	if _, err := unix.FcntlInt(lockFD, unix.F_GETFD, 0); err != nil {
+		return fmt.Errorf("%q is what the driver starts its daemon with, not a command", ServeVerb)
+	}
+	ready := os.NewFile(readyFD, "readiness pipe")
+	lock := os.NewFile(lockFD, "daemon.lock")
+	defer runtime.KeepAlive(lock) // closing it would release the lock
+	c, err := n.connect(lock, report)
+	if err != nil {
+		fmt.Fprint(ready, err)
+		ready.Close()
+		return err
+	}
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, unix.SIGTERM)
+	go func() {
+		<-terminate
+		c.Stop()
+	}()
+	// The kernel keeps requests until they are read: from here on none is lost.
+	fmt.Fprint(ready, readyWord)
+	ready.Close()
+	return c.Serve()
+}
+
+func (n Node) connect(lock *os.File, report func(string)) (*connection.Connection, error) {
+	if err := become(lock); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(n.path("connection.json"))
+	if err != nil {
+		return nil, err
+	}
+	agreed, err := connection.DecodeParams(data)
+	if err != nil {
+		return nil, err
+	}
+	c, err := connection.New(deviceFD, agreed, fs.New(n.Volumes()), workers, report)
+	if err != nil {
+		return nil, err
+	}
+	// The workers have duplicates. The one that came with exec would keep the
+	// connection alive when they end.
+	return c, unix.Close(deviceFD)
+}
