@@ -40,16 +40,18 @@ func (a Answer) Encode() []byte {
 	return line.Bytes()
 }
 
-func succeed() Answer { return Answer{Status: Success} }
-
 func fail(err error) Answer {
 	return Answer{Status: Failure, Message: err.Error()}
 }
 
-// outcome is the answer of a call-out that returns nothing but an error.
-func outcome(err error) Answer {
+// with is the answer if there is no error.
+func with(err error, answer Answer) Answer {
 	if err != nil {
 		return fail(err)
 	}
-	return succeed()
+	answer.Status = Success
+	return answer
 }
+
+// outcome is the answer of a call-out that returns nothing but an error.
+func outcome(err error) Answer { return with(err, Answer{}) }

@@ -16,7 +16,7 @@ func Call(driver Driver, args []string) (answer Answer) {
 			answer = fail(fmt.Errorf("%s: internal error: %v", args[0], reason))
 		}
 	}()
-	callOut, known := callOuts[args[0]]
+	callOut, known := find(args[0])
 	if !known {
 		return Answer{Status: NotSupported, Message: fmt.Sprintf("call-out %q is not known", args[0])}
 	}

@@ -1,14 +1,14 @@
+// The runtime would size GOMAXPROCS by the cgroup's CPU limit, and keep cgroup
+// files open to follow it. A call-out lives too briefly for that, and the daemon
+// leaves the cgroup that it was started in.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 // Command pod-info-fuse is a FlexVolume driver: the kubelet executes it to
 // mount volumes whose files tell a pod about itself and its node. Package flex
 // describes the call-outs, package fs the files, package node the daemon.
 package main
-
-// The runtime sizes GOMAXPROCS by the cgroup's CPU limit, and to follow it keeps
-// cgroup files open. A call-out lives too briefly for that, and the daemon leaves
-// the cgroup that it was started in.
-//
-//go:debug containermaxprocs=0
-//go:debug updatemaxprocs=0
 
 import (
 	"errors"
