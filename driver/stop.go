@@ -15,11 +15,11 @@ func (d Driver) Stop(force bool) (inUse []node.Volume, err error) {
 		return inUse, err
 	}
 	for _, v := range inUse {
-		if v.Problem != nil {
-			err = errors.Join(err, v.Problem, d.Node.Volumes().Delete(v.ID))
-			continue
+		if v.Problem != nil { // nobody knows any more where it was mounted
+			err = errors.Join(err, d.Node.Volumes().Delete(v.ID))
+		} else {
+			err = errors.Join(err, d.Unmount(v.Dir))
 		}
-		err = errors.Join(err, d.Unmount(v.Dir))
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,6 +44,9 @@ func (n Node) path(name string) string { return filepath.Join(n.RunDir, name) }
 // Use makes sure that the node mount is there and served, and keeps Stop away
 // until release is called.
 func (n Node) Use() (release func(), err error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("mounting needs root")
+	}
 	release, err = n.lock(shared)
 	if err != nil {
 		return nil, err

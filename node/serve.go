@@ -20,7 +20,7 @@ const workers = 2
 // passed, until the file system is unmounted or SIGTERM comes. report is told
 // of what goes wrong meanwhile.
 func (n Node) Serve(report func(problem string)) error {
-	if _, err := unix.FcntlInt(lockFD, unix.F_GETFD, 0); err != nil {
+	if !isFUSE(deviceFD) {
 		return fmt.Errorf("%q is what the driver starts its daemon with, not a command", ServeVerb)
 	}
 	ready := os.NewFile(readyFD, "readiness pipe")
@@ -42,6 +42,14 @@ func (n Node) Serve(report func(problem string)) error {
 	fmt.Fprint(ready, readyWord)
 	ready.Close()
 	return c.Serve()
+}
+
+// isFUSE tells whether a descriptor is of /dev/fuse
+// (Documentation/admin-guide/devices.txt: character device 10:229).
+func isFUSE(fd int) bool {
+	var stat unix.Stat_t
+	err := unix.Fstat(fd, &stat)
+	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR && uint64(stat.Rdev) == unix.Mkdev(10, 229)
 }
 
 func (n Node) connect(lock *os.File, report func(string)) (*connection.Connection, error) {

@@ -16,9 +16,6 @@ import (
 // start mounts the node's file system and starts its daemon. The caller holds
 // the exclusive lock. When it fails, nothing of it is left.
 func (n Node) start() (err error) {
-	if os.Geteuid() != 0 {
-		return errors.New("mounting needs root")
-	}
 	// What is left of a daemon that died, or that lost its mount.
 	if err := n.clear(); err != nil {
 		return err

@@ -1,0 +1,147 @@
+package main_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestStatus(t *testing.T) {
+	d := install(t)
+	s := d.status()
+	if s.Mount.State != "absent" || s.Daemon.Active != nil || len(s.Volumes) != 0 || s.Version != "1.2.3" || s.RunDir != d.runDir {
+		t.Errorf("before the first mount: %+v", s)
+	}
+	if _, err := os.Stat(d.runDir); !os.IsNotExist(err) {
+		t.Errorf("status made %s", d.runDir)
+	}
+	dir := d.mount()
+	s = d.status()
+	if s.Mount.State != "ok" || !alive(d.daemon()) || len(s.Volumes) != 1 {
+		t.Fatalf("with a volume: %+v", s)
+	}
+	v := s.Volumes[0]
+	if v.Dir != dir || v.PodUID != podUID || v.PodName != "web-0" || v.PodNamespace != "shop" || v.State != "ok" || len(v.ID) != 15 {
+		t.Errorf("volume: %+v", v)
+	}
+	if want := strings.Replace(filepath.Base(d.runDir), "~", "/", 1); s.Driver != want {
+		t.Errorf("driver %s, want %s", s.Driver, want)
+	}
+	table, err := d.command("status").Output()
+	for _, text := range []string{dir, podUID, "shop/web-0", "1.2.3", s.Driver} {
+		if err != nil || !strings.Contains(string(table), text) {
+			t.Errorf("the table lacks %s: %v\n%s", text, err, table)
+		}
+	}
+}
+
+func TestStatusNamesARecordThatCannotBeRead(t *testing.T) {
+	d := install(t)
+	d.mount()
+	if err := os.WriteFile(filepath.Join(d.runDir, "volumes/123456789abcdef.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	output, err := d.command("status").Output()
+	if err != nil || !strings.Contains(string(output), "123456789abcdef.json: record is not JSON") {
+		t.Errorf("%v\n%s", err, output)
+	}
+}
+
+func TestStopRefusesWhileVolumesAreMounted(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	output, err := d.command("stop").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(output), dir) || !strings.Contains(string(output), "shop/web-0") {
+		t.Errorf("stop: %v: %s", err, output)
+	}
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+	d.must("unmount", dir)
+	pid := d.daemon()
+	if output, err := d.command("stop").CombinedOutput(); err != nil || len(output) != 0 {
+		t.Errorf("stop: %v: %s", err, output)
+	}
+	if _, err := os.Stat(d.runDir); alive(pid) || !os.IsNotExist(err) {
+		t.Errorf("stop left process %d: %v, run directory: %v", pid, alive(pid), err)
+	}
+	if output, err := d.command("stop").CombinedOutput(); err != nil {
+		t.Errorf("stop of what is stopped: %v: %s", err, output)
+	}
+}
+
+func TestStopForceUnmountsVolumes(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	busy, err := os.Open(filepath.Join(dir, "pod.uid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	pid := d.daemon()
+	if output, err := d.command("stop", "--force").CombinedOutput(); err != nil {
+		t.Fatalf("stop --force: %v: %s", err, output)
+	}
+	if _, err := os.Stat(d.runDir); mountsOn(t, dir) != 0 || alive(pid) || !os.IsNotExist(err) {
+		t.Errorf("left: %d mounts, daemon %v, run directory %v", mountsOn(t, dir), alive(pid), err)
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for _, row := range []struct {
+		args           []string
+		exit           int
+		stdout, stderr string
+	}{
+		{nil, 2, "", "Call-outs, which the kubelet executes"},
+		{[]string{"help"}, 0, "Call-outs, which the kubelet executes", ""},
+		{[]string{"--help"}, 0, "Call-outs, which the kubelet executes", ""},
+		{[]string{"version"}, 0, "pod-info-fuse 1.2.3\n", ""},
+		{[]string{"format"}, 0, `{"status":"Not supported","message":"call-out \"format\" is not known"}`, ""},
+		{[]string{"attach", "{}", "node"}, 0, `{"status":"Not supported","message":"call-out \"attach\" is not implemented by this driver"}`, ""},
+		{[]string{""}, 0, `{"status":"Not supported"`, ""},
+		{[]string{"status", "-o", "yaml"}, 2, "", `"yaml"`},
+		{[]string{"status", "--verbose"}, 2, "", "--verbose"},
+		{[]string{"status", "all"}, 2, "", `"all"`},
+		{[]string{"stop", "--force=maybe"}, 2, "", "maybe"},
+		{[]string{"serve"}, 1, "", "not a command"},
+	} {
+		d := install(t)
+		command := d.command(row.args...)
+		var stdout, stderr strings.Builder
+		command.Stdout, command.Stderr = &stdout, &stderr
+		if err := command.Run(); command.ProcessState == nil || command.ProcessState.ExitCode() != row.exit {
+			t.Errorf("%q: %v, want exit status %d", row.args, err, row.exit)
+		}
+		if !strings.Contains(stdout.String(), row.stdout) || row.stdout == "" && stdout.Len() > 0 {
+			t.Errorf("%q: stdout %q, want %q", row.args, stdout.String(), row.stdout)
+		}
+		if !strings.Contains(stderr.String(), row.stderr) || row.stderr == "" && stderr.Len() > 0 {
+			t.Errorf("%q: stderr %q, want %q", row.args, stderr.String(), row.stderr)
+		}
+	}
+}
+
+func TestDriverNameWhereTheDirectoryTellsNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pod-info-fuse")
+	if err := os.Link(binary, path); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"status", "-o", "json"}, `"driver": "example.com/pod-info-fuse"`},
+		{[]string{"status", "-o", "json", "--driver", "acme.org/facts"}, `"runDir": "/run/pod-info-fuse/acme.org~facts"`},
+		{[]string{"status", "--driver", "../facts"}, `not of the form vendor/driver`},
+	} {
+		output, _ := exec.Command(path, row.args...).CombinedOutput()
+		if !strings.Contains(string(output), row.want) {
+			t.Errorf("%q: %s, want %s", row.args, output, row.want)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package main_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kubelet reads stdout and stderr as one pipe until its end.
+func TestTheKubeletsPipeEndsWhileTheDaemonLives(t *testing.T) {
+	d := install(t)
+	dir := t.TempDir()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	command := d.command("mount", dir, goodOptions)
+	command.Stdout, command.Stderr = writer, writer
+	command.ExtraFiles = []*os.File{writer} // and once more, as a leak
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	if err := reader.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	output, err := io.ReadAll(reader)
+	if err != nil || string(output) != `{"status":"Success"}`+"\n" {
+		t.Errorf("%q, %v", output, err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Error(err)
+	}
+	if !alive(d.daemon()) {
+		t.Error("the daemon does not live")
+	}
+}
+
+func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
+	d := install(t)
+	dir := t.TempDir()
+	command := d.command("mount", dir, goodOptions)
+	command.Dir = t.TempDir()
+	command.Env = append(os.Environ(), "SECRET=hunter2")
+	secret, err := os.Create(filepath.Join(t.TempDir(), "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer secret.Close()
+	command.ExtraFiles = []*os.File{secret, secret, secret, secret, secret}
+	if a := d.run(command); a.Status != "Success" {
+		t.Fatalf("%+v", a)
+	}
+	proc := fmt.Sprintf("/proc/%d", d.daemon())
+	if cwd, err := os.Readlink(proc + "/cwd"); err != nil || cwd != "/" {
+		t.Errorf("working directory %s, %v", cwd, err)
+	}
+	if environment := read(t, proc, "environ"); environment != "" {
+		t.Errorf("environment %q", environment)
+	}
+	if session, err := unix.Getsid(d.daemon()); err != nil || session != d.daemon() {
+		t.Errorf("session %d, %v; want its own, %d", session, err, d.daemon())
+	}
+	descriptors, err := os.ReadDir(proc + "/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, descriptor := range descriptors {
+		target, err := os.Readlink(proc + "/fd/" + descriptor.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, _ := strconv.Atoi(descriptor.Name())
+		switch {
+		case number <= 2 && target == "/dev/null":
+		case number > 2 && (target == "/dev/fuse" || target == d.runDir+"/daemon.lock" || strings.HasPrefix(target, "anon_inode:[event")):
+		default:
+			t.Errorf("descriptor %d is %s", number, target)
+		}
+	}
+}
+
+func TestMountsAtOnceFromColdShareOneDaemon(t *testing.T) {
+	const count = 50
+	d := install(t)
+	base := t.TempDir()
+	dirs := make([]string, count)
+	var group sync.WaitGroup
+	for i := range dirs {
+		dirs[i] = filepath.Join(base, strconv.Itoa(i))
+		if err := os.Mkdir(dirs[i], 0o755); err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() {
+			if a := d.call("mount", dirs[i], edit(podUID, uidOf(i))); a.Status != "Success" {
+				t.Errorf("volume %d: %+v", i, a)
+			}
+		})
+	}
+	group.Wait()
+	for i, dir := range dirs {
+		if got := read(t, dir, "pod.uid"); got != uidOf(i)+"\n" {
+			t.Errorf("volume %d: pod.uid is %q", i, got)
+		}
+	}
+	if daemons := daemonsOf(d); len(daemons) != 1 {
+		t.Errorf("daemons: %v", daemons)
+	}
+	if s := d.status(); len(s.Volumes) != count {
+		t.Errorf("status shows %d volumes", len(s.Volumes))
+	}
+}
+
+// uidOf returns the UID of the i-th pod.
+func uidOf(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", i) }
+
+// daemonsOf lists the processes that run a driver's binary as its daemon.
+func daemonsOf(d installed) (pids []string) {
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range commands {
+		if line, _ := os.ReadFile(path); strings.HasPrefix(string(line), d.path+"\x00serve\x00") {
+			pids = append(pids, filepath.Base(filepath.Dir(path)))
+		}
+	}
+	return pids
+}
+
+func TestAThousandVolumes(t *testing.T) {
+	const count = 1000
+	d := install(t)
+	base := t.TempDir()
+	for i := range count {
+		dir := filepath.Join(base, strconv.Itoa(i))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		d.must("mount", dir, edit(podUID, uidOf(i)))
+	}
+	for i := range count {
+		if got := read(t, base, strconv.Itoa(i), "pod.uid"); got != uidOf(i)+"\n" {
+			t.Fatalf("volume %d: pod.uid is %q", i, got)
+		}
+	}
+	listed, err := os.ReadDir(filepath.Join(d.runDir, "fs"))
+	if err != nil || len(listed) != count {
+		t.Errorf("the root lists %d volumes, %v", len(listed), err)
+	}
+	s := d.status()
+	if len(s.Volumes) != count {
+		t.Errorf("status lists %d volumes", len(s.Volumes))
+	}
+	for _, v := range s.Volumes {
+		if v.State != "ok" {
+			t.Errorf("%s is %s", v.Dir, v.State)
+		}
+		d.must("unmount", v.Dir)
+	}
+	if s := d.status(); len(s.Volumes) != 0 || s.Mount.State != "ok" {
+		t.Errorf("in the end: %+v", s)
+	}
+}
+
+func TestTheDaemonEndsInAnOrderlyWay(t *testing.T) {
+	d := install(t)
+	d.mount()
+	pid := d.daemon()
+	if err := unix.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the daemon ends", func() bool { return !alive(pid) })
+}
+
+func TestTwoDriversShareNothing(t *testing.T) {
+	one, two := install(t), install(t)
+	one.mount()
+	dir := two.mount()
+	kill(t, one.daemon())
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+	if s := two.status(); len(s.Volumes) != 1 {
+		t.Errorf("status: %+v", s)
+	}
+}

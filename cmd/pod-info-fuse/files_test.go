@@ -1,0 +1,299 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestAVolumeHasTheFilesOfTheProposal(t *testing.T) {
+	dir := install(t).mount()
+	hostname, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := fmt.Sprintf("%d\n", os.Getpid())
+	for name, want := range map[string]string{"pod.uid": podUID + "\n", "pod.nodename": hostname + "\n", "pod": self, "pid": self} {
+		path := filepath.Join(dir, name)
+		if got := read(t, path); got != want {
+			t.Errorf("%s has %q, want %q", name, got, want)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() != int64(len(want)) {
+			t.Errorf("%s: size %d, want %d", name, info.Size(), len(want))
+		}
+		if info.Mode() != 0o444 {
+			t.Errorf("%s: mode %v, want 0444", name, info.Mode())
+		}
+		if age := time.Since(info.ModTime()); age < -time.Minute || age > time.Minute {
+			t.Errorf("%s: changed at %v, which is neither now nor the time of the mount", name, info.ModTime())
+		}
+		if err := os.WriteFile(path, nil, 0); !errors.Is(err, syscall.EROFS) {
+			t.Errorf("writing %s: %v, want EROFS", name, err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name()+" "+entry.Type().String())
+	}
+	if got := strings.Join(names, ", "); got != "pid L---------, pod ----------, pod.nodename ----------, pod.uid ----------" {
+		t.Errorf("the volume lists %s", got)
+	}
+	if target, err := os.Readlink(filepath.Join(dir, "pid")); err != nil || target != "pod" {
+		t.Errorf("pid links to %q, %v", target, err)
+	}
+	for _, name := range []string{"nothing", "pod.", "Pod", ".go-fuse-epoll-hack"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v, want it not to exist", name, err)
+		}
+	}
+	for _, mutate := range []error{os.Remove(filepath.Join(dir, "pod")), os.Mkdir(filepath.Join(dir, "d"), 0o755), os.Chmod(dir, 0o777)} {
+		if !errors.Is(mutate, syscall.EROFS) {
+			t.Errorf("got %v, want EROFS", mutate)
+		}
+	}
+}
+
+func TestMountFlagsTrustNothingInTheVolume(t *testing.T) {
+	dir := install(t).mount()
+	for line := range strings.Lines(read(t, "/proc/self/mounts")) {
+		if fields := strings.Fields(line); fields[1] == dir {
+			for _, flag := range []string{"ro", "nosuid", "nodev", "noexec", "allow_other", "default_permissions"} {
+				if !strings.Contains(","+fields[3]+",", ","+flag+",") {
+					t.Errorf("mount flags %s lack %s", fields[3], flag)
+				}
+			}
+			return
+		}
+	}
+	t.Errorf("%s is not mounted", dir)
+}
+
+func TestPodIsTheProcessInEachOfItsThreads(t *testing.T) {
+	path := filepath.Join(install(t).mount(), "pod")
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			runtime.LockOSThread()
+			if unix.Gettid() == os.Getpid() {
+				return // the group's leader is the easy case
+			}
+			for range 50 {
+				data, err := os.ReadFile(path)
+				if err != nil || string(data) != fmt.Sprintf("%d\n", os.Getpid()) {
+					t.Errorf("thread %d of process %d reads %q, %v", unix.Gettid(), os.Getpid(), data, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// Two processes hold the file open and read in turns: each gets its own PID,
+// so nothing that one read is kept for the other.
+func TestPodIsNeverAnotherReaders(t *testing.T) {
+	path := filepath.Join(install(t).mount(), "pod")
+	mine, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Close()
+	for range 20 {
+		shell := exec.Command("sh", "-c", `read pid < "$1"; echo $pid $$`, "sh", path)
+		output, err := shell.Output()
+		if fields := strings.Fields(string(output)); err != nil || len(fields) != 2 || fields[0] != fields[1] {
+			t.Fatalf("the shell read and is: %q, %v", output, err)
+		}
+		buffer := make([]byte, 32)
+		n, err := mine.ReadAt(buffer, 0)
+		if got := strings.TrimSpace(string(buffer[:n])); got != strconv.Itoa(os.Getpid()) {
+			t.Fatalf("process %d read %q, %v", os.Getpid(), got, err)
+		}
+	}
+}
+
+func TestSmallReadsGetTheSameFile(t *testing.T) {
+	dir := install(t).mount()
+	for _, name := range []string{"pod", "pod.uid", "pod.nodename"} {
+		file, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		var all bytes.Buffer
+		for buffer := make([]byte, 1); ; {
+			n, err := file.Read(buffer)
+			if n == 0 {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(buffer[:n])
+		}
+		if want := read(t, dir, name); all.String() != want {
+			t.Errorf("%s, byte by byte: %q, want %q", name, all.String(), want)
+		}
+	}
+}
+
+// Since Linux 6.5 sendfile reads through the page cache, whose pages other
+// readers get as well. It must fail so that programs fall back to read(2).
+func TestWhatDiffersByReaderStaysOutOfThePageCache(t *testing.T) {
+	dir := install(t).mount()
+	for name, want := range map[string]error{"pod": unix.EINVAL, "pod.nodename": unix.EINVAL, "pod.uid": nil} {
+		file, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		defer writer.Close()
+		if _, err := unix.Sendfile(int(writer.Fd()), int(file.Fd()), nil, 100); !errors.Is(err, want) {
+			t.Errorf("sendfile of %s: %v, want %v", name, err, want)
+		}
+		if _, err := unix.Mmap(int(file.Fd()), 0, 1, unix.PROT_READ, unix.MAP_SHARED); name != "pod.uid" && !errors.Is(err, unix.ENODEV) {
+			t.Errorf("shared mmap of %s: %v, want ENODEV", name, err)
+		}
+	}
+	cat, err := exec.Command("cat", filepath.Join(dir, "pod")).Output()
+	if pid, convErr := strconv.Atoi(strings.TrimSpace(string(cat))); err != nil || convErr != nil || pid == os.Getpid() {
+		t.Errorf("cat pod: %q, %v", cat, err)
+	}
+}
+
+func TestNodenameIsAskedAtEveryRead(t *testing.T) {
+	d := install(t)
+	// A daemon in a UTS name space of its own has a host name that can change.
+	dir := filepath.Join(t.TempDir(), "volume")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	uts := exec.Command("unshare", "--uts", "sh", "-c",
+		`hostname first.example; "$1" mount "$2" "$3" >/dev/null; echo; read line; hostname second.example; echo; read line`,
+		"sh", d.path, dir, goodOptions)
+	stdin, err := uts.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := uts.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := uts.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer uts.Wait()
+	defer stdin.Close()
+	step := make([]byte, 1)
+	for _, want := range []string{"first.example\n", "second.example\n"} {
+		if _, err := stdout.Read(step); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, dir, "pod.nodename"); got != want {
+			t.Errorf("pod.nodename is %q, want %q", got, want)
+		}
+		if info, err := os.Stat(filepath.Join(dir, "pod.nodename")); err != nil || info.Size() != int64(len(want)) {
+			t.Errorf("size %d, %v; want %d", info.Size(), err, len(want))
+		}
+		fmt.Fprintln(stdin)
+	}
+}
+
+func TestReaderOutsideThePIDNamespaceGetsAnErrorAndNoLie(t *testing.T) {
+	d := install(t)
+	dir := filepath.Join(t.TempDir(), "volume")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	inner := exec.Command("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", `"$1" mount "$2" "$3" >/dev/null; echo; read line`, "sh", d.path, dir, goodOptions)
+	stdin, err := inner.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := inner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Wait()
+	defer stdin.Close()
+	if _, err := stdout.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "pod")); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("pod: %q, %v; want ESRCH", data, err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "pod")); err != nil || info.Size() != 0 {
+		t.Errorf("stat of pod: %v, %v; want size 0", info, err)
+	}
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+}
+
+func TestAllUsersMayRead(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	// The volume's parents: the test's temporary directory, and the base of those.
+	for _, parent := range []string{filepath.Dir(dir), filepath.Dir(filepath.Dir(dir))} {
+		if err := os.Chmod(parent, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cat := exec.Command("cat", filepath.Join(dir, "pod.uid"))
+	cat.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
+	if output, err := cat.CombinedOutput(); err != nil || string(output) != podUID+"\n" {
+		t.Errorf("as uid 1000: %q, %v", output, err)
+	}
+	list := exec.Command("ls", filepath.Join(d.runDir, "fs"))
+	list.SysProcAttr = cat.SysProcAttr
+	if output, err := list.CombinedOutput(); err == nil || !strings.Contains(string(output), "Permission denied") {
+		t.Errorf("the list of all volumes, as uid 1000: %q, %v", output, err)
+	}
+}
+
+func TestADirectoryThatIsMountedForAnotherPodShowsThatPod(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Fatal(got)
+	}
+	// A process that stays in the volume keeps what is cached of it alive.
+	holder, err := os.Open(filepath.Join(dir, "pod.uid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	d.must("unmount", dir)
+	const next = "9c5b0b2b0f7e4a0e8f0a5d8c6b7a9e1f"
+	d.must("mount", dir, strings.Replace(goodOptions, podUID, next, 1))
+	if got := read(t, dir, "pod.uid"); got != next+"\n" {
+		t.Errorf("pod.uid is %q, want %q", got, next)
+	}
+}

@@ -1,0 +1,193 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const podUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
+
+// goodOptions are what a kubelet passes for a pod.
+const goodOptions = `{"kubernetes.io/fsType":"","kubernetes.io/pod.name":"web-0","kubernetes.io/pod.namespace":"shop","kubernetes.io/pod.uid":"` + podUID + `","kubernetes.io/pvOrVolumeName":"info","kubernetes.io/readwrite":"rw","kubernetes.io/serviceAccount.name":"default"}`
+
+// installed is a driver in a plugin directory of its own, under a name of its
+// own, so that it shares nothing with any other on this machine.
+type installed struct {
+	t      *testing.T
+	path   string // of the binary
+	runDir string
+}
+
+var installations atomic.Int64
+
+// install installs the driver. When the test ends it stops it, and checks that
+// nothing is left.
+func install(t *testing.T) installed {
+	t.Helper()
+	name := fmt.Sprintf("%s%d~pod-info-fuse", testVendor, installations.Add(1))
+	path := filepath.Join(t.TempDir(), name, "pod-info-fuse")
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(binary, path); err != nil {
+		t.Fatal(err)
+	}
+	d := installed{t, path, "/run/pod-info-fuse/" + name}
+	t.Cleanup(func() {
+		if output, err := d.command("stop", "--force").CombinedOutput(); err != nil {
+			t.Errorf("stop --force: %v: %s", err, output)
+		}
+		if _, err := os.Stat(d.runDir); !os.IsNotExist(err) {
+			t.Errorf("stop --force left %s: %v", d.runDir, err)
+		}
+	})
+	return d
+}
+
+func (d installed) command(args ...string) *exec.Cmd { return exec.Command(d.path, args...) }
+
+// answer is what a call-out prints, as another program sees it.
+type answer struct {
+	Status       string          `json:"status"`
+	Message      string          `json:"message"`
+	Capabilities map[string]bool `json:"capabilities"`
+}
+
+// call executes a call-out as the kubelet does, and checks what holds for all
+// of them: one line of JSON on stdout, nothing on stderr, exit status 0.
+func (d installed) call(args ...string) answer {
+	d.t.Helper()
+	return d.run(d.command(args...))
+}
+
+func (d installed) run(command *exec.Cmd) answer {
+	d.t.Helper()
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		d.t.Errorf("%q: %v", command.Args, err)
+	}
+	if stderr.Len() > 0 {
+		d.t.Errorf("%q: stderr: %s", command.Args, stderr.String())
+	}
+	if strings.Count(stdout.String(), "\n") != 1 {
+		d.t.Errorf("%q: not one line: %q", command.Args, stdout.String())
+	}
+	var a answer
+	decoder := json.NewDecoder(&stdout)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&a); err != nil {
+		d.t.Fatalf("%q: the answer is not what was expected: %v", command.Args, err)
+	}
+	return a
+}
+
+// must executes a call-out that has to succeed.
+func (d installed) must(args ...string) {
+	d.t.Helper()
+	if a := d.call(args...); a.Status != "Success" {
+		d.t.Fatalf("%q: %+v", args, a)
+	}
+}
+
+// mount mounts a volume on a new directory, which it returns.
+func (d installed) mount() string {
+	d.t.Helper()
+	dir := filepath.Join(d.t.TempDir(), "volume")
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		d.t.Fatal(err)
+	}
+	d.must("mount", dir, goodOptions)
+	return dir
+}
+
+// status is what status -o json prints, as a script sees it.
+type status struct {
+	Driver  string
+	Version string
+	RunDir  string
+	Mount   struct{ State string }
+	Daemon  struct {
+		Active *struct{ PID int }
+	}
+	Volumes []struct {
+		ID, Dir, PodUID, PodName, PodNamespace, State string
+	}
+	ConfigError string
+}
+
+func (d installed) status() (s status) {
+	d.t.Helper()
+	output, err := d.command("status", "-o", "json").Output()
+	if err != nil {
+		d.t.Fatalf("status: %v", err)
+	}
+	if err := json.Unmarshal(output, &s); err != nil {
+		d.t.Fatalf("status: %v: %s", err, output)
+	}
+	return s
+}
+
+// daemon returns the daemon's PID.
+func (d installed) daemon() int {
+	d.t.Helper()
+	active := d.status().Daemon.Active
+	if active == nil {
+		d.t.Fatal("there is no daemon")
+	}
+	return active.PID
+}
+
+// records lists the files that records are kept in.
+func (d installed) records() []string {
+	paths, _ := filepath.Glob(d.runDir + "/volumes/*")
+	hidden, _ := filepath.Glob(d.runDir + "/volumes/.*")
+	return append(paths, hidden...)
+}
+
+func read(t *testing.T, elements ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(elements...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// mountsOn counts the mounts stacked on a directory, by mountinfo, which
+// nobody needs to answer.
+func mountsOn(t *testing.T, dir string) (count int) {
+	t.Helper()
+	escaped := strings.NewReplacer(" ", `\040`, "\n", `\012`, `\`, `\134`).Replace(dir)
+	for line := range strings.Lines(read(t, "/proc/self/mountinfo")) {
+		if fields := strings.Fields(line); fields[4] == escaped {
+			count++
+		}
+	}
+	return count
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// alive tells whether a process runs; a zombie does not.
+func alive(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}

@@ -1,0 +1,181 @@
+package main_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// gone checks that nothing of a volume is left: the kubelet can remove the
+// directory with rmdir, as it does.
+func gone(t *testing.T, d installed, dir string) {
+	t.Helper()
+	if count := mountsOn(t, dir); count != 0 {
+		t.Errorf("%d mounts left on %s", count, dir)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Errorf("the kubelet's rmdir: %v", err)
+	}
+	if left := d.records(); len(left) != 0 {
+		t.Errorf("records left: %q", left)
+	}
+}
+
+func TestUnmount(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	d.must("unmount", dir)
+	gone(t, d, dir)
+	d.must("unmount", dir) // now there is no such directory
+}
+
+func TestUnmountOfWhatWasNeverMounted(t *testing.T) {
+	d := install(t)
+	dir := t.TempDir()
+	d.must("unmount", dir)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.must("unmount", file)
+	d.must("unmount", filepath.Join(file, "below"))
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(d.runDir); !os.IsNotExist(err) {
+		t.Errorf("unmount made %s: %v", d.runDir, err)
+	}
+	link := filepath.Join(dir, "link")
+	volume := d.mount()
+	if err := os.Symlink(volume, link); err != nil {
+		t.Fatal(err)
+	}
+	d.must("unmount", link)
+	if mountsOn(t, volume) != 1 {
+		t.Error("unmount followed a symbolic link")
+	}
+}
+
+func TestUnmountLeavesOthersMountsAlone(t *testing.T) {
+	d := install(t)
+	d.mount()
+	dir := t.TempDir()
+	if err := unix.Mount("something", dir, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	if a := d.call("unmount", dir); a.Status != "Failure" || !strings.Contains(a.Message, "something else") || !strings.Contains(a.Message, dir) {
+		t.Errorf("unmount: %+v", a)
+	}
+	if mountsOn(t, dir) != 1 {
+		t.Error("the other mount is gone")
+	}
+}
+
+func TestUnmountLeavesAnotherDriversVolumeAlone(t *testing.T) {
+	ours, other := install(t), install(t)
+	dir := other.mount()
+	if a := ours.call("unmount", dir); a.Status != "Failure" {
+		t.Errorf("unmount: %+v", a)
+	}
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+}
+
+func TestUnmountOfStackedMounts(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	for range 3 {
+		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.must("unmount", dir)
+	gone(t, d, dir)
+}
+
+func TestUnmountOfABusyVolume(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	user := exec.Command("sh", "-c", "read pid < pod; echo; read line; read pid < pod; echo $pid $$")
+	user.Dir = dir
+	stdin, err := user.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := user.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := user.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer user.Wait()
+	defer stdin.Close()
+	if _, err := stdout.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	d.must("unmount", dir)
+	gone(t, d, dir)
+}
+
+func TestUnmountOfADeadVolume(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	kill(t, d.daemon())
+	_, err := os.ReadFile(filepath.Join(dir, "pod.uid"))
+	if !errors.Is(err, unix.ENOTCONN) && !errors.Is(err, unix.ECONNABORTED) {
+		t.Fatalf("the volume is not dead: %v", err)
+	}
+	if s := d.status(); s.Mount.State != "dead" || s.Daemon.Active != nil || s.Volumes[0].State != "dead" {
+		t.Errorf("status: %+v", s)
+	}
+	d.must("unmount", dir)
+	gone(t, d, dir)
+}
+
+func TestUnmountOfAVolumeThatDiedBeforeTheLastDaemon(t *testing.T) {
+	d := install(t)
+	dead := d.mount()
+	kill(t, d.daemon())
+	d.mount() // starts the next daemon
+	d.must("unmount", dead)
+	if mountsOn(t, dead) != 0 {
+		t.Error("it is still mounted")
+	}
+}
+
+func TestUnmountDoesNotWaitForAHungDaemon(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	daemon := d.daemon()
+	if err := unix.Kill(daemon, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Kill(daemon, unix.SIGCONT)
+	started := time.Now()
+	if s := d.status(); s.Mount.State != "ok" || len(s.Volumes) != 1 {
+		t.Errorf("status: %+v", s)
+	}
+	d.must("unmount", dir)
+	if took := time.Since(started); took > 2*time.Second {
+		t.Errorf("status and unmount took %v", took)
+	}
+	gone(t, d, dir)
+}
+
+// kill kills a process that this test started, and waits until it is gone.
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process is gone", func() bool { return !alive(pid) })
+}

@@ -1,0 +1,163 @@
+package fs
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/volume"
+)
+
+func TestThreadGroup(t *testing.T) {
+	self := uint32(os.Getpid())
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		thread := uint32(unix.Gettid())
+		if got, err := threadGroup(thread); err != nil || got != self {
+			t.Errorf("thread %d of process %d: %d, %v", thread, self, got, err)
+		}
+	}()
+	<-done
+	if got, err := threadGroup(self); err != nil || got != self {
+		t.Errorf("process %d: %d, %v", self, got, err)
+	}
+	if got, err := threadGroup(1); err != nil || got != 1 {
+		t.Errorf("process 1: %d, %v", got, err)
+	}
+	for problem, thread := range map[string]uint32{"outside of the PID namespace": 0, "no such thread": 1<<31 - 2} {
+		if got, err := threadGroup(thread); err != unix.ESRCH {
+			t.Errorf("%s: %d, %v; want ESRCH", problem, got, err)
+		}
+	}
+}
+
+func TestParseTgid(t *testing.T) {
+	for text, want := range map[string]uint32{
+		"Name:\tjava\nTgid:\t4711\nPid:\t4713\n": 4711,
+		"Name:\tTgid: 1\nTgid:\t4711\n":          4711, // a thread may name itself so
+		"Name:\tx\n":                             0,
+		"Tgid:\t\n":                              0,
+		"Tgid:\t-1\n":                            0,
+		"":                                       0,
+	} {
+		got, err := parseTgid([]byte(text))
+		if got != want || (err == nil) != (want != 0) {
+			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
+		}
+	}
+}
+
+// list reads a directory through a buffer of a given size, as a kernel does.
+func list(t *testing.T, fs *FS, node uint64, size int) (names []string) {
+	t.Helper()
+	for offset := uint64(0); ; {
+		in := &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: node}, Offset: offset}
+		out := fuse.NewDirEntryList(make([]byte, size), offset)
+		if status := fs.ReadDir(nil, in, out); !status.Ok() {
+			t.Fatalf("offset %d: %v", offset, status)
+		}
+		entries, err := fuse.ParseDirEntries(out.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) == 0 {
+			return names
+		}
+		for _, e := range entries {
+			names = append(names, e.Name)
+			offset = e.Off
+		}
+	}
+}
+
+func TestListingsAreTheSameInBuffersOfAnySize(t *testing.T) {
+	store := volume.Store{Dir: t.TempDir()}
+	want := []string{}
+	var one volume.ID
+	for i := range 30 {
+		record := volume.Record{Dir: fmt.Sprintf("/volume-%d", i), PodUID: "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"}
+		if err := store.Put(record); err != nil {
+			t.Fatal(err)
+		}
+		one = record.ID()
+		want = append(want, one.String())
+	}
+	slices.Sort(want)
+	want = append([]string{".", ".."}, want...)
+	fs := New(store)
+	for _, size := range []int{48, 100, 333, 4096} {
+		if got := list(t, fs, fuse.FUSE_ROOT_ID, size); !slices.Equal(got, want) {
+			t.Errorf("root, in %d bytes: %q", size, got)
+		}
+		if got := list(t, fs, nodeID(one, directory), size); !slices.Equal(got, []string{".", "..", "pod.uid", "pod.nodename", "pod", "pid"}) {
+			t.Errorf("volume, in %d bytes: %q", size, got)
+		}
+	}
+}
+
+func TestAListingGoesOnWhileVolumesComeAndGo(t *testing.T) {
+	store := volume.Store{Dir: t.TempDir()}
+	var ids []volume.ID
+	for i := range 10 {
+		record := volume.Record{Dir: fmt.Sprintf("/volume-%d", i), PodUID: "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"}
+		if err := store.Put(record); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, record.ID())
+	}
+	slices.Sort(ids)
+	fs := New(store)
+	// Somebody has listed up to the fifth, which is then unmounted.
+	if err := store.Delete(ids[4]); err != nil {
+		t.Fatal(err)
+	}
+	in := &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}, Offset: dots + uint64(ids[4])}
+	out := fuse.NewDirEntryList(make([]byte, 4096), in.Offset)
+	if status := fs.ReadDir(nil, in, out); !status.Ok() {
+		t.Fatal(status)
+	}
+	entries, err := fuse.ParseDirEntries(out.Bytes())
+	if err != nil || len(entries) != 5 || entries[0].Name != ids[5].String() {
+		t.Errorf("%v, %v; want five, beginning with %s", entries, err, ids[5])
+	}
+}
+
+func TestNodeIDsAreDistinctAndComputed(t *testing.T) {
+	seen := map[uint64]string{fuse.FUSE_ROOT_ID: "root"}
+	for _, dir := range []string{"/a", "/b"} {
+		id := volume.NewID(dir)
+		for _, k := range []kind{directory, podUID, podNodename, pod, pid} {
+			node := nodeID(id, k)
+			name := fmt.Sprint(dir, k)
+			if other, taken := seen[node]; taken {
+				t.Errorf("%s has the node id of %s", name, other)
+			}
+			seen[node] = name
+			if gotID, gotKind := split(node); gotID != id || gotKind != k {
+				t.Errorf("%s: split into %s, %d", name, gotID, gotKind)
+			}
+		}
+	}
+}
+
+func TestNodesOfAVolumeThatIsGoneAreStale(t *testing.T) {
+	fs := New(volume.Store{Dir: t.TempDir()})
+	node := nodeID(volume.NewID("/gone"), podUID)
+	if status := fs.GetAttr(nil, &fuse.GetAttrIn{InHeader: fuse.InHeader{NodeId: node}}, &fuse.AttrOut{}); status != fuse.Status(unix.ESTALE) {
+		t.Errorf("GETATTR: %v, want ESTALE", status)
+	}
+	if _, status := fs.Read(nil, &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: node}}, make([]byte, 100)); status != fuse.Status(unix.ESTALE) {
+		t.Errorf("READ: %v, want ESTALE", status)
+	}
+	root := &fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}
+	if status := fs.Lookup(nil, root, volume.NewID("/gone").String(), &fuse.EntryOut{}); status != fuse.ENOENT {
+		t.Errorf("LOOKUP: %v, want ENOENT", status)
+	}
+}
