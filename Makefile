@@ -28,16 +28,21 @@ fuzz:
 	go test -run=^$$ -fuzz=^FuzzAnswer$$ -fuzztime=$(FUZZTIME) ./flex
 	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) ./volume
 
-# A real kubelet on containerd and runc.
+# A real kubelet, built from the module proxy, on containerd and runc.
 e2e: build
 	e2e/setup.sh
 	go test -tags e2e -count=1 -timeout 20m ./e2e/...
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
 	go vet -tags e2e ./e2e/...
+	go run $(STATICCHECK) ./...
+	go run $(STATICCHECK) -tags e2e ./e2e/...
 	go mod tidy -diff
+	.ci/check
 
 clean:
 	rm -rf bin e2e/bin
