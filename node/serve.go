@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -16,6 +17,11 @@ import (
 // and wait for nothing.
 const workers = 2
 
+// gcPercent makes the garbage of served requests be collected early: nothing of
+// it lives longer than a request, and the runtime's default would let 4 MB of it
+// gather before it collects for the first time.
+const gcPercent = 20
+
 // Serve is the daemon: it serves the node mount, on the descriptors that spawn
 // passed, until the file system is unmounted or SIGTERM comes. report is told
 // of what goes wrong meanwhile.
@@ -26,6 +32,7 @@ func (n Node) Serve(report func(problem string)) error {
 	ready := os.NewFile(readyFD, "readiness pipe")
 	lock := os.NewFile(lockFD, "daemon.lock")
 	defer runtime.KeepAlive(lock) // closing it would release the lock
+	debug.SetGCPercent(gcPercent)
 	c, err := n.connect(lock, report)
 	if err != nil {
 		fmt.Fprint(ready, err)

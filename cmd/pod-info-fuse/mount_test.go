@@ -240,3 +240,24 @@ func TestAStaticPodsUIDHasNoDashes(t *testing.T) {
 		t.Errorf("pod.uid is %q", got)
 	}
 }
+
+func TestMountGivesUpOnAHungDaemon(t *testing.T) {
+	d := install(t)
+	d.mount()
+	daemon := d.daemon()
+	if err := unix.Kill(daemon, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	a := d.call("mount", dir, goodOptions)
+	if err := unix.Kill(daemon, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if a.Status != "Failure" || !strings.Contains(a.Message, "does not answer") {
+		t.Errorf("mount: %+v", a)
+	}
+	if mountsOn(t, dir) != 0 || len(d.records()) != 1 {
+		t.Errorf("%d mounts, records %q", mountsOn(t, dir), d.records())
+	}
+	d.must("mount", dir, goodOptions)
+}
