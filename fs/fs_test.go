@@ -147,6 +147,25 @@ func TestNodeIDsAreDistinctAndComputed(t *testing.T) {
 	}
 }
 
+// Without direct I/O the page cache would hand one reader's answer to another,
+// now and then.
+func TestWhatTheKernelMayCache(t *testing.T) {
+	fs := New(volume.Store{Dir: t.TempDir()})
+	for k, direct := range map[kind]bool{podUID: false, podNodename: true, pod: true} {
+		var out fuse.OpenOut
+		in := &fuse.OpenIn{InHeader: fuse.InHeader{NodeId: nodeID(1, k)}}
+		if status := fs.Open(nil, in, &out); !status.Ok() {
+			t.Fatal(status)
+		}
+		if got := out.OpenFlags&fuse.FOPEN_DIRECT_IO != 0; got != direct {
+			t.Errorf("kind %d: direct I/O %v, want %v", k, got, direct)
+		}
+		if got := out.OpenFlags&fuse.FOPEN_KEEP_CACHE != 0; got == direct {
+			t.Errorf("kind %d: keeps its pages: %v, want %v", k, got, !direct)
+		}
+	}
+}
+
 func TestNodesOfAVolumeThatIsGoneAreStale(t *testing.T) {
 	fs := New(volume.Store{Dir: t.TempDir()})
 	node := nodeID(volume.NewID("/gone"), podUID)

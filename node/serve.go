@@ -33,6 +33,8 @@ func (n Node) Serve(report func(problem string)) error {
 	lock := os.NewFile(lockFD, "daemon.lock")
 	defer runtime.KeepAlive(lock) // closing it would release the lock
 	debug.SetGCPercent(gcPercent)
+	// Executed through /proc/self/exe, it would be called "exe" by ps and top.
+	_ = os.WriteFile("/proc/self/comm", []byte("pod-info-fuse"), 0)
 	c, err := n.connect(lock, report)
 	if err != nil {
 		fmt.Fprint(ready, err)

@@ -65,6 +65,9 @@ func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
 	if cwd, err := os.Readlink(proc + "/cwd"); err != nil || cwd != "/" {
 		t.Errorf("working directory %s, %v", cwd, err)
 	}
+	if name := read(t, proc, "comm"); name != "pod-info-fuse\n" {
+		t.Errorf("process name %q", name)
+	}
 	if environment := read(t, proc, "environ"); environment != "" {
 		t.Errorf("environment %q", environment)
 	}

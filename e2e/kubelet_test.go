@@ -1,0 +1,156 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// nodeName is what the kubelet calls the node; not the host's name, which is
+// what the driver has to tell.
+const nodeName = "node-1"
+
+// kubeletBinary is what setup.sh built.
+const kubeletBinary = "bin/kubelet"
+
+func (n *node) kubeletRoot() string      { return filepath.Join(n.dir, "kubelet") }
+func (n *node) manifests() string        { return filepath.Join(n.dir, "manifests") }
+func (n *node) pluginDir() string        { return filepath.Join(n.dir, "volume-plugins") }
+func (n *node) kubeletConf() string      { return filepath.Join(n.dir, "kubelet.json") }
+func (n *node) podDir(uid string) string { return filepath.Join(n.kubeletRoot(), "pods", uid) }
+
+// configureKubelet writes the kubelet's configuration: a node without an API
+// server, on a machine that the kubelet does not own.
+func (n *node) configureKubelet() error {
+	for _, dir := range []string{n.manifests(), n.pluginDir()} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	var err error
+	if n.port, err = freePort(); err != nil {
+		return err
+	}
+	return os.WriteFile(n.kubeletConf(), toJSON(map[string]any{
+		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
+		"kind":                     "KubeletConfiguration",
+		"staticPodPath":            n.manifests(),
+		"volumePluginDir":          n.pluginDir(),
+		"podLogsDir":               filepath.Join(n.dir, "pod-logs"),
+		"containerRuntimeEndpoint": "unix://" + n.socket(),
+
+		// The port through which one may look and do nothing is the only one.
+		"enableServer":   false,
+		"address":        "127.0.0.1",
+		"readOnlyPort":   n.port,
+		"healthzPort":    0,
+		"authentication": map[string]any{"webhook": map[string]any{"enabled": false}},
+		"authorization":  map[string]any{"mode": "AlwaysAllow"},
+		"registerNode":   false,
+
+		// The machine's cgroups, firewall, swap and free space stay as they are.
+		"cgroupDriver":                  "cgroupfs",
+		"cgroupsPerQOS":                 false,
+		"enforceNodeAllocatable":        []string{},
+		"makeIPTablesUtilChains":        false,
+		"failSwapOn":                    false,
+		"localStorageCapacityIsolation": false,
+		"imageGCHighThresholdPercent":   100,
+		"evictionHard": map[string]string{
+			"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
+			"imagefs.available": "0%", "imagefs.inodesFree": "0%",
+		},
+	}), 0o644)
+}
+
+// startKubelet starts the kubelet, or starts it again, and waits until it answers.
+func (n *node) startKubelet() error {
+	var err error
+	n.kubelet, err = n.startProcess("kubelet", kubeletBinary,
+		"--config", n.kubeletConf(),
+		"--root-dir", n.kubeletRoot(),
+		"--cert-dir", filepath.Join(n.dir, "pki"),
+		"--hostname-override", nodeName,
+		// Without an API server, events have nowhere to go but the log.
+		"--v", "2", "--vmodule", "event=3")
+	if err != nil {
+		return err
+	}
+	err = eventually(time.Minute, func() error {
+		if err := n.kubelet.running(); err != nil {
+			return err
+		}
+		_, err := n.pods()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the kubelet: %w", err)
+	}
+	return nil
+}
+
+// killKubelet ends the kubelet in the way that leaves it no time for anything.
+func (n *node) killKubelet() error { return n.kubelet.stop(syscall.SIGKILL, time.Minute) }
+
+// stopKubelet ends the kubelet for good. To share the mounts below its root
+// directory with containers it has bound that directory onto itself, which it
+// leaves so.
+func (n *node) stopKubelet() error {
+	err := n.kubelet.stop(syscall.SIGTERM, 30*time.Second)
+	if err := syscall.Unmount(n.kubeletRoot(), 0); err != nil && err != syscall.EINVAL && err != syscall.ENOENT {
+		return fmt.Errorf("unmount the kubelet's root directory: %w", err)
+	}
+	return err
+}
+
+// A pod is what the tests need of the kubelet's own word on a pod.
+type pod struct {
+	Metadata struct{ Name, UID string }
+	Status   struct {
+		Phase                 string
+		InitContainerStatuses []containerStatus
+		ContainerStatuses     []containerStatus
+	}
+}
+
+type containerStatus struct {
+	Name        string
+	ContainerID string
+	State       struct{ Running *struct{} }
+}
+
+// pods are the pods that the kubelet knows.
+func (n *node) pods() ([]pod, error) {
+	client := http.Client{Timeout: 10 * time.Second}
+	url := fmt.Sprintf("http://127.0.0.1:%d/pods", n.port)
+	answer, err := client.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", url, answer.Status)
+	}
+	var list struct{ Items []pod }
+	if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
+		return nil, fmt.Errorf("GET %s: %w", url, err)
+	}
+	return list.Items, nil
+}
+
+// freePort is a port on the loopback interface.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}

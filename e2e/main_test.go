@@ -1,0 +1,66 @@
+//go:build e2e
+
+// Package e2e runs the driver under a real kubelet, with containerd and runc,
+// and looks at it as a pod and as an administrator do.
+//
+// TestMain starts one node: a containerd of its own and a kubelet without an
+// API server, which runs static pods. Everything that they write is below one
+// temporary directory, but for the few places that node.outside knows. The node
+// comes down at the end, and the run fails if a mount, a process or a directory
+// of it or of the driver is left.
+//
+// It needs root, /dev/fuse, bin/pod-info-fuse and what e2e/setup.sh installs. What
+// is missing makes it fail; nothing is skipped.
+//
+// The driver is installed under test vendors (see driver_test.go), so that a
+// driver that serves this machine's real pods is not disturbed. A kubelet that
+// serves them is: it would share its device plugin socket, whose path is fixed.
+// The tests refuse to start beside one.
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+// testNode is the node that every test runs its pods on.
+var testNode *node
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	n, err := startNode()
+	if n != nil {
+		defer func() {
+			if code != 0 {
+				n.printLogs()
+			}
+			if err := n.stop(); err != nil {
+				fmt.Fprintf(os.Stderr, "FAIL: taking the node down:\n%v\n", err)
+				code = 1
+			}
+		}()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "FAIL: starting the node: %v\n", err)
+		return 1
+	}
+	testNode = n
+	go stopOnInterrupt(n)
+	return m.Run()
+}
+
+// stopOnInterrupt takes the node down when the person at the terminal gives up:
+// the node's processes are in process groups of their own and get no Ctrl-C.
+func stopOnInterrupt(n *node) {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
+	<-interrupted
+	if err := n.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(1)
+}

@@ -1,0 +1,128 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A node is one containerd and one kubelet with the drivers, below one directory.
+type node struct {
+	dir        string
+	containerd *process
+	kubelet    *process
+	port       int // the kubelet's
+	drivers    []*driver
+	outside    *outside
+	ids        uint64 // the last of newID
+}
+
+// startNode returns the node even when it fails, so that its logs can be printed
+// and it can be taken down.
+func startNode() (*node, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("a kubelet needs root")
+	}
+	outside, err := lookOutside()
+	if err != nil {
+		return nil, err
+	}
+	// Not os.TempDir: the path of a unix socket has 107 bytes, and some are far
+	// below this directory.
+	dir, err := os.MkdirTemp("/tmp", "e2e-")
+	if err != nil {
+		return nil, err
+	}
+	n := &node{dir: dir, outside: outside}
+	for _, program := range []string{"recorder", "threads"} {
+		if err := n.build(program); err != nil {
+			return n, err
+		}
+	}
+	if err := n.startContainerd(); err != nil {
+		return n, err
+	}
+	if err := n.importImage(); err != nil {
+		return n, err
+	}
+	if err := n.configureKubelet(); err != nil {
+		return n, err
+	}
+	if err := n.startKubelet(); err != nil {
+		return n, err
+	}
+	// The drivers come to a node that is already up, as a DaemonSet's pod brings
+	// them: the kubelet has to notice.
+	return n, n.installDrivers()
+}
+
+// stop takes the node down and tells what had to be forced and what was left.
+func (n *node) stop() error {
+	var errs []error
+	errs = append(errs, n.endPods())
+	// The drivers after the kubelet: it would call them again.
+	errs = append(errs, n.stopKubelet())
+	for _, d := range n.drivers {
+		errs = append(errs, d.stop())
+	}
+	if n.containerd != nil {
+		n.killTasks()
+		errs = append(errs, n.containerd.stop(syscall.SIGTERM, 30*time.Second))
+	}
+	errs = append(errs, n.leftProcesses())
+	for _, d := range n.drivers {
+		errs = append(errs, removeTree(d.runDir()))
+	}
+	errs = append(errs, removeTree(n.dir), n.outside.restore(n.dir))
+	return errors.Join(errs...)
+}
+
+// endPods takes every pod off the node and waits until the kubelet has ended the
+// containers, which it does only while it runs.
+func (n *node) endPods() error {
+	if n.kubelet == nil || n.kubelet.running() != nil {
+		return nil
+	}
+	manifests, err := filepath.Glob(n.manifest("*"))
+	if err != nil {
+		return err
+	}
+	for _, manifest := range manifests {
+		if err := os.Remove(manifest); err != nil {
+			return err
+		}
+	}
+	return eventually(time.Minute, func() error {
+		tasks, err := n.tasks()
+		if err == nil && len(tasks) > 0 {
+			err = fmt.Errorf("containers that the kubelet has not ended: %s", strings.Join(tasks, " "))
+		}
+		return err
+	})
+}
+
+// program is the path of a program of ours that build built.
+func (n *node) program(name string) string { return filepath.Join(n.dir, name) }
+
+// build builds the program in the directory name, static, as containers need it.
+func (n *node) build(name string) error {
+	cmd := exec.Command("go", "build", "-o", n.program(name), "./"+name)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build ./%s: %w\n%s", name, err, out)
+	}
+	return nil
+}
+
+// newID makes names that differ within the run.
+func (n *node) newID(prefix string) string {
+	n.ids++
+	return fmt.Sprintf("%s-%d", prefix, n.ids)
+}
