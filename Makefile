@@ -24,9 +24,9 @@ race:
 # Each fuzz target for a short time.
 FUZZTIME ?= 20s
 fuzz:
-	go test -run=^$$ -fuzz=^FuzzOptions$$ -fuzztime=$(FUZZTIME) ./flex
-	go test -run=^$$ -fuzz=^FuzzAnswer$$ -fuzztime=$(FUZZTIME) ./flex
-	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) ./volume
+	go test -run=^$$ -fuzz=^FuzzOptions$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
+	go test -run=^$$ -fuzz=^FuzzAnswer$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
+	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./volume
 
 # A real kubelet, built from the module proxy, on containerd and runc.
 e2e: build
