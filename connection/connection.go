@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -14,6 +14,7 @@ import (
 // Connection is a FUSE connection that this process serves.
 type Connection struct {
 	workers []*worker
+	stopped atomic.Bool
 }
 
 // New prepares to serve a connection on which Handshake was done, by this or
@@ -27,7 +28,7 @@ func New(device int, agreed Params, fs fuse.RawFileSystem, workers int, report f
 	}
 	c := &Connection{}
 	for range workers {
-		w, err := newWorker(device, p, report)
+		w, err := newWorker(device, p, &c.stopped, report)
 		if err != nil {
 			c.close()
 			return nil, err
@@ -53,11 +54,28 @@ func (c *Connection) Serve() error {
 // Stop makes Serve return at a request boundary: every request that was read
 // is answered, and those that were not are left to whoever serves next.
 func (c *Connection) Stop() {
+	c.stopped.Store(true)
 	for _, w := range c.workers {
-		// A deadline in the past ends the wait for the next request, and nothing
-		// else. It fails for a closed file only, whose worker has ended.
-		_ = w.device.SetReadDeadline(time.Unix(1, 0))
+		w.wake()
 	}
+}
+
+// Probe waits for a sign of life: each worker must come round to the place
+// where it waits for a request. It reports false when the connection has ended.
+// It does not return while a worker hangs. It must not be called again before it
+// has returned.
+func (c *Connection) Probe() bool {
+	for _, w := range c.workers {
+		w.wake()
+	}
+	for _, w := range c.workers {
+		select {
+		case <-w.round:
+		case <-w.ended:
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Connection) close() {

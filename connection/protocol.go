@@ -118,3 +118,15 @@ func (p protocol) resume(agreed Params) error {
 func bytesOf[T any](message *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(message)), unsafe.Sizeof(*message))
 }
+
+// requestID returns a request's id, and whether its sender waits for an answer.
+func requestID(request []byte) (id uint64, waiting bool) {
+	var header fuse.InHeader
+	copy(bytesOf(&header), request)
+	const forget, interrupt, batchForget = 2, 36, 42 // linux/fuse.h, FUSE_*
+	switch header.Opcode {
+	case forget, interrupt, batchForget:
+		return 0, false
+	}
+	return header.Unique, true
+}

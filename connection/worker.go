@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +19,10 @@ type worker struct {
 	protocol protocol
 	report   func(string)
 
+	stopped *atomic.Bool  // shared by the connection's workers
+	round   chan struct{} // gets an element when the worker was woken and goes on
+	ended   chan struct{} // closed when serve returns
+
 	request, reply       []byte
 	requestVec, replyVec [1][]byte
 	readOnce             func(fd uintptr) (done bool)
@@ -26,7 +31,7 @@ type worker struct {
 	err                  error // of the last read or write
 }
 
-func newWorker(device int, p protocol, report func(string)) (*worker, error) {
+func newWorker(device int, p protocol, stopped *atomic.Bool, report func(string)) (*worker, error) {
 	file, err := duplicate(device)
 	if err != nil {
 		return nil, err
@@ -43,6 +48,7 @@ func newWorker(device int, p protocol, report func(string)) (*worker, error) {
 	}
 	w := &worker{
 		device: file, raw: raw, protocol: p, report: report,
+		stopped: stopped, round: make(chan struct{}, 1), ended: make(chan struct{}),
 		request: make([]byte, requestSize), reply: make([]byte, replySize),
 	}
 	w.replyVec[0] = w.reply
@@ -56,11 +62,36 @@ func newWorker(device int, p protocol, report func(string)) (*worker, error) {
 	return w, nil
 }
 
-// serve answers requests until the connection ends or its device is given a
-// deadline.
+// wake ends the worker's wait for a request.
+func (w *worker) wake() {
+	// A deadline in the past does that, and nothing else. It fails for a closed
+	// file only, whose worker has ended.
+	_ = w.device.SetReadDeadline(time.Unix(1, 0))
+}
+
+// goOn is called when the worker was woken, and reports whether it shall wait
+// again.
+func (w *worker) goOn() bool {
+	_ = w.device.SetReadDeadline(time.Time{})
+	// Asked after the deadline is gone: a Stop after this wakes us again.
+	if w.stopped.Load() {
+		return false
+	}
+	select {
+	case w.round <- struct{}{}:
+	default: // nobody has taken the one before
+	}
+	return true
+}
+
+// serve answers requests until the connection ends or is stopped.
 func (w *worker) serve() error {
+	defer close(w.ended)
 	for {
 		if err := w.raw.Read(w.readOnce); errors.Is(err, os.ErrDeadlineExceeded) {
+			if w.goOn() {
+				continue
+			}
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("wait for a FUSE request: %w", err)
@@ -81,6 +112,7 @@ func (w *worker) serve() error {
 
 func (w *worker) answer() {
 	w.requestVec[0] = w.request[:w.n]
+	beforeAnswer(w.requestVec[0])
 	w.n = w.protocol.handle(w.requestVec[:], w.replyVec[:])
 	if w.n == 0 {
 		return

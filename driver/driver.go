@@ -27,12 +27,17 @@ type Driver struct {
 var _ flex.Driver = Driver{}
 
 // Init answers that volumes need nothing of the kubelet but mount and unmount.
-// It looks at nothing on the node, because the kube-controller-manager calls it
-// as well, in a container that has neither the node's /run nor /dev/fuse.
-//
 // In particular, no relabelling by SELinux and no change of ownership for
 // fsGroup: both fail on a read-only file system.
-func (Driver) Init() (flex.Capabilities, error) {
+//
+// Where the driver has volumes, it also does what is due there: the kubelet calls
+// init when it starts, and when the driver was replaced. It never fails, because
+// the kube-controller-manager calls it as well, in a container that has neither
+// the node's /run nor /dev/fuse.
+func (d Driver) Init() (flex.Capabilities, error) {
+	if err := d.Node.Maintain(); err != nil {
+		d.Node.Log("init: %v", err)
+	}
 	return flex.Capabilities{}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 // use, and its record. A directory that has no volume is a success, because the
 // kubelet repeats what it does not know the end of. It never asks the daemon,
 // and takes no lock that a call-out might hold that waits for the daemon.
+// Healing other volumes is left to init and mount for that reason.
 func (d Driver) Unmount(dir string) error {
 	dir, err := cleanPath(dir)
 	if err != nil {

@@ -13,13 +13,17 @@ type Name struct {
 	vendor, driver string
 }
 
+// longestName leaves room for the name in the path of a socket, which has at
+// most 107 bytes (man 7 unix).
+const longestName = 80
+
 // ParseName reads "vendor/driver". Both parts consist of letters, digits,
 // dots, dashes and underscores and begin with a letter or a digit, so that they
 // are safe as parts of a path.
 func ParseName(text string) (Name, error) {
 	vendor, driver, ok := strings.Cut(text, "/")
-	if !ok || !plain(vendor) || !plain(driver) {
-		return Name{}, fmt.Errorf("driver name %q is not of the form vendor/driver", text)
+	if !ok || !plain(vendor) || !plain(driver) || len(text) > longestName {
+		return Name{}, fmt.Errorf("driver name %q is not of the form vendor/driver, with at most %d characters", text, longestName)
 	}
 	return Name{vendor, driver}, nil
 }
@@ -28,7 +32,7 @@ func ParseName(text string) (Name, error) {
 // It reports false when the binary is not in a directory vendor~driver.
 func NameOf(executable string) (Name, bool) {
 	vendor, driver, ok := strings.Cut(filepath.Base(filepath.Dir(executable)), "~")
-	if !ok || !plain(vendor) || !plain(driver) {
+	if !ok || !plain(vendor) || !plain(driver) || len(vendor)+1+len(driver) > longestName {
 		return Name{}, false
 	}
 	return Name{vendor, driver}, true
@@ -47,5 +51,5 @@ func plain(part string) bool {
 			return false
 		}
 	}
-	return part != "" && len(part) <= 100
+	return part != ""
 }

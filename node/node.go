@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -22,13 +21,15 @@ const patience = 10 * time.Second
 
 // Node is one driver on this node.
 type Node struct {
-	Driver flex.Name
-	RunDir string
+	Driver  flex.Name
+	Version string // of this binary
+	RunDir  string
+	Log     func(format string, args ...any)
 }
 
 // New returns the driver's presence on this node. It touches nothing.
-func New(driver flex.Name) Node {
-	return Node{Driver: driver, RunDir: filepath.Join(runRoot, driver.Dir())}
+func New(driver flex.Name, version string, log func(format string, args ...any)) Node {
+	return Node{Driver: driver, Version: version, RunDir: filepath.Join(runRoot, driver.Dir()), Log: log}
 }
 
 // Volumes are the records of the driver's volumes.
@@ -38,6 +39,8 @@ func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes"
 func (n Node) VolumePath(id volume.ID) string { return filepath.Join(n.fsPath(), id.String()) }
 
 func (n Node) fsPath() string { return n.path("fs") }
+
+func (n Node) socket() string { return n.path("control") }
 
 func (n Node) path(name string) string { return filepath.Join(n.RunDir, name) }
 
@@ -61,16 +64,24 @@ func (n Node) Use() (release func(), err error) {
 	if release, err = n.lock(exclusive); err != nil {
 		return nil, err
 	}
-	if serving, checkErr := n.serving(); checkErr != nil || !serving {
-		if err = checkErr; err == nil {
-			err = n.start()
-		}
-	}
-	if err != nil {
+	if err := n.ensure(); err != nil {
 		release()
 		return nil, err
 	}
 	return release, nil
+}
+
+// ensure starts the daemon if it is not there, and heals what its predecessor
+// left behind. The caller holds the exclusive lock.
+func (n Node) ensure() error {
+	if serving, err := n.serving(); err != nil || serving {
+		return err
+	}
+	if err := n.start(); err != nil {
+		return err
+	}
+	n.logHealed(n.heal())
+	return nil
 }
 
 // serving tells whether the node mount is there and has a daemon.
@@ -101,12 +112,17 @@ func (n Node) mountState() (MountState, uint64, error) {
 	if err != nil || !mounted {
 		return MountAbsent, 0, err
 	}
-	daemon, err := n.daemon()
+	pids, err := n.daemon()
 	if err != nil {
-		return "", 0, fmt.Errorf("find the daemon: %w", err)
+		return "", 0, err
 	}
-	if daemon == nil {
+	if !pids.Alive() {
 		return MountDead, point.Device(), nil
 	}
 	return MountOK, point.Device(), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

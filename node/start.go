@@ -1,13 +1,17 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/cgroup"
 	"example.com/pod-info-fuse/connection"
+	"example.com/pod-info-fuse/daemon"
 	"example.com/pod-info-fuse/fs"
 	"example.com/pod-info-fuse/mount"
 	"example.com/pod-info-fuse/volume"
@@ -42,7 +46,55 @@ func (n Node) start() (err error) {
 	if err := volume.WriteFile(n.path("connection.json"), agreed.Encode()); err != nil {
 		return fmt.Errorf("record the connection: %w", err)
 	}
-	return n.spawn(device)
+	return n.startDaemon(device)
+}
+
+// startDaemon starts the daemon's pair on the device and returns when it
+// serves.
+func (n Node) startDaemon(device int) error {
+	lock, err := os.OpenFile(n.path("daemon.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	control, err := n.listen()
+	if err != nil {
+		return fmt.Errorf("make the control socket: %w", err)
+	}
+	defer control.Close()
+	return daemon.Start(n.Driver.String(), daemon.Resources{Device: device, Lock: lock, Control: control}, n.escape)
+}
+
+// listen makes the control socket. Only its owner, root, can connect to it.
+func (n Node) listen() (*os.File, error) {
+	if err := os.Remove(n.socket()); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: n.socket(), Net: "unixpacket"})
+	if err != nil {
+		return nil, err
+	}
+	defer listener.Close()
+	listener.SetUnlinkOnClose(false)
+	if err := os.Chmod(n.socket(), 0o600); err != nil {
+		return nil, err
+	}
+	return listener.File()
+}
+
+// escape moves a process of the daemon out of the cgroup of this one, which is
+// the kubelet's: systemd kills everything in it when it restarts the kubelet.
+// The error is for one that could not be moved.
+func (n Node) escape(pid int) error {
+	where, err := cgroup.Escape(context.Background(), n.Driver.String(), pid)
+	if err != nil {
+		n.Log("move it out of the kubelet's cgroup: %v", err)
+	}
+	if where == "" {
+		return err
+	}
+	n.Log("its cgroup is %s", where)
+	return nil
 }
 
 func (n Node) mountFS(device int) error {

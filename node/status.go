@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"example.com/pod-info-fuse/daemon"
 	"example.com/pod-info-fuse/mount"
 	"example.com/pod-info-fuse/volume"
 )
@@ -11,8 +12,11 @@ import (
 // Status is the condition of the driver on this node.
 type Status struct {
 	Mount   MountState
-	Daemon  *Daemon // nil: none
+	PIDs    daemon.PIDs
+	Daemon  *daemon.Report // nil: there is none, or DaemonError
 	Volumes []Volume
+	// DaemonError is why the daemon did not tell about itself.
+	DaemonError error
 }
 
 // Volume is a recorded volume and its condition.
@@ -35,13 +39,14 @@ const (
 	VolumeUnknown    VolumeState = "unknown"    // the record or the mount cannot be read
 )
 
-// Status looks at the node. It changes nothing and never waits for the daemon.
+// Status looks at the node. It changes nothing, and waits for the daemon for a
+// second at most.
 func (n Node) Status() (Status, error) {
 	state, device, err := n.mountState()
 	if err != nil {
 		return Status{}, err
 	}
-	daemon, err := n.daemon()
+	pids, err := n.daemon()
 	if err != nil {
 		return Status{}, err
 	}
@@ -49,7 +54,10 @@ func (n Node) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	status := Status{Mount: state, Daemon: daemon, Volumes: []Volume{}}
+	status := Status{Mount: state, PIDs: pids, Volumes: []Volume{}}
+	if pids.Alive() {
+		status.Daemon, status.DaemonError = daemon.Ask(n.socket())
+	}
 	for _, id := range ids {
 		record, err := n.Volumes().Get(id)
 		if errors.Is(err, os.ErrNotExist) {

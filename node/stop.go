@@ -38,7 +38,7 @@ func (n Node) removeRunDir() error {
 	if err := os.RemoveAll(n.Volumes().Dir); err != nil {
 		return err
 	}
-	for _, name := range []string{"fs", "connection.json", "daemon.lock", "lock"} {
+	for _, name := range []string{"fs", "connection.json", "control", "daemon.lock", "lock"} {
 		if err := os.Remove(n.path(name)); err != nil && !os.IsNotExist(err) {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -61,7 +60,8 @@ func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
 	if a := d.run(command); a.Status != "Success" {
 		t.Fatalf("%+v", a)
 	}
-	proc := fmt.Sprintf("/proc/%d", d.daemon())
+	active, _ := d.pair()
+	proc := fmt.Sprintf("/proc/%d", active)
 	if cwd, err := os.Readlink(proc + "/cwd"); err != nil || cwd != "/" {
 		t.Errorf("working directory %s, %v", cwd, err)
 	}
@@ -71,13 +71,14 @@ func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
 	if environment := read(t, proc, "environ"); environment != "" {
 		t.Errorf("environment %q", environment)
 	}
-	if session, err := unix.Getsid(d.daemon()); err != nil || session != d.daemon() {
-		t.Errorf("session %d, %v; want its own, %d", session, err, d.daemon())
+	if session, err := unix.Getsid(active); err != nil || session != active {
+		t.Errorf("session %d, %v; want its own, %d", session, err, active)
 	}
 	descriptors, err := os.ReadDir(proc + "/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
+	sockets := 0
 	for _, descriptor := range descriptors {
 		target, err := os.Readlink(proc + "/fd/" + descriptor.Name())
 		if err != nil {
@@ -86,7 +87,11 @@ func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
 		number, _ := strconv.Atoi(descriptor.Name())
 		switch {
 		case number <= 2 && target == "/dev/null":
-		case number > 2 && (target == "/dev/fuse" || target == d.runDir+"/daemon.lock" || strings.HasPrefix(target, "anon_inode:[event")):
+		case number > 2 && (target == "/dev/fuse" || target == d.runDir+"/daemon.lock"):
+		case strings.HasPrefix(target, "anon_inode:[event"): // the runtime's poller
+		case target == "anon_inode:[pidfd]": // of the standby
+		case strings.HasPrefix(target, "socket:") && sockets < 3: // the control socket twice, and the link to the standby
+			sockets++
 		default:
 			t.Errorf("descriptor %d is %s", number, target)
 		}
@@ -116,7 +121,8 @@ func TestMountsAtOnceFromColdShareOneDaemon(t *testing.T) {
 			t.Errorf("volume %d: pod.uid is %q", i, got)
 		}
 	}
-	if daemons := daemonsOf(d); len(daemons) != 1 {
+	d.pair()
+	if daemons := daemonsOf(d); len(daemons) != 2 { // active and standby
 		t.Errorf("daemons: %v", daemons)
 	}
 	if s := d.status(); len(s.Volumes) != count {
@@ -173,21 +179,11 @@ func TestAThousandVolumes(t *testing.T) {
 	}
 }
 
-func TestTheDaemonEndsInAnOrderlyWay(t *testing.T) {
-	d := install(t)
-	d.mount()
-	pid := d.daemon()
-	if err := unix.Kill(pid, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the daemon ends", func() bool { return !alive(pid) })
-}
-
 func TestTwoDriversShareNothing(t *testing.T) {
 	one, two := install(t), install(t)
 	one.mount()
 	dir := two.mount()
-	kill(t, one.daemon())
+	one.killPair()
 	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
 		t.Errorf("pod.uid is %q", got)
 	}

@@ -11,6 +11,11 @@ Commands, for people:
   status [-o json]   show the node's mount, the daemon and the volumes
   stop [--force]     end the daemon and remove the mount; refuses while volumes
                      are mounted, which --force unmounts
+  upgrade            let this version take over from the one that serves, as init
+                     does
+  restore            heal volumes whose daemon has died, as init does, and say what
+                     was done
+  watch FILE         read a file again and again; see watch --help
   version            print the version
   help               print this text
 

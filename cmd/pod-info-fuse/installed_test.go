@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const podUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
@@ -117,7 +119,14 @@ type status struct {
 	RunDir  string
 	Mount   struct{ State string }
 	Daemon  struct {
-		Active *struct{ PID int }
+		Active, Standby *struct {
+			PID     int
+			Version string
+		}
+		Takeovers                        int
+		LastTakeover                     struct{ Cause string }
+		Cgroup                           string
+		CgroupError, UpgradeError, Error string
 	}
 	Volumes []struct {
 		ID, Dir, PodUID, PodName, PodNamespace, State string
@@ -137,7 +146,7 @@ func (d installed) status() (s status) {
 	return s
 }
 
-// daemon returns the daemon's PID.
+// daemon returns the PID of the active process.
 func (d installed) daemon() int {
 	d.t.Helper()
 	active := d.status().Daemon.Active
@@ -145,6 +154,33 @@ func (d installed) daemon() int {
 		d.t.Fatal("there is no daemon")
 	}
 	return active.PID
+}
+
+// pair waits until there are an active process and a standby that is ready,
+// and returns their PIDs.
+func (d installed) pair() (active, standby int) {
+	d.t.Helper()
+	eventually(d.t, "there is a standby", func() bool {
+		s := d.status().Daemon
+		if s.Active == nil || s.Standby == nil || !alive(s.Active.PID) || !alive(s.Standby.PID) {
+			return false
+		}
+		active, standby = s.Active.PID, s.Standby.PID
+		return true
+	})
+	return active, standby
+}
+
+// killPair kills both processes at once, so that nobody can take over.
+func (d installed) killPair() {
+	d.t.Helper()
+	active, standby := d.pair()
+	// Stopped, the standby cannot notice that the active one dies.
+	if err := unix.Kill(standby, unix.SIGSTOP); err != nil {
+		d.t.Fatal(err)
+	}
+	kill(d.t, active)
+	kill(d.t, standby)
 }
 
 // records lists the files that records are kept in.

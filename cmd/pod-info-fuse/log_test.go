@@ -39,7 +39,7 @@ func TestTheLogHasALinePerCallOutAndNoSecret(t *testing.T) {
 	}
 	var lines []string
 	for line := range strings.Lines(read(t, path)) {
-		if !strings.Contains(line, "daemon:") {
+		if !strings.Contains(line, "]: daemon: ") {
 			lines = append(lines, line)
 		}
 	}

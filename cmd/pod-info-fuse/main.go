@@ -41,6 +41,12 @@ func run(args []string, started time.Time) int {
 		err = status(args[2:])
 	case "stop":
 		err = stop(args[2:])
+	case "restore":
+		err = restore(args[2:])
+	case "upgrade":
+		err = upgrade(args[2:])
+	case "watch":
+		err = watch(args[2:])
 	case "version", "--version":
 		fmt.Println("pod-info-fuse", version)
 	case "help", "--help", "-h":

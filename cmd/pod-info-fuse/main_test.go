@@ -11,8 +11,9 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// binary is the driver under test, built from this tree.
-var binary string
+// binary is the driver under test, built from this tree with version 1.2.3;
+// newer is the same with version 1.2.4.
+var binary, newer string
 
 func TestMain(m *testing.M) {
 	os.Exit(runAll(m))
@@ -30,11 +31,14 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "pod-info-fuse")
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-X main.version=1.2.3", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the driver: %v\n%s", err, output)
-		return 1
+	newer = binary + "-newer"
+	for path, version := range map[string]string{binary: "1.2.3", newer: "1.2.4"} {
+		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-X main.version="+version, "-o", path, ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build the driver: %v\n%s", err, output)
+			return 1
+		}
 	}
 	status := m.Run()
 	if left := leftovers(); left != "" {

@@ -1,21 +1,19 @@
 package main
 
-// serve runs the daemon. The driver starts it; see package node.
+// serve is a process of the daemon's pair. The driver starts it; see package
+// daemon.
 func serve(args []string) error {
 	set, name := flags("serve")
 	if err := parse(set, args); err != nil {
 		return err
 	}
-	d, log, err := setUp(*name)
+	d, _, err := setUp(*name)
 	if err != nil {
 		return err
 	}
-	log.Line("daemon: version %s serves", version)
-	err = d.Node.Serve(func(problem string) { log.Line("daemon: %s", problem) })
+	err = d.Node.Serve()
 	if err != nil {
-		log.Line("daemon: ends: %v", err)
-		return err
+		d.Node.Log("%v", err)
 	}
-	log.Line("daemon: ends")
-	return nil
+	return err
 }

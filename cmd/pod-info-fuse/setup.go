@@ -39,7 +39,10 @@ func setUp(name string) (driver.Driver, calllog.Log, error) {
 	if err != nil {
 		return driver.Driver{}, log, err
 	}
-	return driver.Driver{Node: node.New(id), ConfigError: configErr}, log, nil
+	n := node.New(id, version, func(format string, args ...any) {
+		log.Line("daemon: "+format, args...)
+	})
+	return driver.Driver{Node: n, ConfigError: configErr}, log, nil
 }
 
 func driverName(binary, name string) (flex.Name, error) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"example.com/pod-info-fuse/daemon"
 	"example.com/pod-info-fuse/driver"
 	"example.com/pod-info-fuse/node"
 )
@@ -27,11 +28,14 @@ type mountReport struct {
 }
 
 type daemonReport struct {
-	Active *processReport `json:"active,omitempty"`
-}
-
-type processReport struct {
-	PID int `json:"pid"`
+	Active       *daemon.Process  `json:"active,omitempty"`
+	Standby      *daemon.Process  `json:"standby,omitempty"` // once it is ready
+	Takeovers    int              `json:"takeovers"`
+	Last         *daemon.Takeover `json:"lastTakeover,omitempty"`
+	Cgroup       string           `json:"cgroup,omitempty"`
+	CgroupError  string           `json:"cgroupError,omitempty"`
+	UpgradeError string           `json:"upgradeError,omitempty"`
+	Error        string           `json:"error,omitempty"` // why it does not tell
 }
 
 type volumeReport struct {
@@ -76,9 +80,7 @@ func newReport(d driver.Driver, now node.Status) report {
 		Driver: d.Node.Driver.String(), Version: version, RunDir: d.Node.RunDir,
 		Mount: mountReport{now.Mount}, Volumes: []volumeReport{},
 	}
-	if now.Daemon != nil {
-		r.Daemon.Active = &processReport{now.Daemon.PID}
-	}
+	r.Daemon = newDaemonReport(now)
 	if d.ConfigError != nil {
 		r.Config = d.ConfigError.Error()
 	}
@@ -100,11 +102,7 @@ func newReport(d driver.Driver, now node.Status) report {
 func (r report) print() error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(table, "driver\t%s\nversion\t%s\nrun directory\t%s\nmount\t%s\n", r.Driver, r.Version, r.RunDir, r.Mount.State)
-	if a := r.Daemon.Active; a != nil {
-		fmt.Fprintf(table, "daemon\tprocess %d\n", a.PID)
-	} else {
-		fmt.Fprintf(table, "daemon\tnone\n")
-	}
+	r.Daemon.print(table)
 	if r.Config != "" {
 		fmt.Fprintf(table, "configuration\t%s\n", r.Config)
 	}

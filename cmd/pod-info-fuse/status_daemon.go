@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"example.com/pod-info-fuse/cgroup"
+	"example.com/pod-info-fuse/daemon"
+	"example.com/pod-info-fuse/node"
+)
+
+func newDaemonReport(now node.Status) (r daemonReport) {
+	if now.DaemonError != nil {
+		r.Error = now.DaemonError.Error()
+	}
+	if d := now.Daemon; d != nil {
+		r.Active, r.Standby = &d.Active, d.Standby
+		r.Takeovers, r.Last = d.Takeovers, d.Last
+		r.CgroupError, r.UpgradeError = d.CgroupError, d.UpgradeError
+	} else if now.PIDs.Alive() {
+		// The kernel knows who it is, also when it does not answer.
+		r.Active = &daemon.Process{PID: now.PIDs.Active}
+	}
+	if r.Active != nil {
+		var err error
+		if r.Cgroup, err = cgroup.Of(r.Active.PID); err != nil && r.Error == "" {
+			r.Error = err.Error()
+		}
+	}
+	return r
+}
+
+func (r daemonReport) print(table io.Writer) {
+	if r.Active == nil {
+		fmt.Fprintf(table, "daemon\tnone\n")
+		return
+	}
+	printProcess(table, "active", r.Active)
+	printProcess(table, "standby", r.Standby)
+	fmt.Fprintf(table, "cgroup\t%s\n", r.Cgroup)
+	fmt.Fprintf(table, "take-overs\t%d\n", r.Takeovers)
+	if l := r.Last; l != nil {
+		fmt.Fprintf(table, "last change\t%s ago (%s, %.1f ms)\n", age(l.At), l.Cause, l.Milliseconds)
+	}
+	for name, problem := range map[string]string{"cgroup problem": r.CgroupError, "upgrade failed": r.UpgradeError, "problem": r.Error} {
+		if problem != "" {
+			fmt.Fprintf(table, "%s\t%s\n", name, printable(problem, 0))
+		}
+	}
+}
+
+func printProcess(table io.Writer, role string, p *daemon.Process) {
+	switch {
+	case p == nil:
+		fmt.Fprintf(table, "%s\tnone\n", role)
+	case p.Version == "": // it did not tell
+		fmt.Fprintf(table, "%s\tprocess %d\n", role, p.PID)
+	default:
+		fmt.Fprintf(table, "%s\tprocess %d, version %s, for %s\n", role, p.PID, p.Version, age(p.Started))
+	}
+}
+
+// age is how long ago something was, in whole seconds.
+func age(then time.Time) time.Duration { return time.Since(then).Round(time.Second) }

@@ -1,0 +1,365 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// load reads a volume in every way that a pod does, until stop is called, which
+// checks that no reader saw an error or hangs.
+type load struct {
+	t       *testing.T
+	readers sync.WaitGroup
+	ended   atomic.Bool
+	reads   atomic.Int64
+}
+
+func readAll(t *testing.T, dir string) *load {
+	t.Helper()
+	l := &load{t: t}
+	held, err := os.Open(filepath.Join(dir, "pod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := fmt.Sprintln(os.Getpid())
+	l.start(func() error {
+		buffer := make([]byte, 32)
+		n, err := held.ReadAt(buffer, 0)
+		if string(buffer[:n]) != self {
+			return fmt.Errorf("the open file reads %q: %w", buffer[:n], err)
+		}
+		return nil
+	})
+	l.start(func() error {
+		entries, err := os.ReadDir(dir)
+		if err == nil && len(entries) != 4 {
+			err = fmt.Errorf("the volume lists %v", entries)
+		}
+		return err
+	})
+	for name, want := range map[string]string{"pod.uid": podUID + "\n", "pid": self, "pod": self} {
+		l.start(func() error {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			if err == nil && string(data) != want {
+				err = fmt.Errorf("%s reads %q, want %q", name, data, want)
+			}
+			return err
+		})
+	}
+	t.Cleanup(func() { held.Close() })
+	return l
+}
+
+func (l *load) start(read func() error) {
+	l.readers.Go(func() {
+		for !l.ended.Load() {
+			if err := read(); err != nil {
+				l.t.Errorf("a reader sees an error: %v", err)
+				return
+			}
+			l.reads.Add(1)
+		}
+	})
+}
+
+// goesOn waits until there has been some more reading.
+func (l *load) goesOn() {
+	l.t.Helper()
+	before := l.reads.Load()
+	eventually(l.t, "readers go on", func() bool { return l.reads.Load() > before+100 || l.t.Failed() })
+}
+
+func (l *load) stop() {
+	l.t.Helper()
+	l.goesOn()
+	l.ended.Store(true)
+	done := make(chan struct{})
+	go func() { l.readers.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		l.t.Fatal("a reader hangs")
+	}
+}
+
+func TestReadersDoNotNoticeThatProcessesDie(t *testing.T) {
+	d := install(t)
+	l := readAll(t, d.mount())
+	takeovers := 0
+	for i := range 12 {
+		active, standby := d.pair()
+		victim := standby
+		if i%3 != 0 {
+			victim = active
+			takeovers++
+		}
+		kill(t, victim)
+		l.goesOn()
+	}
+	l.stop()
+	active, standby := d.pair()
+	if s := d.status().Daemon; s.Takeovers != takeovers || s.LastTakeover.Cause != "crash" {
+		t.Errorf("status: %+v, want %d take-overs", s, takeovers)
+	}
+	eventually(t, "there are just two processes", func() bool { return len(daemonsOf(d)) == 2 })
+	if a, b := descriptorsOf(t, active), descriptorsOf(t, standby); a > 13 || b > 13 {
+		t.Errorf("descriptors are leaked: active has %d, standby %d", a, b)
+	}
+}
+
+func descriptorsOf(t *testing.T, pid int) int {
+	t.Helper()
+	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+func TestAHungProcessIsReplaced(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	l := readAll(t, dir)
+	active, _ := d.pair()
+	stopped := time.Now()
+	if err := unix.Kill(active, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, dir, "pod.nodename"); got == "" { // waits until somebody answers
+		t.Error("pod.nodename is empty")
+	}
+	if took := time.Since(stopped); took > 6*time.Second {
+		t.Errorf("service was back after %v", took)
+	}
+	l.stop()
+	if s := d.status().Daemon; s.LastTakeover.Cause != "hang" || alive(active) {
+		t.Errorf("status: %+v; the hung process lives: %v", s, alive(active))
+	}
+}
+
+func TestAHungStandbyIsReplaced(t *testing.T) {
+	d := install(t)
+	d.mount()
+	_, standby := d.pair()
+	if err := unix.Kill(standby, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(15 * time.Second); alive(standby); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is still there")
+		}
+	}
+	d.pair()
+}
+
+func TestSIGTERMHandsOver(t *testing.T) {
+	d := install(t)
+	l := readAll(t, d.mount())
+	for range 5 {
+		active, standby := d.pair()
+		if err := unix.Kill(active, unix.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the active process is gone", func() bool { return !alive(active) })
+		if now := d.daemon(); now != standby {
+			t.Errorf("active is %d, want the standby %d", now, standby)
+		}
+	}
+	l.stop()
+	if s := d.status().Daemon; s.LastTakeover.Cause != "planned" || s.Takeovers != 5 {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+// replaceBinary puts another version in the driver's place, as an installer
+// does.
+func (d installed) replaceBinary(path string) {
+	d.t.Helper()
+	staged := filepath.Join(filepath.Dir(d.path), ".new")
+	if err := errors.Join(os.Link(path, staged), os.Rename(staged, d.path)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func TestUpgradeAndDowngrade(t *testing.T) {
+	d := install(t)
+	l := readAll(t, d.mount())
+	for i := range 6 {
+		path, version := newer, "1.2.4"
+		if i%2 == 1 {
+			path, version = binary, "1.2.3"
+		}
+		active, standby := d.pair()
+		d.replaceBinary(path)
+		if i < 4 {
+			d.must("init")
+		} else if output, err := d.command("upgrade").CombinedOutput(); err != nil || !strings.Contains(string(output), version) {
+			t.Errorf("upgrade: %v: %s", err, output)
+		}
+		newActive, newStandby := d.pair()
+		s := d.status()
+		if s.Daemon.Active.Version != version || s.Daemon.Standby.Version != version || s.Daemon.LastTakeover.Cause != "planned" {
+			t.Errorf("upgrade %d: %+v", i, s.Daemon)
+		}
+		if newActive == active || newStandby == standby {
+			t.Errorf("upgrade %d: a process is still the old one", i)
+		}
+		eventually(t, "the old processes are gone", func() bool { return !alive(active) && !alive(standby) })
+		l.goesOn()
+	}
+	l.stop()
+}
+
+func TestInitOfTheSameVersionChangesNothing(t *testing.T) {
+	d := install(t)
+	d.mount()
+	active, standby := d.pair()
+	d.must("init")
+	if a, s := d.pair(); a != active || s != standby {
+		t.Errorf("processes %d and %d became %d and %d", active, standby, a, s)
+	}
+}
+
+// What is left of a volume when both processes die: the kubelet's directory, a
+// container with the volume, and a subPath in a container, all of them dead.
+func TestTotalLossIsHealedByTheNextInit(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	container := startContainer(t, dir)
+	if got := container.read("volume/pod.uid"); got != podUID {
+		t.Fatalf("in the container, at first: %q", got)
+	}
+	d.killPair()
+	if got := container.read("volume/pod.uid"); got != "" {
+		t.Fatalf("the container's volume is not dead: %q", got)
+	}
+	d.must("init")
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("the kubelet's directory: %q", got)
+	}
+	for _, path := range []string{"volume/pod.uid", "subpath"} {
+		if got := container.read(path); got != podUID {
+			t.Errorf("%s in the container: %q", path, got)
+		}
+	}
+	if s := d.status(); s.Mount.State != "ok" || s.Volumes[0].State != "ok" {
+		t.Errorf("status: %+v", s)
+	}
+	d.must("unmount", dir)
+	gone(t, d, dir)
+}
+
+func TestRestoreSaysWhatItDid(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	container := startContainer(t, dir)
+	if output, err := d.command("restore").Output(); err != nil || string(output) != "nothing was dead\n" {
+		t.Errorf("restore with nothing to do: %v: %s", err, output)
+	}
+	d.killPair()
+	output, err := d.command("restore").CombinedOutput()
+	for _, want := range []string{
+		"healed: " + dir + ", pod shop/web-0\n",
+		fmt.Sprintf("healed: %s/volume in the container of process %d (", container.root, container.pid),
+		fmt.Sprintf("healed: %s/subpath in the container of process", container.root),
+	} {
+		if err != nil || !strings.Contains(string(output), want) {
+			t.Errorf("restore: %v:\n%swant %s", err, output, want)
+		}
+	}
+	if got := container.read("volume/pod.uid"); got != podUID {
+		t.Errorf("in the container: %q", got)
+	}
+}
+
+func TestMountHealsToo(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	d.killPair()
+	d.mount()
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("the volume that died: %q", got)
+	}
+}
+
+// container is a shell in a mount namespace of its own, with a root that is
+// read-only, a volume, and a file of a volume (a subPath).
+type container struct {
+	t      *testing.T
+	pid    int
+	root   string
+	stdin  interface{ Write([]byte) (int, error) }
+	stdout interface{ Read([]byte) (int, error) }
+}
+
+func startContainer(t *testing.T, volume string) *container {
+	t.Helper()
+	root := t.TempDir()
+	script := `mount -t tmpfs root "$1" && mkdir "$1/volume" && touch "$1/subpath" &&
+mount --bind "$2" "$1/volume" && mount --bind "$2/pod.uid" "$1/subpath" && mount -o remount,ro "$1" && echo ready &&
+while read path; do line=; { read line < "$1/$path"; } 2>/dev/null; echo "$line"; done`
+	command := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", root, volume)
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stderr = os.Stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stdin.Close(); command.Wait() })
+	c := &container{t, command.Process.Pid, root, stdin, stdout}
+	if got := c.line(); got != "ready" {
+		t.Fatalf("the container says %q", got)
+	}
+	return c
+}
+
+func (c *container) line() string {
+	var line []byte
+	for b := make([]byte, 1); ; line = append(line, b[0]) {
+		if _, err := c.stdout.Read(b); err != nil || b[0] == '\n' {
+			return string(line)
+		}
+	}
+}
+
+// read returns the first line of a file, "" when it cannot be read.
+func (c *container) read(path string) string {
+	fmt.Fprintln(c.stdin, path)
+	return c.line()
+}
+
+func TestWatch(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	path := filepath.Join(dir, "pod.uid")
+	for _, args := range [][]string{{"--keep-open"}, nil} {
+		output, err := d.command(append([]string{"watch", path, "--interval", "1ms", "--count", "3", "--exit-on-error"}, args...)...).CombinedOutput()
+		if lines := strings.Count(string(output), podUID+`\n" in `); err != nil || lines != 3 {
+			t.Errorf("watch %q: %v:\n%s", args, err, output)
+		}
+	}
+	output, err := d.command("watch", dir+"/nothing", "--count", "5", "--interval", "1ms", "--exit-on-error").CombinedOutput()
+	if err == nil || strings.Count(string(output), "error: ") != 1 {
+		t.Errorf("watch of nothing: %v:\n%s", err, output)
+	}
+	output, err = d.command("watch", dir+"/nothing", "--count", "5", "--interval", "1ms").CombinedOutput()
+	if err != nil || strings.Count(string(output), "error: ") != 5 {
+		t.Errorf("watch that goes on: %v:\n%s", err, output)
+	}
+}

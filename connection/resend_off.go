@@ -1,0 +1,5 @@
+//go:build noresend
+
+package connection
+
+const useResend = false

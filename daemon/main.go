@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/connection"
+	"example.com/pod-info-fuse/fs"
+)
+
+// gcPercent makes the garbage of served requests be collected early: nothing of
+// it lives longer than a request, and the runtime's default would let 4 MB of it
+// gather before it collects for the first time.
+const gcPercent = 20
+
+// Config is what a process of the pair is told.
+type Config struct {
+	Driver     string // vendor/name
+	Version    string
+	Params     connection.Params
+	FS         *fs.FS
+	MountPoint string // of the node mount
+	// Log is told what happens; it must not wait.
+	Log func(format string, args ...any)
+}
+
+// process is a process of the pair.
+type process struct {
+	Config
+	self      Process
+	resources Resources
+	starter   *link
+	history   History
+	terminate chan os.Signal
+}
+
+// Inherited tells whether this process was started by spawn.
+func Inherited() bool {
+	// Documentation/admin-guide/devices.txt: /dev/fuse is 10:229.
+	var stat unix.Stat_t
+	err := unix.Fstat(deviceFD, &stat)
+	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR && uint64(stat.Rdev) == unix.Mkdev(10, 229)
+}
+
+// Main is the life of a process of the pair: first it stands by, then it
+// serves. It returns when its successor serves, or when nobody needs it.
+func Main(c Config) error {
+	debug.SetGCPercent(gcPercent)
+	// Executed through /proc/self/exe, it would be called "exe" by ps and top.
+	_ = os.WriteFile("/proc/self/comm", []byte("pod-info-fuse"), 0)
+	starter, err := newLink(linkFD)
+	if err != nil {
+		return err
+	}
+	for _, fd := range []int{deviceFD, lockFD, controlFD} {
+		unix.CloseOnExec(fd)
+	}
+	p := &process{
+		Config:  c,
+		self:    Process{PID: os.Getpid(), Version: c.Version, Started: time.Now().Round(0)},
+		starter: starter,
+		resources: Resources{
+			Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"), Control: os.NewFile(controlFD, "control socket"),
+		},
+		terminate: make(chan os.Signal, 1),
+	}
+	signal.Notify(p.terminate, syscall.SIGTERM)
+	// The same as in taking over, so that a version that cannot serve says so now.
+	if _, err := p.connect(); err != nil {
+		starter.send(message{Kind: broken, Problem: err.Error()})
+		return err
+	}
+	starter.send(message{Kind: ready, Process: &p.self})
+	cause, err := p.standBy()
+	if err != nil || cause == "" {
+		return err
+	}
+	return p.takeOver(cause)
+}
+
+// workers is how many requests are served at a time. They take microseconds
+// and wait for nothing.
+const workers = 2
+
+func (p *process) connect() (*connection.Connection, error) {
+	return connection.New(p.resources.Device, p.Params, p.FS, workers, func(problem string) { p.Log("%s", problem) })
+}
+
+// takeOver serves in the place of the process before.
+func (p *process) takeOver(cause Cause) error {
+	known := time.Now()
+	// Nobody serves when we have this.
+	if err := acquire(p.resources.Lock, activeByte); err != nil {
+		return err
+	}
+	if err := release(p.resources.Lock, standbyByte); err != nil {
+		return err
+	}
+	c, err := p.connect()
+	if err != nil {
+		return err
+	}
+	if cause == Crash || cause == Hang {
+		if err := c.Recover(p.MountPoint); errors.Is(err, unix.ENODEV) {
+			return nil // unmounted meanwhile
+		} else if err != nil {
+			p.Log("requests that the process before had read may be lost: %v", err)
+		}
+	}
+	if cause != Started {
+		p.history.Takeovers++
+	}
+	p.history.Last = &Takeover{Cause: cause, At: known.Round(0)}
+	a := newActive(p, c)
+	p.history.Last.Milliseconds = float64(time.Since(known).Microseconds()) / 1000
+	p.starter.send(message{Kind: serving})
+	p.starter.close()
+	p.Log("version %s serves (%s, %.1f ms)", p.Version, cause, p.history.Last.Milliseconds)
+	return a.run()
+}

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// beat is how often a standby asks for a sign of life.
+	beat = time.Second
+	// patience is how many beats pass without one until the active process is
+	// taken for hung. Beats are counted and not seconds, so that a machine that
+	// was suspended has not lost any.
+	patience = 5
+)
+
+// standBy waits until this process must take over, and returns why. "" means
+// that it is not needed any more.
+func (p *process) standBy() (Cause, error) {
+	if adopted, err := p.awaitAdoption(); err != nil || !adopted {
+		return "", err
+	}
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	cause := Crash
+	for silent := 0; ; {
+		select {
+		case m, open := <-p.starter.messages:
+			switch {
+			case !open:
+				return cause, nil
+			case m.Kind == pong:
+				silent = 0
+			case m.Kind == remember:
+				p.history = *m.History
+			case m.Kind == takeOver:
+				p.history = *m.History
+				if p.history.Last == nil {
+					return Started, nil
+				}
+				return Planned, nil
+			case m.Kind == leave:
+				return "", nil
+			}
+		case <-ticker.C:
+			if silent == patience {
+				// Its death ends the link, and we take over.
+				cause = Hang
+				p.killActive()
+			}
+			silent++
+			p.starter.send(message{Kind: ping})
+		case <-p.terminate:
+			return "", nil
+		}
+	}
+}
+
+// awaitAdoption waits until the starter wants this process for its standby.
+func (p *process) awaitAdoption() (bool, error) {
+	for {
+		select {
+		case m, open := <-p.starter.messages:
+			if !open {
+				return false, nil
+			}
+			if m.Kind == standBy {
+				p.history = *m.History
+				// The standby before us is leaving.
+				return true, acquire(p.resources.Lock, standbyByte)
+			}
+		case <-p.terminate:
+			return false, nil
+		}
+	}
+}
+
+// killActive kills whoever holds the lock of the active process: a process
+// that has stopped or hangs does not end otherwise.
+func (p *process) killActive() {
+	pid, err := holder(p.resources.Lock, activeByte)
+	if err == nil && pid != 0 {
+		p.Log("the active process %d gives no sign of life: it is killed", pid)
+		err = unix.Kill(pid, unix.SIGKILL)
+	}
+	if err != nil {
+		p.Log("kill the active process: %v", err)
+	}
+}
