@@ -30,7 +30,7 @@ func New(device int, agreed Params, fs fuse.RawFileSystem, workers int, report f
 	for range workers {
 		w, err := newWorker(device, p, &c.stopped, report)
 		if err != nil {
-			c.close()
+			c.Close()
 			return nil, err
 		}
 		c.workers = append(c.workers, w)
@@ -41,7 +41,7 @@ func New(device int, agreed Params, fs fuse.RawFileSystem, workers int, report f
 // Serve answers requests until the file system is unmounted or Stop is called,
 // which are no errors. It can be called once.
 func (c *Connection) Serve() error {
-	defer c.close()
+	defer c.Close()
 	failures := make([]error, len(c.workers))
 	var all sync.WaitGroup
 	for i, w := range c.workers {
@@ -78,7 +78,8 @@ func (c *Connection) Probe() bool {
 	return true
 }
 
-func (c *Connection) close() {
+// Close releases the descriptors. Serve does that by itself.
+func (c *Connection) Close() {
 	for _, w := range c.workers {
 		w.device.Close()
 	}

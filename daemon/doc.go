@@ -26,9 +26,9 @@
 //	   │ ───────────── takeOver ──────────> │  I have stopped serving
 //	   │ <──────────── serving ─────────────│  you can go
 //
-// Before standBy, end-of-file means that the starter has no use for the process
-// any more, and it exits. After it, end-of-file is the starter's death, and the
-// process takes over. The call-out that starts the first process plays the
+// After standBy, end-of-file is the starter's death, and the process takes over.
+// Before it, it does so only if there is nobody else: in an upgrade, the standby of
+// the old version is there, and the new process exits. The call-out that starts the first process plays the
 // active one that leaves: it sends standBy and takeOver.
 //
 // # Taking over

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -50,7 +51,7 @@ func Inherited() bool {
 
 // Main is the life of a process of the pair: first it stands by, then it
 // serves. It returns when its successor serves, or when nobody needs it.
-func Main(c Config) error {
+func Main(config Config) error {
 	debug.SetGCPercent(gcPercent)
 	// Executed through /proc/self/exe, it would be called "exe" by ps and top.
 	_ = os.WriteFile("/proc/self/comm", []byte("pod-info-fuse"), 0)
@@ -62,8 +63,8 @@ func Main(c Config) error {
 		unix.CloseOnExec(fd)
 	}
 	p := &process{
-		Config:  c,
-		self:    Process{PID: os.Getpid(), Version: c.Version, Started: time.Now().Round(0)},
+		Config:  config,
+		self:    Process{PID: os.Getpid(), Version: config.Version, Started: time.Now().Round(0)},
 		starter: starter,
 		resources: Resources{
 			Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"), Control: os.NewFile(controlFD, "control socket"),
@@ -72,10 +73,12 @@ func Main(c Config) error {
 	}
 	signal.Notify(p.terminate, syscall.SIGTERM)
 	// The same as in taking over, so that a version that cannot serve says so now.
-	if _, err := p.connect(); err != nil {
+	c, err := p.connect()
+	if err != nil {
 		starter.send(message{Kind: broken, Problem: err.Error()})
 		return err
 	}
+	c.Close() // while standing by, requests must not wake us
 	starter.send(message{Kind: ready, Process: &p.self})
 	cause, err := p.standBy()
 	if err != nil || cause == "" {
@@ -104,7 +107,7 @@ func (p *process) takeOver(cause Cause) error {
 	}
 	c, err := p.connect()
 	if err != nil {
-		return err
+		return fmt.Errorf("take over: %w", err)
 	}
 	if cause == Crash || cause == Hang {
 		if err := c.Recover(p.MountPoint); errors.Is(err, unix.ENODEV) {

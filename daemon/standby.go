@@ -18,8 +18,13 @@ const (
 // standBy waits until this process must take over, and returns why. "" means
 // that it is not needed any more.
 func (p *process) standBy() (Cause, error) {
-	if adopted, err := p.awaitAdoption(); err != nil || !adopted {
+	switch adopted, err := p.awaitAdoption(); {
+	case err != nil:
 		return "", err
+	case adopted == orphaned && p.alone():
+		return Crash, nil
+	case adopted != wanted:
+		return "", nil
 	}
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
@@ -57,23 +62,50 @@ func (p *process) standBy() (Cause, error) {
 	}
 }
 
+// adoption is what became of a process that said that it is ready.
+type adoption int
+
+const (
+	wanted   adoption = iota // it is the standby
+	unwanted                 // it is to end
+	orphaned                 // the starter died before it said either
+)
+
 // awaitAdoption waits until the starter wants this process for its standby.
-func (p *process) awaitAdoption() (bool, error) {
+func (p *process) awaitAdoption() (adoption, error) {
 	for {
 		select {
 		case m, open := <-p.starter.messages:
 			if !open {
-				return false, nil
+				return orphaned, nil
 			}
 			if m.Kind == standBy {
 				p.history = *m.History
 				// The standby before us is leaving.
-				return true, acquire(p.resources.Lock, standbyByte)
+				return wanted, acquire(p.resources.Lock, standbyByte)
+			}
+			if m.Kind == leave {
+				return unwanted, nil
 			}
 		case <-p.terminate:
-			return false, nil
+			return unwanted, nil
 		}
 	}
+}
+
+// alone tells whether nobody else is there to take over from a starter that
+// has died: in an upgrade, the standby of the old version is.
+func (p *process) alone() bool {
+	for deadline := time.Now().Add(beat); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		standby, err := holder(p.resources.Lock, standbyByte)
+		if err != nil || standby != 0 {
+			return false
+		}
+		if active, err := holder(p.resources.Lock, activeByte); err != nil || active == 0 {
+			return err == nil // the starter's lock is gone with it
+		}
+	}
+	return false
 }
 
 // killActive kills whoever holds the lock of the active process: a process

@@ -176,9 +176,7 @@ func (d installed) killPair() {
 	d.t.Helper()
 	active, standby := d.pair()
 	// Stopped, the standby cannot notice that the active one dies.
-	if err := unix.Kill(standby, unix.SIGSTOP); err != nil {
-		d.t.Fatal(err)
-	}
+	suspend(d.t, standby)
 	kill(d.t, active)
 	kill(d.t, standby)
 }
@@ -220,6 +218,17 @@ func eventually(t *testing.T, what string, condition func() bool) {
 			t.Fatalf("waited in vain until %s", what)
 		}
 	}
+}
+
+// suspend stops a process, and waits until it has stopped.
+func suspend(t *testing.T, pid int) {
+	t.Helper()
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process has stopped", func() bool {
+		return strings.Contains(read(t, "/proc", strconv.Itoa(pid), "stat"), ") T ")
+	})
 }
 
 // alive tells whether a process runs; a zombie does not.

@@ -132,9 +132,7 @@ func TestAHungProcessIsReplaced(t *testing.T) {
 	l := readAll(t, dir)
 	active, _ := d.pair()
 	stopped := time.Now()
-	if err := unix.Kill(active, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	suspend(t, active)
 	if got := read(t, dir, "pod.nodename"); got == "" { // waits until somebody answers
 		t.Error("pod.nodename is empty")
 	}
@@ -151,9 +149,7 @@ func TestAHungStandbyIsReplaced(t *testing.T) {
 	d := install(t)
 	d.mount()
 	_, standby := d.pair()
-	if err := unix.Kill(standby, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	suspend(t, standby)
 	for deadline := time.Now().Add(15 * time.Second); alive(standby); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it is still there")

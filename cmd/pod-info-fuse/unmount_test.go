@@ -161,9 +161,7 @@ func (d installed) stopPair() {
 	d.t.Helper()
 	active, standby := d.pair()
 	for _, pid := range []int{standby, active} {
-		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-			d.t.Fatal(err)
-		}
+		suspend(d.t, pid)
 	}
 }
 
