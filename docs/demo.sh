@@ -1,6 +1,8 @@
 #!/bin/sh
 # Plays the kubelet for one volume: init, mount, a look at the files, unmount.
 # Needs root and /dev/fuse; leaves nothing behind.
+#
+#   demo.sh BINARY [--wait]     with --wait, the volume stays until Enter is pressed
 set -eu
 [ "$(id -u)" = 0 ] || { echo "demo: mounting needs root" >&2; exit 1; }
 
@@ -43,6 +45,14 @@ for reader in first second; do
 	sh -c 'read pid < "$1/pod"; echo "  the $2 shell reads $pid and is $$"' sh "$volume" "$reader"
 done
 show "$driver" status
+
+if [ "${2-}" = --wait ]; then
+	echo
+	echo "The driver is $driver"
+	echo "The volume is $volume"
+	printf 'Press Enter to go on. '
+	read -r _
+fi
 
 echo
 echo "The pod ends. The kubelet calls:"

@@ -229,6 +229,7 @@ func TestAStaticPodsUIDHasNoDashes(t *testing.T) {
 }
 
 func TestMountGivesUpWhenNobodyAnswers(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	d := install(t)
 	d.mount()
 	d.stopPair()

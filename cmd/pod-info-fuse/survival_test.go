@@ -127,6 +127,7 @@ func descriptorsOf(t *testing.T, pid int) int {
 }
 
 func TestAHungProcessIsReplaced(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	d := install(t)
 	dir := d.mount()
 	l := readAll(t, dir)
@@ -146,6 +147,7 @@ func TestAHungProcessIsReplaced(t *testing.T) {
 }
 
 func TestAHungStandbyIsReplaced(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	d := install(t)
 	d.mount()
 	_, standby := d.pair()
