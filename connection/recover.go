@@ -3,7 +3,6 @@ package connection
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -81,7 +80,10 @@ func (w *worker) readNext(limit time.Duration) (id uint64, err error) {
 	defer w.device.SetReadDeadline(time.Time{})
 	for {
 		if err := w.raw.Read(w.readOnce); err != nil {
-			return 0, fmt.Errorf("wait for a FUSE request: %w", err)
+			if why := w.whyNoWait(err); why != nil {
+				return 0, why
+			}
+			return 0, unix.ENODEV
 		}
 		switch {
 		case errors.Is(w.err, unix.EINTR), errors.Is(w.err, unix.ENOENT):

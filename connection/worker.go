@@ -94,7 +94,7 @@ func (w *worker) serve() error {
 			}
 			return nil
 		} else if err != nil {
-			return fmt.Errorf("wait for a FUSE request: %w", err)
+			return w.whyNoWait(err)
 		}
 		switch w.err {
 		case nil:
@@ -108,6 +108,16 @@ func (w *worker) serve() error {
 			return os.NewSyscallError("read a FUSE request", w.err)
 		}
 	}
+}
+
+// whyNoWait says why the poller does not wait for requests. When the file system
+// is unmounted, it may tell nothing but that (fs/fuse/dev.c, fuse_dev_poll:
+// EPOLLERR); reading tells the rest. nil: unmounted.
+func (w *worker) whyNoWait(waitErr error) error {
+	if err := w.raw.Control(func(fd uintptr) { w.readOnce(fd) }); err == nil && w.err == unix.ENODEV {
+		return nil
+	}
+	return fmt.Errorf("wait for a FUSE request: %w", waitErr)
 }
 
 func (w *worker) answer() {

@@ -1,0 +1,6 @@
+package connection
+
+// InterruptOrphans is what Recover does before Linux 6.9.
+func (c *Connection) InterruptOrphans(mountPoint string) error {
+	return c.workers[0].interruptOrphans(mountPoint)
+}
