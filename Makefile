@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build demo test race fuzz e2e lint clean
+.PHONY: build demo test race fuzz e2e chaos chaos-builds e2e-linux-6.1 lint clean
 
 # One static binary.
 build:
@@ -34,6 +34,34 @@ e2e: build
 	go test -tags e2e -count=1 -timeout 20m ./e2e/...
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# What the suites below break, and the program that breaks it. The lossy builds
+# die on demand between reading a request and answering it, and the noresend ones
+# behave as on Linux before 6.9.
+chaos-builds: build
+	go build -o e2e/bin/chaos ./e2e/chaos
+	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/other ./cmd/pod-info-fuse
+	go build -tags lossy -o e2e/bin/lossy ./cmd/pod-info-fuse
+	go build -tags noresend -o e2e/bin/noresend ./cmd/pod-info-fuse
+	go build -tags lossy,noresend -o e2e/bin/lossy-noresend ./cmd/pod-info-fuse
+
+# Kills, hangs, upgrades and losses under load, with no error of any reader.
+chaos: chaos-builds
+	e2e/bin/chaos kill --driver-binary bin/pod-info-fuse --duration 60s --kills 200
+	e2e/bin/chaos kill --driver-binary e2e/bin/noresend --duration 20s --kills 60 --eintr-allowed
+	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy
+	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy-noresend --eintr-allowed
+	e2e/bin/chaos hang --driver-binary bin/pod-info-fuse
+	e2e/bin/chaos upgrade --driver-binary bin/pod-info-fuse --other-binary e2e/bin/other
+
+# The same on a real Linux 6.1, in an emulated machine.
+e2e-linux-6.1: chaos-builds
+	e2e/linux-6.1/run.sh 'set -e; uname -r; \
+		chaos kill --driver-binary /bin/pod-info-fuse --duration 60s --kills 200 --eintr-allowed; \
+		chaos lossy --driver-binary /bin/lossy --eintr-allowed; \
+		chaos hang --driver-binary /bin/pod-info-fuse --eintr-allowed; \
+		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other' \
+		e2e/bin/chaos e2e/bin/lossy e2e/bin/other bin/pod-info-fuse
 
 lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }

@@ -16,6 +16,8 @@ type active struct {
 	probing bool         // it has been asked for one
 	control chan request // from the control socket
 
+	leaving bool // SIGTERM came: hand over to the next standby that is ready
+
 	standby *child // nil: none
 	next    *child // the one that an upgrade started, nil: none
 	upgrade upgrade
@@ -35,8 +37,9 @@ func (a *active) serve(c *connection.Connection) {
 	go func() { served <- c.Serve() }()
 }
 
-// run returns when a successor serves, the file system is unmounted, or
-// somebody wants an end.
+// run returns when a successor serves, the file system is unmounted, or the
+// control socket says that it shall. SIGTERM is no reason to stop serving, but to
+// let the standby do it, as soon as there is one.
 func (a *active) run() error {
 	go a.accept()
 	a.startStandby()
@@ -65,11 +68,10 @@ func (a *active) run() error {
 				return nil
 			}
 		case <-a.terminate:
-			if a.handOver(a.standby) {
-				return nil
-			}
-			a.dismiss()
-			return a.stop()
+			a.leaving = true
+		}
+		if a.leaving && a.handOver(a.standby) {
+			return nil
 		}
 	}
 }

@@ -21,7 +21,7 @@
 //	starter                              started
 //	   │ <──────────── ready ───────────────│  it could serve
 //	   │ ───────────── standBy ───────────> │  end-of-file is now my death
-//	   │ <──────────── ping ────────────────│  every second
+//	   │ <──────────── ping ────────────────│  every beat
 //	   │ ───────────── pong ──────────────> │  from the loop that serves
 //	   │ ───────────── takeOver ──────────> │  I have stopped serving
 //	   │ <──────────── serving ─────────────│  you can go

@@ -8,11 +8,11 @@ import (
 
 const (
 	// beat is how often a standby asks for a sign of life.
-	beat = time.Second
+	beat = time.Second / 2
 	// patience is how many beats pass without one until the active process is
 	// taken for hung. Beats are counted and not seconds, so that a machine that
 	// was suspended has not lost any.
-	patience = 5
+	patience = 10
 )
 
 // standBy waits until this process must take over, and returns why. "" means

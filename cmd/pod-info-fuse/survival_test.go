@@ -173,10 +173,17 @@ func TestSIGTERMHandsOver(t *testing.T) {
 			t.Errorf("active is %d, want the standby %d", now, standby)
 		}
 	}
-	l.stop()
 	if s := d.status().Daemon; s.LastTakeover.Cause != "planned" || s.Takeovers != 5 {
 		t.Errorf("status: %+v", s)
 	}
+	// Without a standby, it waits for one.
+	active, standby := d.pair()
+	kill(t, standby)
+	if err := unix.Kill(active, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the active process is gone", func() bool { return !alive(active) })
+	l.stop()
 }
 
 // replaceBinary puts another version in the driver's place, as an installer

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+const podUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
+
+// driver is an installation of the driver, below one directory, as a kubelet
+// has it, and one volume of it.
+type driver struct {
+	root   string // has everything that this program makes
+	name   string // vendor/driver, unlike any other on this machine
+	binary string
+	volume string
+}
+
+func install(binary string) (*driver, error) {
+	root, err := os.MkdirTemp("", "chaos-")
+	if err != nil {
+		return nil, err
+	}
+	vendor := filepath.Base(root) + ".example.com"
+	d := &driver{
+		root:   root,
+		name:   vendor + "/pod-info-fuse",
+		binary: filepath.Join(root, "plugins", vendor+"~pod-info-fuse", "pod-info-fuse"),
+		volume: filepath.Join(root, "pods", podUID, "volumes", vendor+"~pod-info-fuse", "pod-info"),
+	}
+	err = errors.Join(
+		os.MkdirAll(filepath.Dir(d.binary), 0o755),
+		os.MkdirAll(d.volume, 0o750),
+		d.replace(binary))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(root))
+	}
+	return d, nil
+}
+
+// replace installs a binary as an upgrade does: complete and on disk before it
+// gets its name.
+func (d *driver) replace(binary string) error {
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	hidden := filepath.Join(filepath.Dir(d.binary), ".new")
+	file, err := os.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(hidden, d.binary)
+}
+
+func (d *driver) mount() error {
+	options, err := json.Marshal(map[string]string{
+		"kubernetes.io/pod.uid":       podUID,
+		"kubernetes.io/pod.name":      "chaos",
+		"kubernetes.io/pod.namespace": "default",
+	})
+	if err != nil {
+		return err
+	}
+	return d.callOut("mount", d.volume, string(options))
+}
+
+// callOut calls the driver as the kubelet does.
+func (d *driver) callOut(args ...string) error {
+	output, err := d.execute(args...)
+	if err != nil {
+		return err
+	}
+	var answer struct{ Status, Message string }
+	if err := json.Unmarshal(output, &answer); err != nil {
+		return fmt.Errorf("the answer to %q, %q: %w", args, output, err)
+	}
+	if answer.Status != "Success" {
+		return fmt.Errorf("%q: %s: %s", args, answer.Status, answer.Message)
+	}
+	return nil
+}
+
+// patience is how long the driver may take for a command. It gives up itself
+// before that.
+const patience = 45 * time.Second
+
+// execute returns what a command prints on either stream: the kubelet makes no
+// difference between them, and waits until nobody holds them any more.
+func (d *driver) execute(args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, d.binary, args...)
+	cmd.WaitDelay = time.Second
+	type result struct {
+		output []byte
+		err    error
+	}
+	// In a goroutine: a process that waits for a FUSE server that is gone cannot
+	// even be killed, and this program has to report that.
+	done := make(chan result, 1)
+	go func() {
+		output, err := cmd.CombinedOutput()
+		done <- result{output, err}
+	}()
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return nil, fmt.Errorf("%s %q: %w: %s", d.binary, args, r.err, r.output)
+		}
+		return r.output, nil
+	case <-time.After(patience + 2*time.Second):
+		return nil, fmt.Errorf("%s %q cannot be killed", d.binary, args)
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// back is how long the readers may have to wait for an active that hangs.
+const back = 6 * time.Second
+
+// hang stops the active, as a bug that waits for ever would.
+func (t *trial) hang(ctx context.Context) error {
+	now := t.first
+	for range t.rounds {
+		stopped := now.pid(active)
+		progress := make(chan error, 1)
+		if err := t.driver.signal(stopped, unix.SIGSTOP); err != nil {
+			return err
+		}
+		go func() {
+			took, err := t.readers.progress(ctx, back)
+			t.report.note("hang            readers were served again after %s ms", ms(took))
+			progress <- err
+		}()
+		next, err := t.driver.awaitBoth(ctx, stopped)
+		if err != nil {
+			return err
+		}
+		t.report.tookOver(now, next, "hang")
+		if err := <-progress; err != nil {
+			t.report.violation("process %d was stopped: %v", stopped, err)
+		}
+		if err := t.awaitEnd(ctx, stopped); err != nil {
+			return fmt.Errorf("the process that was stopped: %w", err)
+		}
+		now = next
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// operation is something that a reader does with the volume. It makes system
+// calls directly: package os hides EINTR, and repeats the call.
+type operation struct {
+	name string
+	do   func() error
+}
+
+// contents are what this process has to read in the volume's files.
+func contents() map[string]string {
+	self := strconv.Itoa(os.Getpid()) + "\n"
+	host, err := os.Hostname()
+	if err != nil {
+		panic(err) // uname(2) cannot fail
+	}
+	return map[string]string{
+		"pod.uid":      podUID + "\n",
+		"pod.nodename": host + "\n",
+		"pod":          self,
+		"pid":          self,
+	}
+}
+
+// fileOperations open, read and close every file.
+func fileOperations(volume string) (all []operation) {
+	for name, content := range contents() {
+		path := filepath.Join(volume, name)
+		all = append(all, operation{"open, read and close " + name, func() error {
+			fd, err := open(path, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			if name == "pod.uid" {
+				// Or it is read from the page cache only, and the driver is never asked.
+				unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
+			}
+			return expect(fd, content)
+		}})
+	}
+	return all
+}
+
+// openFileOperations read a file that was opened when the first process served.
+func openFileOperations(volume string) []operation {
+	path := filepath.Join(volume, "pod")
+	content := contents()["pod"]
+	fd := -1
+	return []operation{{"read the open pod", func() (err error) {
+		if fd < 0 {
+			if fd, err = open(path, 0); err != nil {
+				return err
+			}
+		}
+		return expect(fd, content)
+	}}}
+}
+
+// directoryOperations do what ls -l does.
+func directoryOperations(volume string) []operation {
+	all := []operation{
+		{"list the directory", func() error { return list(volume) }},
+		{"read the link pid", func() error {
+			var buffer [64]byte
+			n, err := unix.Readlink(filepath.Join(volume, "pid"), buffer[:])
+			return compare(string(buffer[:max(n, 0)]), "pod", err)
+		}},
+	}
+	for name, content := range contents() {
+		path := filepath.Join(volume, name)
+		all = append(all, operation{"stat " + name, func() error {
+			var stat unix.Stat_t
+			err := unix.Stat(path, &stat)
+			return compare(strconv.FormatInt(stat.Size, 10), strconv.Itoa(len(content)), err)
+		}})
+	}
+	return all
+}
+
+func open(path string, flags int) (int, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open: %w", err)
+	}
+	return fd, nil
+}
+
+// expect reads a file from its beginning to its end.
+func expect(fd int, content string) error {
+	var buffer [256]byte
+	length := 0
+	for {
+		n, err := unix.Pread(fd, buffer[length:], int64(length))
+		if err != nil {
+			return fmt.Errorf("read at %d: %w", length, err)
+		}
+		if n == 0 {
+			return compare(string(buffer[:length]), content, nil)
+		}
+		length += n
+	}
+}
+
+// list lists a directory in portions of about two names, so that one listing
+// is begun with one process and ended with another.
+func list(directory string) error {
+	fd, err := open(directory, unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var names []string
+	var buffer [80]byte
+	for {
+		n, err := unix.ReadDirent(fd, buffer[:])
+		if err != nil {
+			return fmt.Errorf("getdents: %w", err)
+		}
+		if n == 0 {
+			slices.Sort(names)
+			return compare(fmt.Sprint(names), "[pid pod pod.nodename pod.uid]", nil)
+		}
+		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
+	}
+}
+
+func compare(got, want string, err error) error {
+	if err == nil && got != want {
+		err = fmt.Errorf("got %q, want %q", got, want)
+	}
+	return err
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A reader repeats its operations without pause.
+type reader struct {
+	name       string
+	operations []operation
+
+	mu      sync.Mutex // guards what follows
+	done    int
+	doing   string
+	since   time.Time // when it began what it is doing; zero: nothing
+	longest stall
+	hung    bool // and reported so
+}
+
+// stall is the time that an operation took.
+type stall struct {
+	operation string
+	took      time.Duration
+}
+
+// readers are all readers of a trial.
+type readers struct {
+	all   []*reader
+	began time.Time
+	ended *atomic.Bool
+	left  *sync.WaitGroup
+}
+
+// startReaders starts n readers of files, and one of each other kind.
+func startReaders(volume string, n int, report *report) readers {
+	r := readers{began: time.Now(), ended: new(atomic.Bool), left: new(sync.WaitGroup)}
+	for i := range n {
+		r.all = append(r.all, &reader{name: fmt.Sprintf("reader %d", i+1), operations: fileOperations(volume)})
+	}
+	r.all = append(r.all,
+		&reader{name: "the reader of an open file", operations: openFileOperations(volume)},
+		&reader{name: "the lister", operations: directoryOperations(volume)})
+	for _, one := range r.all {
+		r.left.Go(func() { one.run(r.ended, report) })
+	}
+	go r.watch(report)
+	return r
+}
+
+func (r *reader) run(ended *atomic.Bool, report *report) {
+	for i := 0; !ended.Load(); i++ {
+		o := r.operations[i%len(r.operations)]
+		r.begin(o.name)
+		err := o.do()
+		r.end()
+		if err != nil {
+			report.readerFailed(fmt.Errorf("%s: %s: %w", r.name, o.name, err))
+			time.Sleep(time.Millisecond) // a dead volume fails very fast
+		}
+	}
+}
+
+func (r *reader) begin(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.doing, r.since = name, time.Now()
+}
+
+func (r *reader) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.longest = r.stalled()
+	r.done++
+	r.since = time.Time{}
+}
+
+// stalled is the longest stall so far, the present one included. The caller
+// has locked.
+func (r *reader) stalled() stall {
+	if r.since.IsZero() {
+		return r.longest
+	}
+	if now := time.Since(r.since); now > r.longest.took {
+		return stall{r.doing, now}
+	}
+	return r.longest
+}
+
+// hangs is after what time without progress a reader is reported.
+const hangs = 10 * time.Second
+
+// watch reports readers that hang, while that goes on: nothing else may tell
+// about a reader that no signal can reach.
+func (r readers) watch(report *report) {
+	for ; !r.ended.Load(); time.Sleep(time.Second) {
+		for _, one := range r.all {
+			one.mu.Lock()
+			if !one.hung && !one.since.IsZero() && time.Since(one.since) > hangs {
+				one.hung = true
+				report.violation("%s hangs for more than %v: %s", one.name, hangs, one.doing)
+			}
+			one.mu.Unlock()
+		}
+	}
+}
+
+// progress waits until every reader has finished operations that it began after
+// the call, and returns how long that took.
+func (r readers) progress(ctx context.Context, limit time.Duration) (time.Duration, error) {
+	began := time.Now()
+	// One may be under way, and its answer, too.
+	const enough = 3
+	before := r.counts()
+	err := await(ctx, limit, func() error {
+		for i, count := range r.counts() {
+			if count < before[i]+enough {
+				return fmt.Errorf("%s makes no progress", r.all[i].name)
+			}
+		}
+		return nil
+	})
+	return time.Since(began), err
+}
+
+func (r readers) counts() []int {
+	counts := make([]int, len(r.all))
+	for i, one := range r.all {
+		one.mu.Lock()
+		counts[i] = one.done
+		one.mu.Unlock()
+	}
+	return counts
+}
+
+// stop ends the readers, and returns an error if some do not end.
+func (r readers) stop(limit time.Duration) error {
+	r.ended.Store(true)
+	none := make(chan bool)
+	go func() {
+		r.left.Wait()
+		close(none)
+	}()
+	select {
+	case <-none:
+		return nil
+	case <-time.After(limit):
+		return fmt.Errorf("readers do not end within %v", limit)
+	}
+}

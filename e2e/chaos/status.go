@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// status is the part of the driver's status that matters here.
+type status struct {
+	Version string
+	RunDir  string
+	Mount   struct{ State string }
+	Daemon  struct {
+		Active, Standby *daemon
+		Takeovers       int
+		LastTakeover    *takeover
+	}
+}
+
+type daemon struct {
+	PID     int
+	Version string
+}
+
+type takeover struct {
+	Cause        string
+	Milliseconds float64
+}
+
+type role string
+
+const (
+	active  role = "active"
+	standby role = "standby"
+)
+
+// pid is the process that has a role; 0: there is none.
+func (s status) pid(r role) int {
+	process := s.Daemon.Active
+	if r == standby {
+		process = s.Daemon.Standby
+	}
+	if process == nil {
+		return 0
+	}
+	return process.PID
+}
+
+// descriptors are what the processes have open.
+func (s status) descriptors() (map[role]descriptors, error) {
+	found := map[role]descriptors{}
+	for _, r := range []role{active, standby} {
+		open, err := descriptorsOf(s.pid(r))
+		if err != nil {
+			return nil, fmt.Errorf("list what the %s has open: %w", r, err)
+		}
+		found[r] = open
+	}
+	return found, nil
+}
+
+// complete tells what is missing to a volume that is served, and that would
+// survive the end of who serves it.
+func (s status) complete() error {
+	switch {
+	case s.Mount.State != "ok":
+		return fmt.Errorf("the mount is %q", s.Mount.State)
+	case s.Daemon.Active == nil:
+		return errors.New("there is no active")
+	case s.Daemon.Standby == nil:
+		return errors.New("there is no standby")
+	}
+	return nil
+}
+
+func (d *driver) status() (status, error) {
+	var s status
+	output, err := d.execute("status", "-o", "json")
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(output, &s); err != nil {
+		return s, fmt.Errorf("the status, %q: %w", output, err)
+	}
+	return s, nil
+}
+
+// recovery is how long it may take until there are two processes again.
+const recovery = 20 * time.Second
+
+// nobody is no process.
+const nobody = 0
+
+// awaitBoth waits until there are an active and a standby, and neither is the
+// process that ended.
+func (d *driver) awaitBoth(ctx context.Context, ended int) (status, error) {
+	var s status
+	err := await(ctx, recovery, func() (err error) {
+		if s, err = d.status(); err != nil {
+			return err
+		}
+		if err := s.complete(); err != nil {
+			return err
+		}
+		for _, r := range []role{active, standby} {
+			if s.pid(r) == ended {
+				return fmt.Errorf("the %s is still process %d", r, ended)
+			}
+		}
+		return nil
+	})
+	return s, err
+}

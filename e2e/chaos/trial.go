@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// A trial is one run: one driver with one volume, its readers, and what was seen.
+type trial struct {
+	settings
+	report  *report
+	driver  *driver
+	readers readers
+	first   status               // when the readers began
+	opened  map[role]descriptors // of the processes of first
+}
+
+func newTrial(s settings) *trial {
+	return &trial{settings: s, report: newReport(s)}
+}
+
+// run runs the trial from the installation to the last trace of it.
+func (t *trial) run(ctx context.Context) {
+	var err error
+	if t.driver, err = install(t.binary); err != nil {
+		t.report.violation("install the driver: %v", err)
+		return
+	}
+	defer t.cleanUp()
+	if err := t.prepare(ctx); err != nil {
+		t.report.violation("%v", err)
+		return
+	}
+	t.readers = startReaders(t.driver.volume, t.settings.readers, t.report)
+	if err := t.disturb(ctx); err != nil {
+		t.report.violation("%s: %v", t.verb, err)
+	}
+	t.checkReaders(ctx)
+	t.report.reading(t.readers)
+	t.checkProcesses(ctx)
+	t.checkRemoval()
+}
+
+func (t *trial) disturb(ctx context.Context) error {
+	switch t.verb {
+	case "hang":
+		return t.hang(ctx)
+	case "upgrade":
+		return t.upgrade(ctx)
+	case "lossy":
+		return t.lossy(ctx)
+	}
+	return t.kill(ctx)
+}
+
+// settled is how long a process that says that it is ready may take until it
+// has closed what it needed for its start.
+const settled = time.Second
+
+// prepare mounts the volume and notes what the processes have open.
+func (t *trial) prepare(ctx context.Context) error {
+	if err := t.driver.mount(); err != nil {
+		return err
+	}
+	var err error
+	if t.first, err = t.driver.awaitBoth(ctx, nobody); err != nil {
+		return err
+	}
+	if err := sleep(ctx, settled); err != nil {
+		return err
+	}
+	t.opened, err = t.first.descriptors()
+	return err
+}
+
+// sleep waits, unless the program is told to end.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// await looks at something every now and then until it is as it should be, and
+// returns what was wrong with it last when the limit is over.
+func await(ctx context.Context, limit time.Duration, look func() error) error {
+	for deadline := time.Now().Add(limit); ; {
+		err := look()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("after %v: %w", limit, err)
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
