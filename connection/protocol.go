@@ -28,7 +28,11 @@ const (
 	// replySize has room for MaxRead and the largest header.
 	replySize = MaxRead + 1024
 
-	opInit = 26 // linux/fuse.h, FUSE_INIT
+	// linux/fuse.h, enum fuse_opcode
+	opForget      = 2
+	opInit        = 26
+	opInterrupt   = 36
+	opBatchForget = 42
 
 	outHeaderSize = int(unsafe.Sizeof(fuse.OutHeader{}))
 	initInSize    = int(unsafe.Sizeof(fuse.InitIn{}))
@@ -119,14 +123,14 @@ func bytesOf[T any](message *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(message)), unsafe.Sizeof(*message))
 }
 
+// opcode is what a request asks for.
+func opcode(request []byte) uint32 { return binary.NativeEndian.Uint32(request[4:]) }
+
 // requestID returns a request's id, and whether its sender waits for an answer.
 func requestID(request []byte) (id uint64, waiting bool) {
-	var header fuse.InHeader
-	copy(bytesOf(&header), request)
-	const forget, interrupt, batchForget = 2, 36, 42 // linux/fuse.h, FUSE_*
-	switch header.Opcode {
-	case forget, interrupt, batchForget:
+	switch opcode(request) {
+	case opForget, opBatchForget, opInterrupt:
 		return 0, false
 	}
-	return header.Unique, true
+	return binary.NativeEndian.Uint64(request[8:]), true
 }

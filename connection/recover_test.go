@@ -2,6 +2,8 @@ package connection_test
 
 import (
 	"errors"
+	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -14,12 +16,21 @@ import (
 // before answering it. It returns what the reader gets in the end.
 func (m *mounted) orphan() <-chan error {
 	m.t.Helper()
-	result := make(chan error, 1)
-	go func() { result <- m.check() }()
+	thread, result := make(chan int, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		thread <- unix.Gettid()
+		result <- m.check()
+	}()
 	request := make([]byte, 8192)
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		n, err := unix.Read(m.device, request)
 		if err == nil && n > 0 {
+			// Every Go program gets signals when it is busy. The kernel tells the
+			// server that the request is interrupted, before any other.
+			if err := unix.Tgkill(os.Getpid(), <-thread, unix.SIGURG); err != nil {
+				m.t.Fatal(err)
+			}
 			return result
 		}
 		if !errors.Is(err, unix.EAGAIN) || time.Now().After(deadline) {
@@ -34,8 +45,12 @@ func (m *mounted) recoverWith(how func(*connection.Connection) error) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	started := time.Now()
 	if err := how(c); err != nil {
 		m.t.Fatal(err)
+	}
+	if took := time.Since(started); took > time.Second {
+		m.t.Errorf("to recover took %v", took)
 	}
 	served := make(chan error, 1)
 	go func() { served <- c.Serve() }()

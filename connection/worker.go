@@ -122,6 +122,13 @@ func (w *worker) whyNoWait(waitErr error) error {
 
 func (w *worker) answer() {
 	w.requestVec[0] = w.request[:w.n]
+	if opcode(w.request) == opInterrupt {
+		// Nothing here takes long enough to be interrupted. To answer that we do
+		// not know the request, as go-fuse does, would make the kernel ask again at
+		// once, and before anything else (fs/fuse/dev.c, fuse_dev_do_read): for a
+		// request that a dead server had read, for ever.
+		return
+	}
 	beforeAnswer(w.requestVec[0])
 	w.n = w.protocol.handle(w.requestVec[:], w.replyVec[:])
 	if w.n == 0 {
