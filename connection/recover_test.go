@@ -31,6 +31,10 @@ func (m *mounted) orphan() <-chan error {
 			if err := unix.Tgkill(os.Getpid(), <-thread, unix.SIGURG); err != nil {
 				m.t.Fatal(err)
 			}
+			queued := []unix.PollFd{{Fd: int32(m.device), Events: unix.POLLIN}}
+			if n, err := unix.Poll(queued, 5000); n != 1 {
+				m.t.Fatalf("no interrupt came: %v", err)
+			}
 			return result
 		}
 		if !errors.Is(err, unix.EAGAIN) || time.Now().After(deadline) {
