@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build demo test race fuzz e2e chaos chaos-builds e2e-linux-6.1 lint clean
+.PHONY: build demo test race fuzz e2e chaos chaos-builds e2e-linux-6.1 e2e-systemd lint clean
 
 # One static binary.
 build:
@@ -63,12 +63,17 @@ e2e-linux-6.1: chaos-builds
 		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other' \
 		e2e/bin/chaos e2e/bin/lossy e2e/bin/other bin/pod-info-fuse
 
+# A kubelet that systemd restarts, in containers with a real systemd.
+e2e-systemd: build
+	e2e/systemd/run.sh
+
 lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
-	go vet -tags e2e ./e2e/...
+	go vet -tags e2e,systemd ./e2e/...
+	go vet -tags lossy,noresend ./connection
 	go run $(STATICCHECK) ./...
-	go run $(STATICCHECK) -tags e2e ./e2e/...
+	go run $(STATICCHECK) -tags e2e,systemd ./e2e/...
 	go mod tidy -diff
 	.ci/check
 

@@ -1,6 +1,6 @@
 // Package calllog writes the driver's log: lines of text, to syslog or to a
-// file. A log that cannot be written is silent: no call-out fails, and none
-// waits, because of its log.
+// file on a local disk. A log that cannot be written is silent: no call-out fails
+// because of its log.
 package calllog
 
 import (
@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -41,7 +42,7 @@ func (l Log) Line(format string, args ...any) {
 // oneLine makes sure that nobody can forge a second line.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+		if unicode.IsControl(r) || r == utf8.RuneError {
 			return '?'
 		}
 		return r

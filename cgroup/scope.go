@@ -22,9 +22,6 @@ const (
 // waits until that is done. The rules are those of StartTransientUnit in
 // org.freedesktop.systemd1(5).
 func toScope(ctx context.Context, driver string, pid int) error {
-	if err := visible(runtimeDir); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, scopePatience)
 	defer cancel()
 	unit := scopeName(driver, pid)
@@ -35,8 +32,7 @@ func toScope(ctx context.Context, driver string, pid int) error {
 }
 
 func startScope(ctx context.Context, unit, driver string, pid int) error {
-	// The private socket needs no message bus, and is what systemctl uses as root.
-	conn, err := systemd.NewSystemdConnectionContext(ctx)
+	conn, err := connect(ctx, runtimeDir)
 	if err != nil {
 		return timedOut(ctx, err)
 	}

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -25,14 +26,14 @@ func TestNoSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{t.TempDir(), "/no/such/directory", file} {
-		if err := visible(dir); !errors.Is(err, errNoSystemd) {
+		if _, err := connect(context.Background(), dir); !errors.Is(err, errNoSystemd) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
 }
 
 func TestSystemdDoesNotListen(t *testing.T) {
-	if err := visible(runtime(t)); err == nil || errors.Is(err, errNoSystemd) || !strings.Contains(err.Error(), "/private") {
+	if _, err := connect(context.Background(), runtime(t)); err == nil || errors.Is(err, errNoSystemd) || !strings.Contains(err.Error(), "/private") {
 		t.Error(err)
 	}
 }
@@ -46,7 +47,7 @@ func TestSystemdThatCountsProcessesDifferently(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	if err := visible(dir); err == nil || !strings.Contains(err.Error(), "another PID name space") {
+	if _, err := connect(context.Background(), dir); err == nil || !strings.Contains(err.Error(), "another PID name space") {
 		t.Error(err)
 	}
 }

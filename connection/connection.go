@@ -45,7 +45,11 @@ func (c *Connection) Serve() error {
 	failures := make([]error, len(c.workers))
 	var all sync.WaitGroup
 	for i, w := range c.workers {
-		all.Go(func() { failures[i] = w.serve() })
+		all.Go(func() {
+			if failures[i] = w.serve(); failures[i] != nil {
+				c.Stop() // half a server is no better than none
+			}
+		})
 	}
 	all.Wait()
 	return errors.Join(failures...)

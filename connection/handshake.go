@@ -14,12 +14,12 @@ import (
 // been mounted with this descriptor of /dev/fuse. It waits no longer than the
 // timeout.
 func Handshake(device int, fs fuse.RawFileSystem, timeout time.Duration) (Params, error) {
-	request := make([]byte, requestSize)
+	request := make([]byte, requestSize())
 	n, err := readWithin(device, request, timeout)
 	if err != nil {
 		return Params{}, os.NewSyscallError("read FUSE_INIT", err)
 	}
-	reply := make([]byte, replySize)
+	reply := make([]byte, replySize())
 	length, agreed, initErr := newProtocol(fs, func(string) {}).initialise(request[:n], reply)
 	if length > 0 {
 		if _, err := unix.Write(device, reply[:length]); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"math"
+	"os"
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -17,19 +18,17 @@ import (
 // experimental.
 
 const (
-	// MaxRead is the largest reply to a read, in bytes, and the value for the
-	// mount option max_read. Files and directories here are small.
-	MaxRead = 4096
-
-	// requestSize is the least buffer that the kernel accepts for a read of
+	// minRequestSize is the least buffer that the kernel accepts for a read of
 	// /dev/fuse (linux/fuse.h, FUSE_MIN_READ_BUFFER).
-	requestSize = 8192
+	minRequestSize = 8192
 
-	// replySize has room for MaxRead and the largest header.
-	replySize = MaxRead + 1024
+	// headerSize has room for the largest header of a request or a reply.
+	headerSize = 1024
 
 	// linux/fuse.h, enum fuse_opcode
 	opForget      = 2
+	opGetXAttr    = 22
+	opListXAttr   = 23
 	opInit        = 26
 	opInterrupt   = 36
 	opBatchForget = 42
@@ -37,6 +36,14 @@ const (
 	outHeaderSize = int(unsafe.Sizeof(fuse.OutHeader{}))
 	initInSize    = int(unsafe.Sizeof(fuse.InitIn{}))
 )
+
+// MaxRead is the largest reply to a read, in bytes, and the value for the mount
+// option max_read. Files and directories here are small, but the kernel asks for a
+// page of them at least, which has 64 KiB on some machines.
+var MaxRead = max(4096, os.Getpagesize())
+
+func requestSize() int { return max(minRequestSize, MaxRead+headerSize) }
+func replySize() int   { return MaxRead + headerSize }
 
 // protocol decodes requests and encodes replies.
 type protocol struct {
@@ -46,8 +53,8 @@ type protocol struct {
 func newProtocol(fs fuse.RawFileSystem, report func(problem string)) protocol {
 	return protocol{fuse.NewProtocolServer(fs, &fuse.MountOptions{
 		MaxWrite:             MaxRead, // the kernel takes it for the unit of other transfers, too
-		DisableXAttrs:        true,
-		DisableReadDirPlus:   true, // names are cached for ever: nothing to gain
+		IDMappedMount:        true,    // for pods with hostUsers: false; Linux 6.12
+		DisableReadDirPlus:   true,    // names are cached for ever: nothing to gain
 		EnableSymlinkCaching: true,
 		Logger:               log.New(io.Discard, "", 0), // it reports what a caller did wrong
 		PanicHandler: func(reason any) fuse.Status {
@@ -60,6 +67,12 @@ func newProtocol(fs fuse.RawFileSystem, report func(problem string)) protocol {
 // handle answers a request. It returns the length of the reply, 0 when there
 // is to be none.
 func (p protocol) handle(request, reply [][]byte) int {
+	switch opcode(request[0]) {
+	case opGetXAttr, opListXAttr:
+		// There are none, and the kernel need not ask again. go-fuse would say so
+		// only if the caller's buffer fits into ours.
+		return refuse(request[0], reply[0], fuse.ENOSYS)
+	}
 	n, status := p.server.HandleRequest(request, reply)
 	if status.Ok() {
 		return n
@@ -111,7 +124,7 @@ func (p protocol) resume(agreed Params) error {
 	}
 	in.Length = uint32(initInSize)
 	in.Opcode = opInit
-	_, again, err := p.initialise(bytesOf(&in), make([]byte, replySize))
+	_, again, err := p.initialise(bytesOf(&in), make([]byte, replySize()))
 	if err == nil && again.Flags != agreed.Flags {
 		err = errors.New("this version does not know a feature that was agreed on with the kernel")
 	}

@@ -49,7 +49,7 @@ func newWorker(device int, p protocol, stopped *atomic.Bool, report func(string)
 	w := &worker{
 		device: file, raw: raw, protocol: p, report: report,
 		stopped: stopped, round: make(chan struct{}, 1), ended: make(chan struct{}),
-		request: make([]byte, requestSize), reply: make([]byte, replySize),
+		request: make([]byte, requestSize()), reply: make([]byte, replySize()),
 	}
 	w.replyVec[0] = w.reply
 	w.readOnce = func(fd uintptr) bool {

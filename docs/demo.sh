@@ -12,7 +12,7 @@ driver=$root/plugins/demo.example.com~pod-info-fuse/pod-info-fuse
 volume=$root/kubelet/pods/$uid/volumes/demo.example.com~pod-info-fuse/pod-info
 
 clean() {
-	"$driver" stop --force
+	"$driver" stop --force || :
 	rm -rf --one-file-system "$root"
 }
 trap clean EXIT

@@ -46,13 +46,22 @@ func cleanPath(dir string) (string, error) {
 	if !filepath.IsAbs(dir) {
 		return "", fmt.Errorf("directory %q is not an absolute path", dir)
 	}
-	if clean := filepath.Clean(dir); clean == "/" || strings.TrimRight(dir, "/") != clean {
+	clean := filepath.Clean(dir)
+	if clean == "/" {
+		return "", errors.New("directory / cannot be a volume")
+	}
+	if strings.TrimRight(dir, "/") != clean {
 		return "", fmt.Errorf("directory %q is not in its shortest form, %q", dir, clean)
 	}
-	return filepath.Clean(dir), nil
+	return clean, nil
 }
 
-// within runs a function that may have to wait for the daemon.
+// errSilent says that the daemon hangs, and no standby has replaced it.
+var errSilent = errors.New("the daemon does not answer; see its processes with pod-info-fuse status")
+
+// within runs a function that may have to wait for the daemon. The wait of a
+// request that the daemon has read cannot be ended, not even with the process: the
+// kubelet then waits on, until the daemon is replaced.
 func within(limit time.Duration, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -60,6 +69,6 @@ func within(limit time.Duration, f func() error) error {
 	case err := <-done:
 		return err
 	case <-time.After(limit):
-		return errors.New("the daemon does not answer")
+		return errSilent
 	}
 }

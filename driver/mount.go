@@ -52,7 +52,10 @@ func (d Driver) mount(record volume.Record, point *mount.Point) error {
 	}
 	switch owner {
 	case node.Us:
-		return d.adopt(record)
+		if adopted, err := d.adopt(record); err != nil || adopted {
+			return err
+		}
+		fallthrough // nobody knows whose it is
 	case node.UsDead:
 		if err := d.Unmount(record.Dir); err != nil {
 			return err
@@ -69,18 +72,19 @@ func (d Driver) mount(record volume.Record, point *mount.Point) error {
 	return d.bind(record, point)
 }
 
-// adopt accepts a volume that is mounted already, as it is.
-func (d Driver) adopt(record volume.Record) error {
+// adopt accepts a volume that is mounted already, as it is. It reports false
+// when there is no record that says which one that is.
+func (d Driver) adopt(record volume.Record) (bool, error) {
 	there, err := d.Node.Volumes().Get(record.ID())
 	if errors.Is(err, fs.ErrNotExist) {
-		return d.Node.Volumes().Put(record)
+		return false, nil
 	} else if err != nil {
-		return err
+		return false, err
 	}
 	if there.PodUID != record.PodUID {
-		return fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, there.PodUID)
+		return false, fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, there.PodUID)
 	}
-	return nil
+	return true, nil
 }
 
 // bind writes the record, from which the daemon knows the volume, and binds
@@ -94,7 +98,11 @@ func (d Driver) bind(record volume.Record, point *mount.Point) error {
 		return fmt.Errorf("record the volume: %w", err)
 	}
 	err := within(patience, func() error { return point.Bind(d.Node.VolumePath(record.ID())) })
-	if err != nil {
+	if errors.Is(err, errSilent) {
+		// Should the daemon answer after all, the volume will be mounted, and must
+		// be known: to the next mount, which accepts it, or unmount.
+		return err
+	} else if err != nil {
 		return errors.Join(err, volumes.Delete(record.ID()))
 	}
 	return nil

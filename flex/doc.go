@@ -15,7 +15,8 @@
 //   - The kubelet reads that stream until every process that holds it has
 //     closed it. A driver that leaves a process behind must give it other
 //     descriptors than 1 and 2; with Main, the ones it inherits are /dev/null.
-//   - A capability that the answer to init does not mention counts as true.
+//   - A capability that the answer to init does not mention counts as true
+//     (but for SupportsMetrics).
 //     All five are always in the answer; see [Capabilities].
 //   - "Not supported" makes the kubelet forget the call-out until the driver is
 //     probed again, and do something of its own in its place. Only a call-out

@@ -2,11 +2,12 @@ package fs
 
 import (
 	"errors"
-	"io/fs"
 	"math"
+	"os"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/volume"
 )
@@ -35,7 +36,7 @@ func (f *FS) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *
 
 func (f *FS) lookup(header *fuse.InHeader, id volume.ID, k kind, out *fuse.EntryOut) fuse.Status {
 	record, err := f.volumes.Get(id)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) {
 		return fuse.ENOENT
 	} else if err != nil {
 		return fuse.EIO
@@ -53,6 +54,9 @@ func (f *FS) lookup(header *fuse.InHeader, id volume.ID, k kind, out *fuse.Entry
 func (f *FS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	if in.NodeId == fuse.FUSE_ROOT_ID {
 		rootAttributes(&out.Attr)
+		// They never change; and before Linux 4.20, statx(2) would ask for them
+		// whatever it is told, also of a daemon that hangs.
+		out.AttrValid = forever
 		return fuse.OK
 	}
 	record, k, status := f.record(in.NodeId)
@@ -67,8 +71,8 @@ func (f *FS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) f
 func (f *FS) record(node uint64) (volume.Record, kind, fuse.Status) {
 	id, k := split(node)
 	record, err := f.volumes.Get(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		return record, k, fuse.Status(estale)
+	if errors.Is(err, os.ErrNotExist) {
+		return record, k, fuse.Status(unix.ESTALE)
 	} else if err != nil {
 		return record, k, fuse.EIO
 	}

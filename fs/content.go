@@ -9,8 +9,6 @@ import (
 	"example.com/pod-info-fuse/volume"
 )
 
-const estale = unix.ESTALE
-
 // maxContent is enough for every file: a host name has at most 64 bytes, a UID
 // 36, a PID 10.
 const maxContent = 80

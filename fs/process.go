@@ -20,9 +20,10 @@ func threadGroup(thread uint32) (uint32, error) {
 		return 0, unix.ESRCH
 	}
 	// tgkill(t, t, 0) asks whether t leads its thread group, in one system call
-	// and without its leave: EPERM means that it does, and is not ours to signal.
+	// and without its leave: EPERM means that it does, and is not ours to signal;
+	// EACCES, that a security module says so.
 	switch err := unix.Tgkill(int(thread), int(thread), 0); {
-	case err == nil, errors.Is(err, unix.EPERM):
+	case err == nil, errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return thread, nil
 	case !errors.Is(err, unix.ESRCH):
 		return 0, err

@@ -34,8 +34,8 @@ func (p *Point) Bind(source string) error {
 	return nil
 }
 
-// Detach removes the mount from the directory. Who uses it keeps it; nobody
-// else finds it. The call does not wait for the file system's server.
+// Detach removes the mount from the directory. Descriptors that are open stay
+// open. The call does not wait for the file system's server.
 func (p *Point) Detach() error {
 	if err := unix.Unmount(p.procPath(), unix.MNT_DETACH); err != nil {
 		return &fs.PathError{Op: "unmount", Path: p.Path, Err: err}

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,12 +51,11 @@ func Others() ([]Namespace, error) {
 // Mounts lists the namespace's mounts of a type and a source. Paths are as its
 // process sees them.
 func (n Namespace) Mounts(fsType, source string) ([]*mountinfo.Info, error) {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/mountinfo", n.PID))
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", n.PID))
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	return mountinfo.GetMountsFromReader(file, func(info *mountinfo.Info) (skip, stop bool) {
+	return mountinfo.GetMountsFromReader(bytes.NewReader(table), func(info *mountinfo.Info) (skip, stop bool) {
 		return info.FSType != fsType || info.Source != source, false
 	})
 }

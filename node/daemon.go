@@ -3,9 +3,8 @@ package node
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/daemon"
 )
@@ -36,20 +35,34 @@ func (n Node) end() error {
 		}
 		if time.Until(deadline) < patience-time.Second {
 			// The standby first, or it would take over.
-			if err := errors.Join(kill(pids.Standby), kill(pids.Active)); err != nil {
+			if err := errors.Join(n.kill(standby), n.kill(active)); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// kill kills a process that held a lock a moment ago, if there is one.
-func kill(pid int) error {
-	if pid == 0 {
-		return nil
+func active(pids daemon.PIDs) int  { return pids.Active }
+func standby(pids daemon.PIDs) int { return pids.Standby }
+
+// kill kills the process that holds a lock, and no other that got its PID
+// meanwhile.
+func (n Node) kill(role func(daemon.PIDs) int) error {
+	pids, err := n.daemon()
+	if err != nil || role(pids) == 0 {
+		return err
 	}
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("kill the daemon, process %d: %w", pid, err)
+	// Where the kernel has pidfds, this holds on to the process.
+	process, err := os.FindProcess(role(pids))
+	if err != nil {
+		return err
+	}
+	defer process.Release()
+	if now, err := n.daemon(); err != nil || role(now) != role(pids) {
+		return err // what we hold on to may be another process
+	}
+	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill the daemon, process %d: %w", role(pids), err)
 	}
 	return nil
 }

@@ -34,7 +34,10 @@ func (n Node) ownerOf(point *mount.Point, state MountState, device uint64) (Owne
 	if err != nil {
 		return Nobody, err
 	}
-	if info != nil && info.FSType == mount.Type && info.Source == n.Driver.String() {
+	if info == nil {
+		return Nobody, nil // unmounted just now
+	}
+	if info.FSType == mount.Type && info.Source == n.Driver.String() {
 		return UsDead, nil
 	}
 	return Somebody, nil

@@ -112,8 +112,8 @@ func (n Node) mountFS(device int) error {
 	return point.FUSE(device, n.Driver.String(), connection.MaxRead)
 }
 
-// clear removes the node mount and ends the daemon, in that order: a daemon
-// whose mount goes away ends by itself.
+// clear removes the node mount and ends the daemon. Volumes that are bound
+// somewhere keep its connection alive, and are dead afterwards.
 func (n Node) clear() error {
 	if err := n.detachFS(); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"example.com/pod-info-fuse/daemon"
 	"example.com/pod-info-fuse/mount"
 	"example.com/pod-info-fuse/volume"
@@ -74,8 +76,11 @@ func (n Node) Status() (Status, error) {
 
 func (n Node) volumeState(record volume.Record, state MountState, device uint64) VolumeState {
 	point, err := mount.Open(record.Dir)
-	if err != nil {
-		return VolumeNotMounted
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, mount.ErrLink):
+		return VolumeNotMounted // no volume can be there
+	case err != nil:
+		return VolumeUnknown
 	}
 	defer point.Close()
 	owner, err := n.ownerOf(point, state, device)

@@ -1,16 +1,19 @@
 package node
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"example.com/pod-info-fuse/cgroup"
 )
 
-// Stop ends the daemon and removes the node mount and the run directory, when
-// no volume is mounted. Otherwise inUse is what it found, and nothing has
-// changed.
-func (n Node) Stop() (inUse []Volume, err error) {
-	if _, err := os.Stat(n.RunDir); os.IsNotExist(err) {
+// Stop ends the daemon and removes the node mount and the run directory. When
+// volumes are mounted it does not, and returns them; unless release is given,
+// which is called to unmount each of them first.
+func (n Node) Stop(release func(dir string) error) (inUse []Volume, err error) {
+	if !exists(n.RunDir) {
 		return nil, nil
 	}
 	unlock, err := n.lock(exclusive)
@@ -23,11 +26,25 @@ func (n Node) Stop() (inUse []Volume, err error) {
 		return nil, err
 	}
 	inUse = slices.DeleteFunc(status.Volumes, func(v Volume) bool { return v.State == VolumeNotMounted })
-	if len(inUse) > 0 {
+	if len(inUse) > 0 && release == nil {
 		return inUse, nil
+	}
+	var failed error
+	for _, v := range inUse {
+		// Where a record cannot be read, nobody knows where the volume was; and
+		// what others have mounted on top of it is theirs.
+		if v.Problem == nil && v.State != VolumeForeign {
+			failed = errors.Join(failed, release(v.Dir))
+		}
+	}
+	if failed != nil {
+		return nil, failed
 	}
 	if err := n.clear(); err != nil {
 		return nil, err
+	}
+	if err := cgroup.Remove(n.Driver.String()); err != nil {
+		n.Log("%v", err) // an empty cgroup does no harm
 	}
 	return nil, n.removeRunDir()
 }
@@ -38,8 +55,16 @@ func (n Node) removeRunDir() error {
 	if err := os.RemoveAll(n.Volumes().Dir); err != nil {
 		return err
 	}
+	// What was being written when a call-out was killed; see volume.WriteFile.
+	names, err := filepath.Glob(n.path(".new-*"))
+	if err != nil {
+		return err
+	}
 	for _, name := range []string{"fs", "connection.json", "control", "daemon.lock", "lock"} {
-		if err := os.Remove(n.path(name)); err != nil && !os.IsNotExist(err) {
+		names = append(names, n.path(name))
+	}
+	for _, name := range names {
+		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
 			return err
 		}
 	}

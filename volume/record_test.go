@@ -83,7 +83,7 @@ func TestRecordUnderAnotherVolumesNameIsRefused(t *testing.T) {
 
 func TestListPassesOverWhatIsNoRecord(t *testing.T) {
 	store := volume.Store{Dir: t.TempDir()}
-	for _, name := range []string{".new-1", "000000000000000.json", "1.json", "1000000000000000.json", "00000000000ABCD.json", "readme"} {
+	for _, name := range []string{".new-1", "000000000000000.json", "1.json", "1000000000000000.json", "00000000000ABCD.json", "00000000000abcd", "readme"} {
 		if err := os.WriteFile(filepath.Join(store.Dir, name), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}

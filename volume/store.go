@@ -71,8 +71,10 @@ func (s Store) IDs() ([]ID, error) {
 	ids := make([]ID, 0, len(names))
 	for _, name := range names {
 		// Whatever else lies here, such as a record in the making, is passed over.
-		if id, err := ParseID(strings.TrimSuffix(name, suffix)); err == nil {
-			ids = append(ids, id)
+		if name, isRecord := strings.CutSuffix(name, suffix); isRecord {
+			if id, err := ParseID(name); err == nil {
+				ids = append(ids, id)
+			}
 		}
 	}
 	slices.Sort(ids)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,7 +56,15 @@ func install(t *testing.T) installed {
 	return d
 }
 
-func (d installed) command(args ...string) *exec.Cmd { return exec.Command(d.path, args...) }
+// command is a call of the driver, in a cgroup namespace of its own: there its
+// cgroup is the root, which the daemon need not leave. What leaving does is tested
+// in package cgroup and in e2e/systemd; here it would take the daemons out of
+// whatever limits the tests are run with.
+func (d installed) command(args ...string) *exec.Cmd {
+	command := exec.Command(d.path, args...)
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWCGROUP}
+	return command
+}
 
 // answer is what a call-out prints, as another program sees it.
 type answer struct {

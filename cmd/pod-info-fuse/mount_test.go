@@ -44,7 +44,7 @@ func TestBadMountIsAClearFailureAndLeavesNothing(t *testing.T) {
 		options("an unknown option", edit("{", `{"colour":"blue",`), `"colour" is not known`),
 		{"relative directory", func(dir string) []string { return []string{"volume", goodOptions} }, "not an absolute path"},
 		{"directory with a detour", func(dir string) []string { return []string{dir + "/../volume", goodOptions} }, "shortest form"},
-		{"the root directory", func(dir string) []string { return []string{"/", goodOptions} }, "shortest form"},
+		{"the root directory", func(dir string) []string { return []string{"/", goodOptions} }, "cannot be a volume"},
 		{"missing directory", func(dir string) []string { return []string{dir + "-2", goodOptions} }, "does not exist"},
 		{"a file", func(dir string) []string { return []string{dir + ".file", goodOptions} }, "not a directory"},
 		{"a symbolic link", func(dir string) []string { return []string{dir + ".link", goodOptions} }, "symbolic link"},
@@ -238,7 +238,30 @@ func TestMountGivesUpWhenNobodyAnswers(t *testing.T) {
 	if a.Status != "Failure" || !strings.Contains(a.Message, "does not answer") {
 		t.Errorf("mount: %+v", a)
 	}
-	if mountsOn(t, dir) != 0 || len(d.records()) != 1 {
-		t.Errorf("%d mounts, records %q", mountsOn(t, dir), d.records())
+	if mountsOn(t, dir) != 0 {
+		t.Errorf("%d mounts", mountsOn(t, dir))
+	}
+	d.must("unmount", dir)
+	gone := len(d.records())
+	if gone != 1 {
+		t.Errorf("records %q", d.records())
+	}
+}
+
+// A mount whose record is lost must not pass for the next pod's.
+func TestMountOverAVolumeWithoutARecord(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	read(t, dir, "pod.uid")
+	if err := os.Remove(d.records()[0]); err != nil {
+		t.Fatal(err)
+	}
+	const next = "9c5b0b2b0f7e4a0e8f0a5d8c6b7a9e1f"
+	d.must("mount", dir, edit(podUID, next))
+	if got := read(t, dir, "pod.uid"); got != next+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+	if count := mountsOn(t, dir); count != 1 {
+		t.Errorf("%d mounts", count)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -65,7 +66,7 @@ func flags(command string) (*pflag.FlagSet, *string) {
 func parse(set *pflag.FlagSet, args []string) error {
 	err := set.Parse(args)
 	if err == nil && set.NArg() > 0 {
-		err = &extraArgument{set.Name(), set.Arg(0)}
+		err = fmt.Errorf("%s takes no argument %q", set.Name(), set.Arg(0))
 	}
 	return usageError(err)
 }

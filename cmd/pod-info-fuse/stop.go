@@ -25,7 +25,11 @@ func stop(args []string) error {
 	}
 	var list strings.Builder
 	for _, v := range inUse {
-		fmt.Fprintf(&list, "\n  %s  %s/%s", v.Dir, v.PodNamespace, v.PodName)
+		if v.Problem != nil {
+			fmt.Fprintf(&list, "\n  %v", v.Problem)
+		} else {
+			fmt.Fprintf(&list, "\n  %s  %s", printable(v.Dir, 0), printable(v.PodNamespace+"/"+v.PodName, 0))
+		}
 	}
-	return fmt.Errorf("%d volumes are in use; delete their pods, or use --force:%s", len(inUse), list.String())
+	return fmt.Errorf("volumes are in use; delete their pods, or use --force:%s", list.String())
 }

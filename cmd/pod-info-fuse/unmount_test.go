@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,4 +173,21 @@ func kill(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 	eventually(t, "the process is gone", func() bool { return !alive(pid) })
+}
+
+func TestUnmountsAtOnce(t *testing.T) {
+	d := install(t)
+	for range 20 {
+		dir := d.mount()
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				if a := d.call("unmount", dir); a.Status != "Success" {
+					t.Errorf("%+v", a)
+				}
+			})
+		}
+		group.Wait()
+		gone(t, d, dir)
+	}
 }

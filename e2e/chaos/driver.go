@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -103,6 +104,10 @@ func (d *driver) execute(args ...string) ([]byte, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, d.binary, args...)
 	cmd.WaitDelay = time.Second
+	// In a cgroup namespace of its own, the driver's cgroup is the root, which
+	// the daemon need not leave: here that would take it out of whatever limits
+	// this program is run with.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWCGROUP}
 	type result struct {
 		output []byte
 		err    error
