@@ -1,3 +1,5 @@
+//go:build !broken
+
 package main
 
 // serve is a process of the daemon's pair. The driver starts it; see package

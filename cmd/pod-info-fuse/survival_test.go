@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -222,6 +223,79 @@ func TestUpgradeAndDowngrade(t *testing.T) {
 		eventually(t, "the old processes are gone", func() bool { return !alive(active) && !alive(standby) })
 		l.goesOn()
 	}
+	l.stop()
+}
+
+// build builds the driver in another way than the one under test.
+func build(t *testing.T, version, arch, tags string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pod-info-fuse")
+	command := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-ldflags", "-X main.version="+version, "-o", path, ".")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("build version %s: %v\n%s", version, err, output)
+	}
+	return path
+}
+
+func TestABrokenNewVersionChangesNothing(t *testing.T) {
+	for _, row := range []struct{ version, problem string }{
+		{"exits", "died before it was ready"},
+		{"hangs", "was not ready in time"},
+	} {
+		t.Run(row.version, func(t *testing.T) {
+			t.Parallel() // one waits for ten seconds
+			d := install(t)
+			l := readAll(t, d.mount())
+			active, standby := d.pair()
+			good := filepath.Join(t.TempDir(), "good")
+			if err := os.Link(d.path, good); err != nil {
+				t.Fatal(err)
+			}
+			d.replaceBinary(build(t, row.version, runtime.GOARCH, "broken"))
+			output, err := d.command("upgrade").CombinedOutput()
+			if err == nil || !strings.Contains(string(output), row.problem) {
+				t.Errorf("upgrade: %v: %s", err, output)
+			}
+			if s := d.status().Daemon; !strings.Contains(s.UpgradeError, row.problem) || s.Active.Version != "1.2.3" {
+				t.Errorf("status: %+v", s)
+			}
+			if a, s := d.pair(); a != active || s != standby {
+				t.Errorf("processes %d and %d became %d and %d", active, standby, a, s)
+			}
+			d.must("init") // answers, whatever becomes of the upgrade
+			l.goesOn()
+			// A standby of the old version can still be started, and take over.
+			kill(t, active)
+			l.stop()
+			d.pair()
+			d.replaceBinary(good)
+		})
+	}
+}
+
+func TestABinaryThatCannotRunChangesNothing(t *testing.T) {
+	d := install(t)
+	l := readAll(t, d.mount())
+	active, standby := d.pair()
+	other := "arm64"
+	if runtime.GOARCH == other {
+		other = "amd64"
+	}
+	good := filepath.Join(t.TempDir(), "good")
+	if err := os.Link(d.path, good); err != nil {
+		t.Fatal(err)
+	}
+	d.replaceBinary(build(t, "1.2.5", other, ""))
+	if output, err := d.command("init").CombinedOutput(); err == nil {
+		t.Errorf("a binary for %s runs here: %s", other, output)
+	}
+	if a, s := active, standby; !alive(a) || !alive(s) {
+		t.Errorf("processes %d and %d: %v, %v", a, s, alive(a), alive(s))
+	}
+	l.goesOn()
+	d.replaceBinary(good)
+	kill(t, active)
 	l.stop()
 }
 
