@@ -84,10 +84,20 @@ func (n Node) ensure() error {
 	return nil
 }
 
-// serving tells whether the node mount is there and has a daemon.
+// serving tells whether the node mount is there and somebody answers for it, or
+// is about to.
 func (n Node) serving() (bool, error) {
 	state, _, err := n.mountState()
-	return state == MountOK, err
+	if err != nil || state != MountOK {
+		return false, err
+	}
+	// A standby that does not take over within moments has stopped or hangs.
+	for deadline := time.Now().Add(time.Second); ; time.Sleep(2 * time.Millisecond) {
+		pids, err := n.daemon()
+		if err != nil || pids.Active != 0 || !pids.Alive() || time.Now().After(deadline) {
+			return pids.Active != 0, err
+		}
+	}
 }
 
 // MountState is the condition of the node mount.

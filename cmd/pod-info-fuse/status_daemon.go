@@ -18,7 +18,7 @@ func newDaemonReport(now node.Status) (r daemonReport) {
 		r.Active, r.Standby = &d.Active, d.Standby
 		r.Takeovers, r.Last = d.Takeovers, d.Last
 		r.CgroupError, r.UpgradeError = d.CgroupError, d.UpgradeError
-	} else if now.PIDs.Alive() {
+	} else if now.PIDs.Active != 0 {
 		// The kernel knows who it is, also when it does not answer.
 		r.Active = &daemon.Process{PID: now.PIDs.Active}
 	}

@@ -361,6 +361,22 @@ func TestRestoreSaysWhatItDid(t *testing.T) {
 	}
 }
 
+// The standby hangs, and the active process dies before it has noticed.
+func TestAPairThatHangsAndDiesIsHealed(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	active, standby := d.pair()
+	suspend(t, standby)
+	kill(t, active)
+	d.must("init")
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+	if alive(standby) {
+		t.Error("the standby that hangs is still there")
+	}
+}
+
 func TestMountHealsToo(t *testing.T) {
 	d := install(t)
 	dir := d.mount()

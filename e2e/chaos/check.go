@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -86,9 +87,23 @@ func (t *trial) checkRemoval() {
 	if left := t.driver.mounts(); len(left) > 0 {
 		t.report.violation("mounts are left: %q", left)
 	}
+	if left := t.driver.cgroups(); len(left) > 0 {
+		t.report.violation("cgroups are left: %q", left)
+	}
 	if _, err := os.Lstat(t.first.RunDir); !errors.Is(err, os.ErrNotExist) {
 		t.report.violation("%s is left (%v)", t.first.RunDir, err)
 	}
+}
+
+// cgroups are those that the driver made for itself, below the roots of the
+// hierarchies; either version of cgroups may be mounted.
+func (d *driver) cgroups() (found []string) {
+	name := "*" + filepath.Base(d.root) + ".*"
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		dirs, _ := filepath.Glob(filepath.Join(root, name))
+		found = append(found, dirs...)
+	}
+	return found
 }
 
 // mounts are the driver's mount points, from the kernel's table: to look at the

@@ -25,6 +25,11 @@ func (t *trial) cleanUp() {
 			t.report.violation("detach %s: %v", point, err)
 		}
 	}
+	for _, group := range d.cgroups() {
+		if err := unix.Rmdir(group); err != nil {
+			t.report.violation("remove %s: %v", group, err)
+		}
+	}
 	// Nothing may be removed through a mount.
 	if len(d.mounts()) == 0 {
 		if err := os.RemoveAll(d.root); err != nil {
