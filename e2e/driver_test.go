@@ -83,8 +83,8 @@ func (n *node) install(d *driver, files map[string]string) error {
 
 // upgrade replaces the driver by a new file, as it has to be done while the
 // kubelet may call it.
-func (d *driver) upgrade() error {
-	content, err := os.ReadFile(binary)
+func (d *driver) upgrade(newer string) error {
+	content, err := os.ReadFile(newer)
 	if err != nil {
 		return fmt.Errorf("upgrade the driver %s: %w", d.name, err)
 	}
@@ -115,6 +115,10 @@ func (d *driver) run(args ...string) ([]byte, error) {
 // stop ends the driver as an administrator does, and finds what it should not
 // have left.
 func (d *driver) stop() error {
+	before, err := d.status()
+	if err != nil {
+		return err
+	}
 	if _, err := d.run("stop", "--force"); err != nil {
 		return err
 	}
@@ -129,6 +133,9 @@ func (d *driver) stop() error {
 		left, _ := filepath.Glob(filepath.Join(d.runDir(), "*"))
 		return fmt.Errorf("the driver %s was stopped and left its directory %s with %v", d.name, d.runDir(), left)
 	}
+	if err := leftCgroups(before.Daemon.Cgroup); err != nil {
+		return fmt.Errorf("the driver %s was stopped: %w", d.name, err)
+	}
 	return nil
 }
 
@@ -136,9 +143,19 @@ func (d *driver) stop() error {
 type driverStatus struct {
 	Mount  struct{ State string }
 	Daemon struct {
-		Active struct{ PID int }
+		Active       daemonProcess
+		Standby      daemonProcess // once it could take over
+		Takeovers    int
+		LastTakeover struct{ Cause string }
+		Cgroup       string
 	}
 	Volumes []driverVolume
+}
+
+// A daemonProcess is one process of the daemon's pair, zero where there is none.
+type daemonProcess struct {
+	PID     int
+	Version string
 }
 
 type driverVolume struct {

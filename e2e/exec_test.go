@@ -4,11 +4,14 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -28,13 +31,57 @@ func (p *testPod) execCommand(ctx context.Context, t *testing.T, container strin
 		p.mustContainer(t, container)}, argv...)...)
 }
 
+// execScript runs its arguments and stays until its standard input ends. On a
+// machine that is busy, containerd's client sometimes loses what a process
+// prints that ends at once.
+const execScript = `"$0" "$@" 2>&1; echo "exit status $?"; read -r wait`
+
+var execEnd = regexp.MustCompile(`exit status (\d+)\n$`)
+
 // exec runs a command in a container to its end, and returns all that it printed.
 func (p *testPod) exec(t *testing.T, container string, argv ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), execLimit)
 	defer cancel()
-	out, err := p.execCommand(ctx, t, container, argv...).CombinedOutput()
-	return string(out), err
+	cmd := p.execCommand(ctx, t, container, append([]string{"sh", "-c", execScript}, argv...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out, status := untilEnd(stdout)
+	stdin.Close()
+	if err := cmd.Wait(); status == "" {
+		return out, fmt.Errorf("its output broke off: %v: %s", err, stderr.Bytes())
+	}
+	if status != "0" {
+		return out, fmt.Errorf("exit status %s", status)
+	}
+	return out, nil
+}
+
+// untilEnd reads what execScript prints. It returns what the command printed,
+// and its exit status, none if the output broke off.
+func untilEnd(stdout io.Reader) (out, status string) {
+	var all []byte
+	for buffer := make([]byte, 4096); ; {
+		n, err := stdout.Read(buffer)
+		all = append(all, buffer[:n]...)
+		if end := execEnd.FindSubmatchIndex(all); end != nil {
+			return string(all[:end[0]]), string(all[end[2]:end[3]])
+		}
+		if err != nil {
+			return string(all), ""
+		}
+	}
 }
 
 // mustExec is exec for a command that has to succeed.

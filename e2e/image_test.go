@@ -32,8 +32,9 @@ type descriptor struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// importImage writes an OCI image layout around Debian's static busybox and our
-// multi-threaded reader, and hands it to containerd. Nothing is pulled.
+// importImage writes an OCI image layout around Debian's static busybox, our
+// multi-threaded reader and the driver, whose watch reads again and again, and
+// hands it to containerd. Nothing is pulled.
 func (n *node) importImage() error {
 	layer, err := n.imageLayer()
 	if err != nil {
@@ -49,20 +50,20 @@ func (n *node) importImage() error {
 
 // imageLayer is the container's file system as a tar archive.
 func (n *node) imageLayer() ([]byte, error) {
-	busybox, err := os.ReadFile("/bin/busybox")
-	if err != nil {
-		return nil, fmt.Errorf("the image's shell: %w", err)
-	}
-	threads, err := os.ReadFile(n.program("threads"))
-	if err != nil {
-		return nil, fmt.Errorf("the image's multi-threaded reader: %w", err)
-	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, dir := range []string{"bin", "etc", "mnt", "proc", "sys", "dev"} {
 		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
 	}
-	for name, content := range map[string][]byte{"bin/busybox": busybox, "bin/threads": threads} {
+	for name, source := range map[string]string{
+		"bin/busybox":       "/bin/busybox",
+		"bin/threads":       n.program("threads"),
+		"bin/pod-info-fuse": binary,
+	} {
+		content, err := os.ReadFile(source)
+		if err != nil {
+			return nil, fmt.Errorf("%s of the image: %w", name, err)
+		}
 		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(content))})
 		w.Write(content)
 	}

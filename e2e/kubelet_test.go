@@ -24,6 +24,7 @@ func (n *node) kubeletRoot() string      { return filepath.Join(n.dir, "kubelet"
 func (n *node) manifests() string        { return filepath.Join(n.dir, "manifests") }
 func (n *node) pluginDir() string        { return filepath.Join(n.dir, "volume-plugins") }
 func (n *node) kubeletConf() string      { return filepath.Join(n.dir, "kubelet.json") }
+func (n *node) podLogs() string          { return filepath.Join(n.dir, "pod-logs") }
 func (n *node) podDir(uid string) string { return filepath.Join(n.kubeletRoot(), "pods", uid) }
 
 // configureKubelet writes the kubelet's configuration: a node without an API
@@ -43,7 +44,7 @@ func (n *node) configureKubelet() error {
 		"kind":                     "KubeletConfiguration",
 		"staticPodPath":            n.manifests(),
 		"volumePluginDir":          n.pluginDir(),
-		"podLogsDir":               filepath.Join(n.dir, "pod-logs"),
+		"podLogsDir":               n.podLogs(),
 		"containerRuntimeEndpoint": "unix://" + n.socket(),
 
 		// The port through which one may look and do nothing is the only one.
@@ -121,9 +122,10 @@ type pod struct {
 }
 
 type containerStatus struct {
-	Name        string
-	ContainerID string
-	State       struct{ Running *struct{} }
+	Name         string
+	ContainerID  string
+	RestartCount int
+	State        struct{ Running *struct{} }
 }
 
 // pods are the pods that the kubelet knows.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"testing"
 )
 
 // log is the path of a server's log.
@@ -41,6 +43,26 @@ func (n *node) printLogs() {
 		}
 		fmt.Fprintf(os.Stderr, "--- the end of %s's log\n%s", server, strings.Join(last(lines, 60), ""))
 	}
+}
+
+// containerLog is what a container has printed, in lines as the kubelet keeps
+// them: the time, the stream, a flag, and what the container wrote. A container
+// that was restarted has a file for each time.
+func (p *testPod) containerLog(t *testing.T, container string) (lines []string) {
+	t.Helper()
+	dir := fmt.Sprintf("default_%s-%s_%s", p.Metadata.Name, nodeName, p.uid)
+	paths, err := filepath.Glob(filepath.Join(p.node.podLogs(), dir, container, "*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = slices.AppendSeq(lines, strings.Lines(string(content)))
+	}
+	return lines
 }
 
 func last(lines []string, count int) []string {

@@ -40,7 +40,8 @@ type container struct {
 }
 
 type containerSecurity struct {
-	RunAsUser int `json:"runAsUser"`
+	RunAsUser              int  `json:"runAsUser,omitempty"`
+	ReadOnlyRootFilesystem bool `json:"readOnlyRootFilesystem,omitempty"`
 }
 
 type volumeMount struct {
@@ -51,7 +52,8 @@ type volumeMount struct {
 
 type volume struct {
 	Name       string      `json:"name"`
-	FlexVolume *flexVolume `json:"flexVolume"`
+	FlexVolume *flexVolume `json:"flexVolume,omitempty"`
+	EmptyDir   *struct{}   `json:"emptyDir,omitempty"`
 }
 
 type flexVolume struct {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -42,7 +43,7 @@ func startNode() (*node, error) {
 	}
 	n := &node{dir: dir, outside: outside}
 	for _, program := range []string{"recorder", "threads"} {
-		if err := n.build(program); err != nil {
+		if err := n.build(program, "./"+program); err != nil {
 			return n, err
 		}
 	}
@@ -111,12 +112,13 @@ func (n *node) endPods() error {
 // program is the path of a program of ours that build built.
 func (n *node) program(name string) string { return filepath.Join(n.dir, name) }
 
-// build builds the program in the directory name, static, as containers need it.
-func (n *node) build(name string) error {
-	cmd := exec.Command("go", "build", "-o", n.program(name), "./"+name)
+// build builds a program from a directory, static, as containers need it.
+func (n *node) build(name, source string, flags ...string) error {
+	args := slices.Concat([]string{"build", "-o", n.program(name)}, flags, []string{source})
+	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build ./%s: %w\n%s", name, err, out)
+		return fmt.Errorf("build %s: %w\n%s", source, err, out)
 	}
 	return nil
 }

@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"slices"
-	"syscall"
 	"testing"
 )
 
@@ -12,6 +10,8 @@ func TestKubeletRestart(t *testing.T) {
 	n := testNode
 	before := runPod(t, newManifest("before-restart"))
 	container := before.mustContainer(t, "main")
+	d := n.driver(driverName)
+	daemon := d.pair(t)
 	if err := n.killKubelet(); err != nil {
 		t.Fatal(err)
 	}
@@ -26,28 +26,23 @@ func TestKubeletRestart(t *testing.T) {
 
 	after := runPod(t, newManifest("after-restart"))
 	after.checkFiles(t, "main", infoDir)
+	// The kubelet that came up has called init and mount.
+	if now := d.pair(t); now != daemon {
+		t.Errorf("the daemon was %+v, now it is %+v", daemon, now)
+	}
 	if err := before.delete(); err != nil {
 		t.Error(err)
 	}
 	after.checkFiles(t, "main", infoDir)
 }
 
-// A daemon that died must not be in the way of new pods, nor of the end of the
-// pods that it served.
+// A daemon's process that died must not be in the way of pods that run, of new
+// pods, nor of the end of the pods that it served.
 func TestDaemonKilled(t *testing.T) {
 	d := testNode.driver(driverName)
 	before := runPod(t, newManifest("before-kill"))
-	status, err := d.status()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid := status.Daemon.Active.PID
-	if !slices.Contains(testNode.processes(), pid) {
-		t.Fatalf("the driver says that its daemon is %d, which is no process of this node", pid)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatalf("kill the daemon %d: %v", pid, err)
-	}
+	kill(t, d.pair(t).active)
+	before.checkFiles(t, "main", infoDir)
 	after := runPod(t, newManifest("after-kill"))
 	after.checkFiles(t, "main", infoDir)
 	if err := before.delete(); err != nil {
@@ -58,13 +53,35 @@ func TestDaemonKilled(t *testing.T) {
 
 // A new version is renamed onto the old one while pods use it.
 func TestUpgrade(t *testing.T) {
-	d := testNode.driver(driverName)
-	before := runPod(t, newManifest("before-upgrade"))
-	if err := d.upgrade(); err != nil {
+	n := testNode
+	d := n.driver(driverName)
+	m := newManifest("before-upgrade")
+	m.Spec.Containers = append(m.Spec.Containers, newWatcher("watcher", "--keep-open"))
+	before := runPod(t, m)
+	containers := before.containers(t)
+	old := d.pair(t)
+	// Another one each time that the test runs on this node.
+	version := n.newID("upgrade")
+	if err := n.build(version, "../cmd/pod-info-fuse", "-ldflags", "-s -w -X main.version="+version); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.upgrade(n.program(version)); err != nil {
 		t.Fatal(err)
 	}
 	before.checkFiles(t, "main", infoDir)
+	// For this pod's volume the kubelet looks at the driver again, and calls init.
 	after := runPod(t, newManifest("after-upgrade"))
+	d.pair(t, old.active, old.standby)
+	status, err := d.status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := status.Daemon; now.Active.Version != version || now.Standby.Version != version || now.LastTakeover.Cause != "planned" {
+		t.Errorf("the version %s was put in place, and the daemon is %+v", version, now)
+	}
 	after.checkFiles(t, "main", infoDir)
 	before.checkFiles(t, "main", infoDir)
+	before.goesOn(t, "watcher")
+	before.checkWatcher(t, "watcher")
+	before.checkContainers(t, containers)
 }
