@@ -40,6 +40,7 @@ func TestArguments(t *testing.T) {
 	var pods []*testPod
 	for _, recorded := range recordedPods {
 		m := newManifest(recorded.name)
+		m.Metadata.Name = recorded.name // it is in the recording
 		m.Metadata.UID = recorded.uid
 		recorded.change(m)
 		for _, v := range m.Spec.Volumes {

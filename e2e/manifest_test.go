@@ -69,12 +69,14 @@ const (
 )
 
 // newManifest is a pod of one container, main, with one volume, pod-info. Tests
-// change it into the pod that they are about.
+// change it into the pod that they are about. Its name is its own, also when a
+// test runs twice: the UID comes from it, and the kubelet takes a pod with the UID
+// of one before for the same pod, restarted.
 func newManifest(name string) *manifest {
 	return &manifest{
 		APIVersion: "v1",
 		Kind:       "Pod",
-		Metadata:   manifestMetadata{Name: name},
+		Metadata:   manifestMetadata{Name: testNode.newID(name)},
 		Spec: manifestSpec{
 			// There is no network for pods on this node.
 			HostNetwork:                   true,

@@ -2,10 +2,7 @@
 
 package e2e
 
-import (
-	"fmt"
-	"testing"
-)
+import "testing"
 
 // On a node that comes up, the kubelet mounts many volumes at the same time, and
 // each call finds no daemon.
@@ -14,8 +11,8 @@ func TestManyAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pods []*testPod
-	for i := range 8 {
-		m := newManifest(fmt.Sprintf("many-%d", i))
+	for range 8 {
+		m := newManifest("many")
 		addSecondVolume(m)
 		pods = append(pods, createPod(t, m))
 	}

@@ -2,9 +2,7 @@
 
 package e2e
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestKubeletRestart(t *testing.T) {
 	n := testNode
