@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -23,6 +24,9 @@ type node struct {
 	drivers    []*driver
 	outside    *outside
 	ids        uint64 // the last of newID
+
+	stopping sync.Once
+	stopped  error // what stop found
 }
 
 // startNode returns the node even when it fails, so that its logs can be printed
@@ -65,7 +69,13 @@ func startNode() (*node, error) {
 }
 
 // stop takes the node down and tells what had to be forced and what was left.
+// When it is called again, after an interrupt, it waits for the first call.
 func (n *node) stop() error {
+	n.stopping.Do(func() { n.stopped = n.takeDown() })
+	return n.stopped
+}
+
+func (n *node) takeDown() error {
 	var errs []error
 	errs = append(errs, n.endPods())
 	// The drivers after the kubelet: it would call them again.
