@@ -200,7 +200,7 @@ func TestNodenameIsAskedAtEveryRead(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	uts := exec.Command("unshare", "--uts", "sh", "-c",
+	uts := exec.Command("unshare", "--uts", "--cgroup", "sh", "-c",
 		`hostname first.example; "$1" mount "$2" "$3" >/dev/null; echo; read line; hostname second.example; echo; read line`,
 		"sh", d.path, dir, goodOptions)
 	stdin, err := uts.StdinPipe()
@@ -237,7 +237,7 @@ func TestReaderOutsideThePIDNamespaceGetsAnErrorAndNoLie(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	inner := exec.Command("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", `"$1" mount "$2" "$3" >/dev/null; echo; read line`, "sh", d.path, dir, goodOptions)
+	inner := exec.Command("unshare", "--cgroup", "--pid", "--fork", "--kill-child", "sh", "-c", `"$1" mount "$2" "$3" >/dev/null; echo; read line`, "sh", d.path, dir, goodOptions)
 	stdin, err := inner.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
