@@ -32,6 +32,7 @@ var testNode *node
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) (code int) {
+	interrupted := interrupts()
 	n, err := startNode()
 	if n != nil {
 		defer func() {
@@ -49,15 +50,23 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	testNode = n
-	go stopOnInterrupt(n)
+	go stopOnInterrupt(n, interrupted)
 	return m.Run()
 }
 
-// stopOnInterrupt takes the node down when the person at the terminal gives up:
-// the node's processes are in process groups of their own and get no Ctrl-C.
-func stopOnInterrupt(n *node) {
+// interrupts is told that the person at the terminal gives up, also while the node
+// starts. When go test was killed, nobody reads what the tests print, and the node
+// has to come down all the same: who has asked for SIGPIPE does not die of it.
+func interrupts() <-chan os.Signal {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
+	return interrupted
+}
+
+// stopOnInterrupt takes the node down: its processes are in process groups of
+// their own and get no Ctrl-C.
+func stopOnInterrupt(n *node, interrupted <-chan os.Signal) {
 	<-interrupted
 	if err := n.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
