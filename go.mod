@@ -4,9 +4,14 @@ go 1.26.0
 
 require (
 	github.com/coreos/go-systemd/v22 v22.7.0
+	github.com/elastic/go-seccomp-bpf v1.6.0
 	github.com/godbus/dbus/v5 v5.2.4
 	github.com/hanwen/go-fuse/v2 v2.12.1
+	github.com/landlock-lsm/go-landlock v0.11.0
 	github.com/moby/sys/mountinfo v0.7.3
 	github.com/spf13/pflag v1.0.10
+	golang.org/x/net v0.41.0
 	golang.org/x/sys v0.49.0
 )
+
+require kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect

@@ -10,33 +10,46 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 )
 
 // Log is where lines go. The zero value is syslog.
 type Log struct {
 	target string
+	sink   *sink // nil: opened for each line
 }
 
 // New returns the log that a configuration names: "syslog" or "", "off", or
 // the path of a file.
-func New(target string) Log { return Log{target} }
+func New(target string) Log { return Log{target: target} }
+
+// Open returns a descriptor of the log, for a process that may not open it
+// itself; see [Inherit]. A log that cannot be opened becomes one that is off.
+func (l Log) Open() (*os.File, error) {
+	s, err := open(l.target)
+	if err != nil {
+		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	}
+	return os.NewFile(uintptr(s.fd), "log"), nil
+}
+
+// Inherit returns the log behind a descriptor of Open, which it needs for as long
+// as it is used.
+func Inherit(fd int) Log { return Log{sink: inherit(fd)} }
 
 // maxLine keeps a line within what syslog daemons accept, in bytes.
 const maxLine = 1000
 
 // Line writes one line.
 func (l Log) Line(format string, args ...any) {
-	text := oneLine(fmt.Sprintf(format, args...))
-	switch l.target {
-	case "off":
-	case "", "syslog":
-		// daemon.info, and the time as RFC 3164 wants it for a local socket.
-		sendSyslog("/dev/log", fmt.Sprintf("<30>%s pod-info-fuse[%d]: %s", time.Now().Format(time.Stamp), os.Getpid(), text))
-	default:
-		appendFile(l.target, fmt.Sprintf("%s pod-info-fuse[%d]: %s\n", time.Now().Format(time.RFC3339), os.Getpid(), text))
+	s := l.sink
+	if s == nil {
+		var err error
+		if s, err = open(l.target); err != nil {
+			return
+		}
+		defer s.close()
 	}
+	s.write(time.Now(), os.Getpid(), oneLine(fmt.Sprintf(format, args...)))
 }
 
 // oneLine makes sure that nobody can forge a second line.
@@ -51,29 +64,4 @@ func oneLine(text string) string {
 		text = strings.ToValidUTF8(text[:maxLine], "") + "..."
 	}
 	return text
-}
-
-// sendSyslog sends a datagram to the syslog daemon, unless that would block.
-func sendSyslog(path, message string) {
-	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(socket)
-	_ = unix.Sendto(socket, []byte(message), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: path})
-}
-
-// appendFile writes to a regular file: a fifo or a device could make us wait.
-func appendFile(path, line string) {
-	const mode = unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	fd, err := unix.Open(path, mode, 0o600)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return
-	}
-	_, _ = unix.Write(fd, []byte(line))
 }

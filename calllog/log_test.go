@@ -19,7 +19,7 @@ func TestFileGetsOneLinePerCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := regexp.MustCompile(`^20\S+ pod-info-fuse\[\d+\]: mount "/a\\nb": Failure: no\?forged line\n20\S+ pod-info-fuse\[\d+\]: unmount\n$`)
+	want := regexp.MustCompile(`^20\S+Z pod-info-fuse\[\d+\]: mount "/a\\nb": Failure: no\?forged line\n20\S+ pod-info-fuse\[\d+\]: unmount\n$`)
 	if !want.Match(data) {
 		t.Errorf("log:\n%s", data)
 	}
@@ -41,12 +41,42 @@ func TestSyslogGetsADatagram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer daemon.Close()
-	sendSyslog(path, "<30>hello")
+	sendTo(t, path, "hello")
 	buffer := make([]byte, 100)
 	daemon.SetReadDeadline(time.Now().Add(5 * time.Second))
-	if n, err := daemon.Read(buffer); err != nil || string(buffer[:n]) != "<30>hello" {
+	want := regexp.MustCompile(`^<30>pod-info-fuse\[\d+\]: hello$`)
+	if n, err := daemon.Read(buffer); err != nil || !want.Match(buffer[:n]) {
 		t.Errorf("%q, %v", buffer[:n], err)
 	}
+}
+
+// sendTo writes a line to a syslog daemon at a path of its own.
+func sendTo(t *testing.T, path, text string) {
+	t.Helper()
+	s, err := openSyslog(path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer s.close()
+	Log{sink: s}.Line("%s", text)
+}
+
+func TestALogCanBeInherited(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	for target, want := range map[string]bool{path: true, "off": false, filepath.Dir(path): false} {
+		file, err := New(target).Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		Inherit(int(file.Fd())).Line("to %s", target)
+		data, err := os.ReadFile(path)
+		if got := strings.HasSuffix(string(data), "]: to "+target+"\n"); got != want {
+			t.Errorf("log %s: written %v, want %v: %q, %v", target, got, want, data, err)
+		}
+	}
+	Inherit(1000).Line("there is no such descriptor")
 }
 
 func TestALogThatFailsIsSilentAndQuick(t *testing.T) {
@@ -67,9 +97,9 @@ func TestALogThatFailsIsSilentAndQuick(t *testing.T) {
 		New(fifo).Line("x")
 		New(dir).Line("x")
 		for range 1000 {
-			sendSyslog(deaf, "x")
+			sendTo(t, deaf, "x")
 		}
-		sendSyslog(filepath.Join(dir, "nobody"), "x")
+		sendTo(t, filepath.Join(dir, "nobody"), "x")
 		close(done)
 	}()
 	select {

@@ -47,8 +47,8 @@ func Stop(socket string) error {
 
 // Upgrade lets this binary take over from the version that is active. settle
 // is called with the new process before it starts to serve, to move it to where
-// it shall stay. An error means that the old version goes on.
-func Upgrade(socket, driver, version string, settle func(pid int)) error {
+// it shall stay. Its log is a new one, because the configuration may have changed. An error means that the old version goes on.
+func Upgrade(socket, driver, version string, log *os.File, settle func(pid int)) error {
 	conn, err := dial(socket, clientTime)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func Upgrade(socket, driver, version string, settle func(pid int)) error {
 	case len(files) != 4:
 		return fmt.Errorf("upgrade: got %d descriptors, want 4", len(files))
 	}
-	process, err := spawn(driver, Resources{Device: descriptors[1], Lock: files[2], Control: files[3]}, files[0])
+	process, err := start(driver, Resources{Device: descriptors[1], Lock: files[2], Control: files[3], Log: log}, files[0])
 	files[0].Close() // so that its death ends the link
 	if err != nil {
 		return fmt.Errorf("start the new version: %w", err)

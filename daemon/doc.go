@@ -12,6 +12,7 @@
 //	5  daemon.lock: an fcntl(2) lock on byte 0 is held by the active process, on
 //	   byte 1 by the standby, so that the kernel knows who they are
 //	6  the control socket, which listens; the active process accepts
+//	7  the log, which a confined process could not open
 //
 // # The link
 //

@@ -7,6 +7,9 @@ type Process struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
+	// Landlock says that Landlock confines it, which only the process itself can
+	// tell; see confine.Of for the rest.
+	Landlock bool `json:"landlock"`
 }
 
 // Cause is why a process took over.

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/calllog"
+	"example.com/pod-info-fuse/confine"
 	"example.com/pod-info-fuse/connection"
 	"example.com/pod-info-fuse/fs"
 )
@@ -27,6 +29,9 @@ type Config struct {
 	Params     connection.Params
 	FS         *fs.FS
 	MountPoint string // of the node mount
+	// Confined says that this process was started by one that is confined.
+	Confined bool
+	Files    confine.Rules // what serving needs of them
 	// Log is told what happens; it must not wait.
 	Log func(format string, args ...any)
 }
@@ -49,17 +54,18 @@ func Inherited() bool {
 	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR && uint64(stat.Rdev) == unix.Mkdev(10, 229)
 }
 
+// InheritedLog is the log that this process was started with.
+func InheritedLog() calllog.Log { return calllog.Inherit(logFD) }
+
 // Main is the life of a process of the pair: first it stands by, then it
 // serves. It returns when its successor serves, or when nobody needs it.
 func Main(config Config) error {
 	debug.SetGCPercent(gcPercent)
-	// Executed through /proc/self/exe, it would be called "exe" by ps and top.
-	_ = os.WriteFile("/proc/self/comm", []byte("pod-info-fuse"), 0)
 	starter, err := newLink(linkFD)
 	if err != nil {
 		return err
 	}
-	for _, fd := range []int{deviceFD, lockFD, controlFD} {
+	for _, fd := range []int{deviceFD, lockFD, controlFD, logFD} {
 		unix.CloseOnExec(fd)
 	}
 	p := &process{
@@ -67,24 +73,55 @@ func Main(config Config) error {
 		self:    Process{PID: os.Getpid(), Version: config.Version, Started: time.Now().Round(0)},
 		starter: starter,
 		resources: Resources{
-			Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"), Control: os.NewFile(controlFD, "control socket"),
+			Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"),
+			Control: os.NewFile(controlFD, "control socket"), Log: os.NewFile(logFD, "log"),
 		},
 		terminate: make(chan os.Signal, 1),
 	}
 	signal.Notify(p.terminate, syscall.SIGTERM)
-	// The same as in taking over, so that a version that cannot serve says so now.
-	c, err := p.connect()
-	if err != nil {
+	if err := p.prepare(); err != nil {
 		starter.send(message{Kind: broken, Problem: err.Error()})
 		return err
 	}
-	c.Close() // while standing by, requests must not wake us
 	starter.send(message{Kind: ready, Process: &p.self})
 	cause, err := p.standBy()
 	if err != nil || cause == "" {
 		return err
 	}
 	return p.takeOver(cause)
+}
+
+// prepare confines the process, and does the same as taking over does, so that a
+// version that cannot serve says so now.
+func (p *process) prepare() error {
+	if err := p.confine(); err != nil {
+		return err
+	}
+	c, err := p.connect()
+	if err != nil {
+		return err
+	}
+	c.Close() // while standing by, requests must not wake us
+	return nil
+}
+
+func (p *process) confine() error {
+	if p.Confined {
+		if err := confine.Repeat(); err != nil {
+			return err
+		}
+	} else {
+		problems, err := confine.Enter(p.Files)
+		if err != nil {
+			return err
+		}
+		for _, problem := range problems {
+			p.Log("it goes on with less confinement: %s", problem)
+		}
+	}
+	p.self.Landlock = confine.Landlocked()
+	p.attack()
+	return nil
 }
 
 // workers is how many requests are served at a time. They take microseconds

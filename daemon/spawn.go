@@ -1,11 +1,16 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/confine"
 )
 
 // Verb is the subcommand that runs Main. It is not for people.
@@ -18,6 +23,7 @@ const (
 	linkFD
 	lockFD
 	controlFD
+	logFD
 )
 
 // Resources are what a process of the pair needs beside its link.
@@ -25,40 +31,72 @@ type Resources struct {
 	Device  int // of /dev/fuse, non-blocking
 	Lock    *os.File
 	Control *os.File // listens
+	Log     *os.File // see calllog.Inherit
 }
 
-// spawn executes this process's own binary as a process of the pair: in a
-// session of its own, in /, with /dev/null on descriptors 0 to 2 and nothing
-// else of ours. In particular it must not hold the pipe that the kubelet reads to
-// its end. The binary is the one that is executing, whatever is installed by now.
-func spawn(driver string, r Resources, end *os.File) (*os.Process, error) {
+// start executes this process's own binary as the first process of a pair, or of
+// a new version's: as the daemon's user, to confine itself.
+func start(driver string, r Resources, end *os.File) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer null.Close()
+	// We may have been given descriptors without our knowledge.
 	if err := closeOnExec(); err != nil {
 		return nil, err
 	}
+	process, err := spawn(driver, r, end, null, &syscall.SysProcAttr{Setsid: true, Credential: confine.Credential()})
+	if errors.Is(err, unix.EACCES) {
+		return nil, fmt.Errorf("%w; user %d must be allowed to execute the binary: chmod 0755", err, confine.UID)
+	}
+	return process, err
+}
+
+// startStandby does the same in a process of the pair, whose confinement the new
+// one inherits.
+func startStandby(driver string, r Resources, end *os.File) (*os.Process, error) {
+	return spawn(driver, r, end, os.Stdin, &syscall.SysProcAttr{Setsid: true}, confined)
+}
+
+// confined is the argument of a process that inherits a confinement.
+const confined = "--confined"
+
+// environment bounds the runtime's threads, and the memory that it keeps for each
+// of them, on nodes with many CPUs. The caller's environment is left out: the
+// kubelet's may hold secrets.
+var environment = []string{"GOMAXPROCS=" + strconv.Itoa(workers)}
+
+// spawn executes this process's own binary as a process of the pair: in a
+// session of its own, in /, with /dev/null on descriptors 0 to 2 and nothing
+// else of ours. In particular it must not hold the pipe that the kubelet reads to
+// its end. The binary is the one that is executing, whatever is installed by now.
+func spawn(driver string, r Resources, end, null *os.File, attr *syscall.SysProcAttr, args ...string) (*os.Process, error) {
 	// A duplicate, because reading the number of an os.File would make the
 	// device blocking, for all who share it.
-	fd, err := unix.FcntlInt(uintptr(r.Device), unix.F_DUPFD_CLOEXEC, controlFD+1)
+	fd, err := unix.FcntlInt(uintptr(r.Device), unix.F_DUPFD_CLOEXEC, logFD+1)
 	if err != nil {
 		return nil, os.NewSyscallError("duplicate /dev/fuse", err)
 	}
 	device := os.NewFile(uintptr(fd), "/dev/fuse")
 	defer device.Close()
-	return os.StartProcess("/proc/self/exe", []string{os.Args[0], Verb, "--driver", driver}, &os.ProcAttr{
-		Dir:   "/",
-		Env:   []string{}, // the kubelet's may hold secrets
-		Files: []*os.File{null, null, null, deviceFD: device, linkFD: end, lockFD: r.Lock, controlFD: r.Control},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0], Verb, "--driver", driver}, args...), &os.ProcAttr{
+		Dir: "/",
+		Env: environment,
+		Files: []*os.File{
+			null, null, null,
+			deviceFD: device, linkFD: end, lockFD: r.Lock, controlFD: r.Control, logFD: r.Log,
+		},
+		Sys: attr,
 	})
 }
 
-// closeOnExec marks every descriptor above 2, also those that this process was
-// given without its knowledge.
+// closeOnExec marks every descriptor above 2.
 func closeOnExec() error {
+	// Linux 5.11
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err == nil {
+		return nil
+	}
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ func Start(driver string, r Resources, settle func(pid int) error) error {
 	if err != nil {
 		return err
 	}
-	process, err := spawn(driver, r, theirs)
+	process, err := start(driver, r, theirs)
 	theirs.Close()
 	if err != nil {
 		ours.close()

@@ -28,6 +28,48 @@ func threadGroup(thread uint32) (uint32, error) {
 	case !errors.Is(err, unix.ESRCH):
 		return 0, err
 	}
+	process, err := leader(thread)
+	if errors.Is(err, errNoPidfdInfo) {
+		return leaderByProc(thread)
+	}
+	return process, err
+}
+
+var errNoPidfdInfo = errors.New("the kernel does not tell about threads by pidfd")
+
+// leader asks for a thread's process by a pidfd. That needs no /proc, which may be
+// mounted so that it hides the processes of other users (hidepid=, man 5 proc).
+func leader(thread uint32) (uint32, error) {
+	const pidfdThread = unix.O_EXCL // PIDFD_THREAD, Linux 6.9
+	fd, err := unix.PidfdOpen(int(thread), pidfdThread)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return 0, err
+	case err != nil:
+		return 0, errNoPidfdInfo
+	}
+	defer unix.Close(fd)
+	// PIDFD_GET_INFO, Linux 6.13. The number of an ioctl has the size of its
+	// structure in it, of which the kernel fills what it knows.
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_PID}
+	switch err := unix.IoctlPidfdInfo(fd, &info); {
+	case errors.Is(err, unix.ESRCH):
+		return 0, err
+	case err != nil, info.Mask&unix.PIDFD_INFO_PID == 0:
+		return 0, errNoPidfdInfo
+	}
+	return info.Tgid, nil
+}
+
+// NeedsProc tells whether the file system reads /proc, because this kernel is
+// older than 6.13.
+func NeedsProc() bool {
+	_, err := leader(uint32(os.Getpid()))
+	return err != nil
+}
+
+// leaderByProc reads a thread's process from /proc.
+func leaderByProc(thread uint32) (uint32, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return 0, unix.ESRCH

@@ -4,18 +4,18 @@
 //
 //	/run/pod-info-fuse/<vendor~driver>/
 //	    lock             flock(2): call-outs share it, starting and stopping exclude
-//	    daemon.lock      fcntl(2) lock on byte 0: held by the daemon that serves
+//	    daemon.lock      fcntl(2) locks say who is active and standby; see package daemon
 //	    connection.json  what was agreed on with the kernel when fs was mounted
+//	    control          the active process's socket, which root can connect to
 //	    fs               the node's FUSE mount
 //	    volumes/         a record per volume; see package volume
 //
-// The mount call-out that finds no daemon starts it: it mounts fs, answers
-// FUSE_INIT itself, and executes its own binary with three descriptors. From
-// then on the daemon only reads and writes them, and needs no privilege:
+// All of it belongs to root. The daemon's group can read, others can not.
 //
-//	3  /dev/fuse, non-blocking
-//	4  the readiness pipe: "ready" or an error; end-of-file means that it died
-//	5  daemon.lock
+// The mount call-out that finds no daemon starts it: it mounts fs, answers
+// FUSE_INIT itself, and executes its own binary with descriptors of what it
+// opened. From then on the daemon only reads and writes them, and needs no
+// privilege.
 //
 // Whether a daemon lives is asked of the kernel, never of a file with a PID: a
 // lock goes with the process that holds it, and F_GETLK tells which one that is.

@@ -24,7 +24,7 @@ const (
 func (n Node) lock(mode lockMode) (unlock func(), err error) {
 	deadline := time.Now().Add(3 * patience)
 	for {
-		if err := os.MkdirAll(n.RunDir, 0o755); err != nil {
+		if err := os.MkdirAll(n.RunDir, 0o750); err != nil {
 			return nil, fmt.Errorf("make the run directory: %w", err)
 		}
 		file, err := os.OpenFile(n.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)

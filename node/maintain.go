@@ -94,7 +94,12 @@ func (n Node) upgrade() (from string, err error) {
 	if report.Active.Version == n.Version {
 		return "", nil
 	}
-	err = daemon.Upgrade(n.socket(), n.Driver.String(), n.Version, func(pid int) { _ = n.escape(pid) })
+	log, err := n.log.Open()
+	if err != nil {
+		return "", fmt.Errorf("open the log: %w", err)
+	}
+	defer log.Close()
+	err = daemon.Upgrade(n.socket(), n.Driver.String(), n.Version, log, func(pid int) { _ = n.escape(pid) })
 	if err != nil {
 		err = fmt.Errorf("upgrade from version %s to %s: %w", report.Active.Version, n.Version, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"example.com/pod-info-fuse/calllog"
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/mount"
 	"example.com/pod-info-fuse/volume"
@@ -24,13 +25,16 @@ type Node struct {
 	Driver  flex.Name
 	Version string // of this binary
 	RunDir  string
-	Log     func(format string, args ...any)
+	log     calllog.Log
 }
 
 // New returns the driver's presence on this node. It touches nothing.
-func New(driver flex.Name, version string, log func(format string, args ...any)) Node {
-	return Node{Driver: driver, Version: version, RunDir: filepath.Join(runRoot, driver.Dir()), Log: log}
+func New(driver flex.Name, version string, log calllog.Log) Node {
+	return Node{Driver: driver, Version: version, RunDir: filepath.Join(runRoot, driver.Dir()), log: log}
 }
+
+// Log writes a line that concerns the node, and not a call-out.
+func (n Node) Log(format string, args ...any) { n.log.Line("daemon: "+format, args...) }
 
 // Volumes are the records of the driver's volumes.
 func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes")} }

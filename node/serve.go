@@ -4,17 +4,29 @@ import (
 	"fmt"
 	"os"
 
+	"example.com/pod-info-fuse/confine"
 	"example.com/pod-info-fuse/connection"
 	"example.com/pod-info-fuse/daemon"
+	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/fs"
 )
 
-// Serve is the life of a process of the daemon's pair, which daemon.Start or
-// such a process has started.
-func (n Node) Serve() error {
+// Serve is the life of a process of the daemon's pair, which a call-out or such a
+// process has started. It may read nothing but the run directory; confined says
+// that this is enforced already.
+func Serve(driver flex.Name, version string, confined bool) error {
 	if !daemon.Inherited() {
 		return fmt.Errorf("%q is what the driver starts its daemon with, not a command", daemon.Verb)
 	}
+	n := New(driver, version, daemon.InheritedLog())
+	err := n.serve(confined)
+	if err != nil {
+		n.Log("%v", err)
+	}
+	return err
+}
+
+func (n Node) serve(confined bool) error {
 	data, err := os.ReadFile(n.path("connection.json"))
 	if err != nil {
 		return err
@@ -29,6 +41,17 @@ func (n Node) Serve() error {
 		Params:     agreed,
 		FS:         fs.New(n.Volumes()),
 		MountPoint: n.fsPath(),
+		Confined:   confined,
+		Files:      n.files(),
 		Log:        n.Log,
 	})
+}
+
+// files are what the daemon may read.
+func (n Node) files() confine.Rules {
+	rules := confine.Rules{Read: []string{n.RunDir}}
+	if fs.NeedsProc() {
+		rules.Read = append(rules.Read, "/proc")
+	}
+	return rules
 }

@@ -24,6 +24,9 @@ func (n Node) start() (err error) {
 	if err := n.clear(); err != nil {
 		return err
 	}
+	if err := n.makeDirs(); err != nil {
+		return err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.clear())
@@ -62,7 +65,13 @@ func (n Node) startDaemon(device int) error {
 		return fmt.Errorf("make the control socket: %w", err)
 	}
 	defer control.Close()
-	return daemon.Start(n.Driver.String(), daemon.Resources{Device: device, Lock: lock, Control: control}, n.escape)
+	log, err := n.log.Open()
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	defer log.Close()
+	resources := daemon.Resources{Device: device, Lock: lock, Control: control, Log: log}
+	return daemon.Start(n.Driver.String(), resources, n.escape)
 }
 
 // listen makes the control socket. Only its owner, root, can connect to it.
@@ -98,12 +107,6 @@ func (n Node) escape(pid int) error {
 }
 
 func (n Node) mountFS(device int) error {
-	if err := os.MkdirAll(n.fsPath(), 0o700); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(n.Volumes().Dir, 0o755); err != nil {
-		return err
-	}
 	point, err := mount.Open(n.fsPath())
 	if err != nil {
 		return err

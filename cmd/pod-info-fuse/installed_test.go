@@ -134,6 +134,7 @@ type status struct {
 		}
 		Takeovers                        int
 		LastTakeover                     struct{ Cause string }
+		Confinement                      struct{ Active, Standby *confinement }
 		Cgroup                           string
 		CgroupError, UpgradeError, Error string
 	}

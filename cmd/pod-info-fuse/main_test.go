@@ -12,8 +12,8 @@ import (
 )
 
 // binary is the driver under test, built from this tree with version 1.2.3;
-// newer is the same with version 1.2.4.
-var binary, newer string
+// newer is the same with version 1.2.4, and attacker one whose daemon attacks.
+var binary, newer, attacker string
 
 func TestMain(m *testing.M) {
 	os.Exit(runAll(m))
@@ -31,9 +31,13 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "pod-info-fuse")
-	newer = binary + "-newer"
-	for path, version := range map[string]string{binary: "1.2.3", newer: "1.2.4"} {
-		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-X main.version="+version, "-o", path, ".")
+	newer, attacker = binary+"-newer", binary+"-attacker"
+	for path, flags := range map[string][]string{
+		binary:   {"-ldflags", "-X main.version=1.2.3"},
+		newer:    {"-ldflags", "-X main.version=1.2.4"},
+		attacker: {"-ldflags", "-X main.version=1.2.5", "-tags", "attack"},
+	} {
+		build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-o", path}, flags...)...)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build the driver: %v\n%s", err, output)

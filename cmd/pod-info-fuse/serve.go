@@ -2,20 +2,21 @@
 
 package main
 
+import (
+	"example.com/pod-info-fuse/node"
+)
+
 // serve is a process of the daemon's pair. The driver starts it; see package
 // daemon.
 func serve(args []string) error {
 	set, name := flags("serve")
+	confined := set.Bool("confined", false, "inherits a confinement")
 	if err := parse(set, args); err != nil {
 		return err
 	}
-	d, _, err := setUp(*name)
+	driver, err := driverName(calledAs(), *name)
 	if err != nil {
 		return err
 	}
-	err = d.Node.Serve()
-	if err != nil {
-		d.Node.Log("%v", err)
-	}
-	return err
+	return node.Serve(driver, version, *confined)
 }

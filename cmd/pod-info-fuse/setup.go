@@ -40,10 +40,7 @@ func setUp(name string) (driver.Driver, calllog.Log, error) {
 	if err != nil {
 		return driver.Driver{}, log, err
 	}
-	n := node.New(id, version, func(format string, args ...any) {
-		log.Line("daemon: "+format, args...)
-	})
-	return driver.Driver{Node: n, ConfigError: configErr}, log, nil
+	return driver.Driver{Node: node.New(id, version, log), ConfigError: configErr}, log, nil
 }
 
 func driverName(binary, name string) (flex.Name, error) {

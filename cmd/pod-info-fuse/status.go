@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"example.com/pod-info-fuse/daemon"
 	"example.com/pod-info-fuse/driver"
@@ -28,14 +29,21 @@ type mountReport struct {
 }
 
 type daemonReport struct {
-	Active       *daemon.Process  `json:"active,omitempty"`
-	Standby      *daemon.Process  `json:"standby,omitempty"` // once it is ready
+	Active       *processReport   `json:"active,omitempty"`
+	Standby      *processReport   `json:"standby,omitempty"` // once it is ready
 	Takeovers    int              `json:"takeovers"`
 	Last         *daemon.Takeover `json:"lastTakeover,omitempty"`
+	Confinement  pairConfinement  `json:"confinement"`
 	Cgroup       string           `json:"cgroup,omitempty"`
 	CgroupError  string           `json:"cgroupError,omitempty"`
 	UpgradeError string           `json:"upgradeError,omitempty"`
 	Error        string           `json:"error,omitempty"` // why it does not tell
+}
+
+type processReport struct {
+	PID     int       `json:"pid"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
 }
 
 type volumeReport struct {

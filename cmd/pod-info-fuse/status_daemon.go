@@ -15,12 +15,13 @@ func newDaemonReport(now node.Status) (r daemonReport) {
 		r.Error = now.DaemonError.Error()
 	}
 	if d := now.Daemon; d != nil {
-		r.Active, r.Standby = &d.Active, d.Standby
+		r.Active, r.Standby = newProcessReport(&d.Active), newProcessReport(d.Standby)
+		r.Confinement = newPairConfinement(d)
 		r.Takeovers, r.Last = d.Takeovers, d.Last
 		r.CgroupError, r.UpgradeError = d.CgroupError, d.UpgradeError
 	} else if now.PIDs.Active != 0 {
 		// The kernel knows who it is, also when it does not answer.
-		r.Active = &daemon.Process{PID: now.PIDs.Active}
+		r.Active = &processReport{PID: now.PIDs.Active}
 	}
 	if r.Active != nil {
 		var err error
@@ -31,6 +32,13 @@ func newDaemonReport(now node.Status) (r daemonReport) {
 	return r
 }
 
+func newProcessReport(p *daemon.Process) *processReport {
+	if p == nil {
+		return nil
+	}
+	return &processReport{PID: p.PID, Version: p.Version, Started: p.Started}
+}
+
 func (r daemonReport) print(table io.Writer) {
 	if r.Active == nil {
 		fmt.Fprintf(table, "daemon\tnone\n")
@@ -38,6 +46,7 @@ func (r daemonReport) print(table io.Writer) {
 	}
 	printProcess(table, "active", r.Active)
 	printProcess(table, "standby", r.Standby)
+	fmt.Fprintf(table, "confinement\t%s\n", r.Confinement)
 	fmt.Fprintf(table, "cgroup\t%s\n", r.Cgroup)
 	fmt.Fprintf(table, "take-overs\t%d\n", r.Takeovers)
 	if l := r.Last; l != nil {
@@ -50,7 +59,7 @@ func (r daemonReport) print(table io.Writer) {
 	}
 }
 
-func printProcess(table io.Writer, role string, p *daemon.Process) {
+func printProcess(table io.Writer, role string, p *processReport) {
 	switch {
 	case p == nil:
 		fmt.Fprintf(table, "%s\tnone\n", role)

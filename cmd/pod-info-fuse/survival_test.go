@@ -113,7 +113,7 @@ func TestReadersDoNotNoticeThatProcessesDie(t *testing.T) {
 		t.Errorf("status: %+v, want %d take-overs", s, takeovers)
 	}
 	eventually(t, "there are just two processes", func() bool { return len(daemonsOf(d)) == 2 })
-	if a, b := descriptorsOf(t, active), descriptorsOf(t, standby); a > 13 || b > 13 {
+	if a, b := descriptorsOf(t, active), descriptorsOf(t, standby); a > 14 || b > 14 {
 		t.Errorf("descriptors are leaked: active has %d, standby %d", a, b)
 	}
 }

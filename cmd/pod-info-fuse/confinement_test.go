@@ -1,0 +1,114 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// confinement is a process's part of .daemon.confinement, as a script sees it.
+type confinement struct {
+	UID, GID             uint32
+	Groups               []uint32
+	Capabilities         string
+	NoNewPrivs, Dumpable bool
+	Seccomp, Landlock    bool
+}
+
+const daemonUID = 4200000001
+
+// confined checks what the kernel says of a process of the daemon.
+func confined(t *testing.T, pid int) {
+	t.Helper()
+	status := map[string]string{}
+	for line := range strings.Lines(read(t, fmt.Sprintf("/proc/%d/status", pid))) {
+		name, value, _ := strings.Cut(line, ":")
+		status[name] = strings.Join(strings.Fields(value), " ")
+	}
+	id := fmt.Sprintf("%d %[1]d %[1]d %[1]d", daemonUID)
+	for name, want := range map[string]string{
+		"Uid": id, "Gid": id, "Groups": "",
+		"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000", "CapAmb": "0000000000000000",
+		"NoNewPrivs": "1", "Seccomp": "2", "Seccomp_filters": "1",
+	} {
+		if got, present := status[name]; got != want || !present {
+			t.Errorf("process %d: %s is %q, want %q", pid, name, got, want)
+		}
+	}
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(tasks) < 2 {
+		t.Fatalf("threads of process %d: %q, %v", pid, tasks, err)
+	}
+	for _, task := range tasks {
+		for _, want := range []string{"\nNoNewPrivs:\t1\n", "\nSeccomp:\t2\n", "\nCapEff:\t0000000000000000\n"} {
+			// A thread may have ended.
+			if text, err := os.ReadFile(task); err == nil && !strings.Contains(string(text), want) {
+				t.Errorf("%s: not %q", task, want)
+			}
+		}
+	}
+}
+
+func TestBothProcessesAreConfined(t *testing.T) {
+	d := install(t)
+	d.mount()
+	check := func(when string) {
+		t.Helper()
+		active, standby := d.pair()
+		confined(t, active)
+		confined(t, standby)
+		want := &confinement{
+			UID: daemonUID, GID: daemonUID, Groups: []uint32{}, Capabilities: "0000000000000000",
+			NoNewPrivs: true, Seccomp: true, Landlock: true,
+		}
+		c := d.status().Daemon.Confinement
+		if !reflect.DeepEqual(c.Active, want) || !reflect.DeepEqual(c.Standby, want) {
+			t.Errorf("%s: status says %+v and %+v", when, c.Active, c.Standby)
+		}
+		if output, err := d.command("status").Output(); err != nil || !strings.Contains(string(output), "confinement    complete\n") {
+			t.Errorf("%s: status: %v: %s", when, err, output)
+		}
+	}
+	check("started")
+	// Landlock and seccomp must not pile up with each generation: the kernel takes
+	// 16 layers of Landlock.
+	for range 20 {
+		active, _ := d.pair()
+		kill(t, active)
+	}
+	check("after crashes")
+	d.replaceBinary(newer)
+	d.must("init")
+	check("upgraded")
+}
+
+// What the attacks do where nothing confines them is shown in confine/attack.
+func TestWhoTakesOverTheDaemonHasGainedNothing(t *testing.T) {
+	d := install(t)
+	d.replaceBinary(attacker)
+	log := filepath.Join(t.TempDir(), "log")
+	configure(t, d, fmt.Sprintf(`{"log": %q}`, log))
+	d.mount()
+	active, standby := d.pair()
+	for _, pid := range []int{active, standby} {
+		refused, ended := 0, false
+		for line := range strings.Lines(read(t, log)) {
+			_, event, ours := strings.Cut(line, fmt.Sprintf("[%d]: daemon: ", pid))
+			switch {
+			case !ours:
+			case strings.HasPrefix(event, "attack refused: "):
+				refused++
+			case event == "attacks end\n":
+				ended = true
+			case strings.HasPrefix(event, "attack"):
+				t.Errorf("process %d: %s", pid, event)
+			}
+		}
+		if refused < 30 || !ended {
+			t.Errorf("process %d: %d attacks were refused, ended %v", pid, refused, ended)
+		}
+	}
+}
