@@ -18,7 +18,7 @@ func (d Driver) Mount(dir string, options flex.Options) error {
 	if err != nil {
 		return err
 	}
-	point, err := mount.Open(record.Dir)
+	point, err := volume.OpenDir(record.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("directory %q does not exist; the kubelet makes it before it calls mount", record.Dir)
 	} else if err != nil {
@@ -60,7 +60,7 @@ func (d Driver) mount(record volume.Record, point *mount.Point) error {
 		if err := d.Unmount(record.Dir); err != nil {
 			return err
 		}
-		fresh, err := mount.Open(record.Dir)
+		fresh, err := volume.OpenDir(record.Dir)
 		if err != nil {
 			return err
 		}

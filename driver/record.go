@@ -2,7 +2,7 @@ package driver
 
 import (
 	"fmt"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"example.com/pod-info-fuse/flex"
@@ -33,21 +33,9 @@ func newRecord(dir string, options flex.Options) (volume.Record, error) {
 	if err := record.Check(); err != nil {
 		return volume.Record{}, fmt.Errorf("mount: %w", err)
 	}
-	if owner, ok := podOf(dir); ok && owner != uid {
+	if _, rest, ok := volume.SplitDir(dir); ok && !strings.HasPrefix(rest, uid+"/") {
+		owner, _, _ := strings.Cut(rest, "/")
 		return volume.Record{}, fmt.Errorf("option %q is %s, but directory %q belongs to pod %.40q", flex.OptionPodUID, uid, dir, owner)
 	}
 	return record, nil
-}
-
-// podOf tells the pod's UID from a directory that the kubelet made:
-// ROOT/pods/<uid>/volumes/<plugin>/<name> (kubernetes v1.34,
-// pkg/kubelet/kubelet_getters.go, getPodVolumeDir). No pod's author has a say in
-// it.
-func podOf(dir string) (uid string, ok bool) {
-	volumes := filepath.Dir(filepath.Dir(dir))
-	pod := filepath.Dir(volumes)
-	if filepath.Base(volumes) != "volumes" || filepath.Base(filepath.Dir(pod)) != "pods" {
-		return "", false
-	}
-	return filepath.Base(pod), true
 }

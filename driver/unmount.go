@@ -37,7 +37,7 @@ func (d Driver) Unmount(dir string) error {
 // detach removes the topmost mount from the directory and reports whether
 // there was one.
 func (d Driver) detach(dir string) (bool, error) {
-	point, err := mount.Open(dir)
+	point, err := volume.OpenDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, mount.ErrLink):
 		return false, nil // no volume of ours can be there

@@ -60,17 +60,23 @@ func (n Namespace) Mounts(fsType, source string) ([]*mountinfo.Info, error) {
 	})
 }
 
-// Do calls a function on a thread that is in the namespace.
+// Do calls a function on a thread that is in the namespace, and that has a working
+// directory of its own.
 func (n Namespace) Do(f func() error) error {
-	if n.own {
-		return f()
-	}
 	result := make(chan error)
 	go onOwnThread(func() { result <- n.enterAnd(f) })
 	return <-result
 }
 
 func (n Namespace) enterAnd(f func() error) error {
+	// setns, too, refuses a thread that shares its root and working directory with
+	// others (man 2 setns).
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if n.own {
+		return f()
+	}
 	path := fmt.Sprintf("/proc/%d/ns/mnt", n.PID)
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -79,11 +85,6 @@ func (n Namespace) enterAnd(f func() error) error {
 	defer unix.Close(fd)
 	if now, err := os.Readlink(path); err != nil || now != n.name {
 		return fmt.Errorf("process %d is not in %s any more", n.PID, n.name)
-	}
-	// setns refuses a thread that shares its root and working directory with
-	// others (man 2 setns).
-	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return os.NewSyscallError("unshare", err)
 	}
 	if err := unix.Setns(fd, unix.CLONE_NEWNS); err != nil {
 		return os.NewSyscallError("setns "+path, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -25,8 +26,34 @@ var ErrLink = errors.New("is a symbolic link, not a directory")
 // Open opens the directory at path. It follows links in the middle of the
 // path, as the kubelet's root may be one, but not at its end. The error is
 // fs.ErrNotExist when there is nothing.
-func Open(path string) (*Point, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func Open(path string) (*Point, error) { return openAt(unix.AT_FDCWD, path, path) }
+
+// OpenBelow opens the directory at the path rest below base. It follows links in
+// base, and in nothing after it, whoever may have put them there: each directory
+// on the way is opened in the one before.
+func OpenBelow(base, rest string) (*Point, error) {
+	fd, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: base, Err: err}
+	}
+	point := &Point{Path: base, fd: fd}
+	for name := range strings.SplitSeq(rest, "/") {
+		if name == "" {
+			continue
+		}
+		next, err := openAt(point.fd, name, point.Path+"/"+name)
+		point.Close()
+		if err != nil {
+			return nil, err
+		}
+		point = next
+	}
+	return point, nil
+}
+
+// openAt opens the directory called name in another one; path is for messages.
+func openAt(directory int, name, path string) (*Point, error) {
+	fd, err := unix.Openat(directory, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}

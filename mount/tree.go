@@ -1,7 +1,10 @@
 package mount
 
 import (
+	"errors"
 	"io/fs"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,9 +29,30 @@ func CloneTree(source string) (*Tree, error) {
 // Close releases the tree. If it was attached, the mount stays.
 func (t *Tree) Close() { unix.Close(t.fd) }
 
-// Attach mounts the tree on a path of the calling thread's mount namespace.
-func (t *Tree) Attach(path string) error {
-	if err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+// Replace puts the tree in the place of the topmost mounts on a path. It must run
+// in Namespace.Do, and the path must be mountinfo's, which has no links in it: one
+// that is met on the way was put there since, by somebody in a container perhaps,
+// to lead us elsewhere.
+func (t *Tree) Replace(path string, mounts int) error {
+	parent, err := OpenBelow("/", strings.TrimPrefix(filepath.Dir(path), "/"))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	// umount2(2) takes no descriptor. The thread's directory is its own.
+	if err := unix.Fchdir(parent.fd); err != nil {
+		return &fs.PathError{Op: "chdir", Path: parent.Path, Err: err}
+	}
+	name := "./" + filepath.Base(path)
+	for range mounts {
+		err := unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EINVAL) {
+			break // locked by a user name space: the tree goes on top
+		} else if err != nil {
+			return &fs.PathError{Op: "unmount", Path: path, Err: err}
+		}
+	}
+	if err := unix.MoveMount(t.fd, "", parent.fd, name, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return &fs.PathError{Op: "move_mount " + t.source + " to", Path: path, Err: err}
 	}
 	return nil

@@ -82,17 +82,7 @@ func (n Node) replace(namespace mount.Namespace, path string, stack []*mountinfo
 		return record, err
 	}
 	defer tree.Close()
-	return record, namespace.Do(func() error {
-		for range stack {
-			err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-			if errors.Is(err, unix.EINVAL) {
-				break // locked by a user namespace: the new mount goes on top
-			} else if err != nil {
-				return &os.PathError{Op: "unmount", Path: path, Err: err}
-			}
-		}
-		return tree.Attach(path)
-	})
+	return record, namespace.Do(func() error { return tree.Replace(path, len(stack)) })
 }
 
 // recordOf returns the record of the volume that a path below the node mount

@@ -75,7 +75,7 @@ func (n Node) Status() (Status, error) {
 }
 
 func (n Node) volumeState(record volume.Record, state MountState, device uint64) VolumeState {
-	point, err := mount.Open(record.Dir)
+	point, err := volume.OpenDir(record.Dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, mount.ErrLink):
 		return VolumeNotMounted // no volume can be there

@@ -43,8 +43,20 @@ func (r Record) Check() error {
 	case !IsUID(r.PodUID):
 		return fmt.Errorf("%.40q is not a pod's UID", r.PodUID)
 	}
+	// The daemon reads the record at every request.
+	for what, name := range map[string]string{
+		"pod's name": r.PodName, "pod's namespace": r.PodNamespace, "service account": r.ServiceAccount, "volume's name": r.Name,
+	} {
+		if len(name) > maxName {
+			return fmt.Errorf("the %s has %d bytes; Kubernetes allows %d", what, len(name), maxName)
+		}
+	}
 	return nil
 }
+
+// maxName is the longest name that an object of Kubernetes can have, in bytes
+// (RFC 1123, k8s.io/apimachinery, DNS1123SubdomainMaxLength).
+const maxName = 253
 
 // Encode returns the record as it is stored.
 func (r Record) Encode() ([]byte, error) {
