@@ -32,10 +32,16 @@ func (m *mounted) orphan() <-chan error {
 				m.t.Fatal(err)
 			}
 			queued := []unix.PollFd{{Fd: int32(m.device), Events: unix.POLLIN}}
-			if n, err := unix.Poll(queued, 5000); n != 1 {
-				m.t.Fatalf("no interrupt came: %v", err)
+			for {
+				n, err := unix.Poll(queued, 5000)
+				if errors.Is(err, unix.EINTR) {
+					continue // such a signal, for this thread
+				}
+				if n != 1 {
+					m.t.Fatalf("no interrupt came: %v", err)
+				}
+				return result
 			}
-			return result
 		}
 		if !errors.Is(err, unix.EAGAIN) || time.Now().After(deadline) {
 			m.t.Fatalf("no request came: %v", err)
