@@ -45,7 +45,7 @@ func TestAVolumeCanBeIDMapped(t *testing.T) {
 	}
 	defer unix.Close(tree)
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(users.Fd())}
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); errors.Is(err, unix.EINVAL) && before612(t) {
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); errors.Is(err, unix.EINVAL) && kernelBefore(t, 6, 12) {
 		return // FUSE cannot be id-mapped before Linux 6.12
 	} else if err != nil {
 		t.Fatalf("mount_setattr: %v", err)
@@ -66,7 +66,8 @@ func TestAVolumeCanBeIDMapped(t *testing.T) {
 	}
 }
 
-func before612(t *testing.T) bool {
+// kernelBefore tells whether the running kernel is older than a version.
+func kernelBefore(t *testing.T, wantMajor, wantMinor int) bool {
 	t.Helper()
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -76,5 +77,5 @@ func before612(t *testing.T) bool {
 	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); err != nil {
 		t.Fatal(err)
 	}
-	return major < 6 || major == 6 && minor < 12
+	return major < wantMajor || major == wantMajor && minor < wantMinor
 }
