@@ -36,14 +36,16 @@ e2e: build
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # What the suites below break, and the program that breaks it. The lossy builds
-# die on demand between reading a request and answering it, and the noresend ones
-# behave as on Linux before 6.9.
+# die on demand between reading a request and answering it, the noresend ones
+# behave as on Linux before 6.9, and the strict one dies of a system call that the
+# others are only denied.
 chaos-builds: build
 	go build -o e2e/bin/chaos ./e2e/chaos
 	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/other ./cmd/pod-info-fuse
 	go build -tags lossy -o e2e/bin/lossy ./cmd/pod-info-fuse
 	go build -tags noresend -o e2e/bin/noresend ./cmd/pod-info-fuse
 	go build -tags lossy,noresend -o e2e/bin/lossy-noresend ./cmd/pod-info-fuse
+	go build -tags strict -o e2e/bin/strict ./cmd/pod-info-fuse
 
 # Kills, hangs, upgrades and losses under load, with no error of any reader.
 chaos: chaos-builds
@@ -71,7 +73,7 @@ lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
 	go vet -tags e2e,systemd ./e2e/...
-	go vet -tags lossy,noresend,broken ./...
+	go vet -tags lossy,noresend,broken,strict ./...
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,systemd ./e2e/...
 	go mod tidy -diff
