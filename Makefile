@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build demo test race fuzz e2e chaos chaos-builds e2e-linux-6.1 e2e-systemd lint clean
+.PHONY: build demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-linux-6.1 e2e-systemd lint clean
 
 # One static binary.
 build:
@@ -55,6 +55,21 @@ chaos: chaos-builds
 	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy-noresend --eintr-allowed
 	e2e/bin/chaos hang --driver-binary bin/pod-info-fuse
 	e2e/bin/chaos upgrade --driver-binary bin/pod-info-fuse --other-binary e2e/bin/other
+	e2e/bin/chaos idmap --driver-binary bin/pod-info-fuse --expect $(IDMAP)
+
+# What becomes of an id-mapped mount of a volume: EINVAL before Linux 6.12.
+IDMAP ?= works
+
+# Everything that pods and the kubelet do, for a long time: nothing that the
+# daemon needs is denied, and nothing leaks.
+SOAK ?= 10m
+soak: chaos-builds
+	e2e/bin/chaos soak --driver-binary e2e/bin/strict --other-binary e2e/bin/other --duration $(SOAK)
+
+# How long a pod waits when another one hammers on its volume. Measures, and
+# judges nothing.
+neighbours: chaos-builds
+	e2e/bin/chaos neighbours --driver-binary bin/pod-info-fuse --duration 40s
 
 # The same on a real Linux 6.1, in an emulated machine.
 e2e-linux-6.1: chaos-builds
@@ -62,7 +77,8 @@ e2e-linux-6.1: chaos-builds
 		chaos kill --driver-binary /bin/pod-info-fuse --duration 60s --kills 200 --eintr-allowed; \
 		chaos lossy --driver-binary /bin/lossy --eintr-allowed; \
 		chaos hang --driver-binary /bin/pod-info-fuse --eintr-allowed; \
-		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other' \
+		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other; \
+		chaos idmap --driver-binary /bin/pod-info-fuse --expect EINVAL' \
 		e2e/bin/chaos e2e/bin/lossy e2e/bin/other bin/pod-info-fuse
 
 # A kubelet that systemd restarts, in containers with a real systemd.
