@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build demo test race fuzz e2e chaos chaos-builds e2e-linux-6.1 e2e-systemd lint clean
+.PHONY: build demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-linux-6.1 e2e-systemd lint clean
 
 # One static binary.
 build:
@@ -36,14 +36,16 @@ e2e: build
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # What the suites below break, and the program that breaks it. The lossy builds
-# die on demand between reading a request and answering it, and the noresend ones
-# behave as on Linux before 6.9.
+# die on demand between reading a request and answering it, the noresend ones
+# behave as on Linux before 6.9, and the strict one dies of a system call that the
+# others are only denied.
 chaos-builds: build
 	go build -o e2e/bin/chaos ./e2e/chaos
 	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/other ./cmd/pod-info-fuse
 	go build -tags lossy -o e2e/bin/lossy ./cmd/pod-info-fuse
 	go build -tags noresend -o e2e/bin/noresend ./cmd/pod-info-fuse
 	go build -tags lossy,noresend -o e2e/bin/lossy-noresend ./cmd/pod-info-fuse
+	go build -tags strict -o e2e/bin/strict ./cmd/pod-info-fuse
 
 # Kills, hangs, upgrades and losses under load, with no error of any reader.
 chaos: chaos-builds
@@ -53,6 +55,21 @@ chaos: chaos-builds
 	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy-noresend --eintr-allowed
 	e2e/bin/chaos hang --driver-binary bin/pod-info-fuse
 	e2e/bin/chaos upgrade --driver-binary bin/pod-info-fuse --other-binary e2e/bin/other
+	e2e/bin/chaos idmap --driver-binary bin/pod-info-fuse --expect $(IDMAP)
+
+# What becomes of an id-mapped mount of a volume: EINVAL before Linux 6.12.
+IDMAP ?= works
+
+# Everything that pods and the kubelet do, for a long time: nothing that the
+# daemon needs is denied, and nothing leaks.
+SOAK ?= 10m
+soak: chaos-builds
+	e2e/bin/chaos soak --driver-binary e2e/bin/strict --other-binary e2e/bin/other --duration $(SOAK)
+
+# How long a pod waits when another one hammers on its volume. Measures, and
+# judges nothing.
+neighbours: chaos-builds
+	e2e/bin/chaos neighbours --driver-binary bin/pod-info-fuse --duration 40s
 
 # The same on a real Linux 6.1, in an emulated machine.
 e2e-linux-6.1: chaos-builds
@@ -60,7 +77,8 @@ e2e-linux-6.1: chaos-builds
 		chaos kill --driver-binary /bin/pod-info-fuse --duration 60s --kills 200 --eintr-allowed; \
 		chaos lossy --driver-binary /bin/lossy --eintr-allowed; \
 		chaos hang --driver-binary /bin/pod-info-fuse --eintr-allowed; \
-		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other' \
+		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other; \
+		chaos idmap --driver-binary /bin/pod-info-fuse --expect EINVAL' \
 		e2e/bin/chaos e2e/bin/lossy e2e/bin/other bin/pod-info-fuse
 
 # A kubelet that systemd restarts, in containers with a real systemd.
@@ -71,7 +89,7 @@ lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
 	go vet -tags e2e,systemd ./e2e/...
-	go vet -tags lossy,noresend,broken ./...
+	go vet -tags lossy,noresend,broken,strict ./...
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,systemd ./e2e/...
 	go mod tidy -diff

@@ -75,7 +75,7 @@ func (t *trial) awaitEnd(ctx context.Context, pid int) error {
 
 // checkRemoval removes the volume and the driver; nothing may be left.
 func (t *trial) checkRemoval() {
-	if err := t.driver.callOut("unmount", t.driver.volume); err != nil {
+	if err := t.driver.unmount(t.driver.volume); err != nil {
 		t.report.violation("%v", err)
 	}
 	if _, err := t.driver.execute("stop"); err != nil {

@@ -12,10 +12,8 @@ import (
 	"time"
 )
 
-const podUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
-
 // driver is an installation of the driver, below one directory, as a kubelet
-// has it, and one volume of it.
+// has it, and the volume that is always there.
 type driver struct {
 	root   string // has everything that this program makes
 	name   string // vendor/driver, unlike any other on this machine
@@ -33,12 +31,9 @@ func install(binary string) (*driver, error) {
 		root:   root,
 		name:   vendor + "/pod-info-fuse",
 		binary: filepath.Join(root, "plugins", vendor+"~pod-info-fuse", "pod-info-fuse"),
-		volume: filepath.Join(root, "pods", podUID, "volumes", vendor+"~pod-info-fuse", "pod-info"),
 	}
-	err = errors.Join(
-		os.MkdirAll(filepath.Dir(d.binary), 0o755),
-		os.MkdirAll(d.volume, 0o750),
-		d.replace(binary))
+	d.volume = d.volumeOf("1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1")
+	err = errors.Join(os.MkdirAll(filepath.Dir(d.binary), 0o755), d.replace(binary))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(root))
 	}
@@ -63,18 +58,6 @@ func (d *driver) replace(binary string) error {
 		return err
 	}
 	return os.Rename(hidden, d.binary)
-}
-
-func (d *driver) mount() error {
-	options, err := json.Marshal(map[string]string{
-		"kubernetes.io/pod.uid":       podUID,
-		"kubernetes.io/pod.name":      "chaos",
-		"kubernetes.io/pod.namespace": "default",
-	})
-	if err != nil {
-		return err
-	}
-	return d.callOut("mount", d.volume, string(options))
 }
 
 // callOut calls the driver as the kubelet does.

@@ -46,11 +46,12 @@ func (t *trial) replace(ctx context.Context, now status, victim role, signal uni
 		return now, err
 	}
 	t.report.recovered(time.Since(began))
+	cause := map[unix.Signal]string{unix.SIGKILL: "crash", unix.SIGTERM: "planned"}[signal]
 	switch {
 	case victim == active:
-		t.report.tookOver(now, next, "crash")
+		t.report.tookOver(now, next, cause)
 	case next.Daemon.Takeovers != now.Daemon.Takeovers:
-		t.report.violation("the standby was killed, and there was a take-over: %+v", next.Daemon.LastTakeover)
+		t.report.violation("the standby was sent %v, and there was a take-over: %+v", signal, next.Daemon.LastTakeover)
 	}
 	return next, nil
 }

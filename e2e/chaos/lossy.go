@@ -9,24 +9,24 @@ import (
 )
 
 // lossy has the active die after it has read a request and before it answers.
-// In a build with -tags lossy, the file die asks for that.
+// In a build with -tags lossy, the process whose PID is in the file die does
+// that. It may only read the file: it is this program that removes it.
 func (t *trial) lossy(ctx context.Context) error {
 	now := t.first
 	die := filepath.Join(now.RunDir, "die")
 	for range t.rounds {
-		if err := os.WriteFile(die, nil, 0o666); err != nil {
+		victim := now.pid(active)
+		if err := os.WriteFile(die, fmt.Appendln(nil, victim), 0o644); err != nil {
 			return err
 		}
-		err := await(ctx, recovery, func() error {
-			if _, err := os.Lstat(die); !errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("%s is there: the driver is not built with -tags lossy, or cannot remove it (%v)", die, err)
-			}
-			return nil
-		})
+		err := t.awaitEnd(ctx, victim)
 		if err != nil {
+			err = fmt.Errorf("the process that is to lose a request: %w; is the driver built with -tags lossy?", err)
+		}
+		if err := errors.Join(err, os.Remove(die)); err != nil {
 			return err
 		}
-		next, err := t.driver.awaitBoth(ctx, now.pid(active))
+		next, err := t.driver.awaitBoth(ctx, victim)
 		if err != nil {
 			return err
 		}

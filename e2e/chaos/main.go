@@ -6,10 +6,20 @@
 //	chaos upgrade  another version installed in its place, and init called
 //	chaos lossy    the active dies with a request in its hands, for certain;
 //	               the binary must be built with -tags lossy
+//	chaos soak     everything that pods and the kubelet do, for a long time; the
+//	               processes stay, and do not grow
+//	chaos idmap    an id-mapped copy of the volume, or the error that is expected
 //
 // It plays the kubelet for a driver of its own name, so that it disturbs no
 // other, and needs root. It exits with 0 only if every operation of every reader
 // succeeded, and nothing is left: no process, descriptor, mount or file.
+//
+// With the same machinery,
+//
+//	chaos neighbours
+//
+// measures how long one reader waits while another pod hammers on its volume.
+// The other pod is a process of its own, chaos hammer.
 package main
 
 import (
@@ -36,6 +46,10 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		return 2
 	}
+	if settings.verb == "hammer" {
+		return runHammer(settings)
+	}
+	fmt.Printf("chaos %s --seed %d\n", settings.verb, settings.seed)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	t := newTrial(settings)

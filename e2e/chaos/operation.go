@@ -17,15 +17,15 @@ type operation struct {
 	do   func() error
 }
 
-// contents are what this process has to read in the volume's files.
-func contents() map[string]string {
+// contents are what this process has to read in a volume's files.
+func contents(volume string) map[string]string {
 	self := strconv.Itoa(os.Getpid()) + "\n"
 	host, err := os.Hostname()
 	if err != nil {
 		panic(err) // uname(2) cannot fail
 	}
 	return map[string]string{
-		"pod.uid":      podUID + "\n",
+		"pod.uid":      podOf(volume) + "\n",
 		"pod.nodename": host + "\n",
 		"pod":          self,
 		"pid":          self,
@@ -34,28 +34,33 @@ func contents() map[string]string {
 
 // fileOperations open, read and close every file.
 func fileOperations(volume string) (all []operation) {
-	for name, content := range contents() {
-		path := filepath.Join(volume, name)
-		all = append(all, operation{"open, read and close " + name, func() error {
-			fd, err := open(path, 0)
-			if err != nil {
-				return err
-			}
-			defer unix.Close(fd)
-			if name == "pod.uid" {
-				// Or it is read from the page cache only, and the driver is never asked.
-				unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
-			}
-			return expect(fd, content)
-		}})
+	for name := range contents(volume) {
+		all = append(all, fileOperation(volume, name))
 	}
 	return all
+}
+
+func fileOperation(volume, name string) operation {
+	path := filepath.Join(volume, name)
+	content := contents(volume)[name]
+	return operation{"open, read and close " + name, func() error {
+		fd, err := open(path, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		if name == "pod.uid" {
+			// Or it is read from the page cache only, and the driver is never asked.
+			unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
+		}
+		return expect(fd, content)
+	}}
 }
 
 // openFileOperations read a file that was opened when the first process served.
 func openFileOperations(volume string) []operation {
 	path := filepath.Join(volume, "pod")
-	content := contents()["pod"]
+	content := contents(volume)["pod"]
 	fd := -1
 	return []operation{{"read the open pod", func() (err error) {
 		if fd < 0 {
@@ -67,7 +72,7 @@ func openFileOperations(volume string) []operation {
 	}}}
 }
 
-// directoryOperations do what ls -l does.
+// directoryOperations do what ls -l and df do.
 func directoryOperations(volume string) []operation {
 	all := []operation{
 		{"list the directory", func() error { return list(volume) }},
@@ -76,8 +81,13 @@ func directoryOperations(volume string) []operation {
 			n, err := unix.Readlink(filepath.Join(volume, "pid"), buffer[:])
 			return compare(string(buffer[:max(n, 0)]), "pod", err)
 		}},
+		{"statfs", func() error {
+			var stat unix.Statfs_t
+			err := unix.Statfs(volume, &stat)
+			return compare(fmt.Sprintf("%#x", stat.Type), fmt.Sprintf("%#x", unix.FUSE_SUPER_MAGIC), err)
+		}},
 	}
-	for name, content := range contents() {
+	for name, content := range contents(volume) {
 		path := filepath.Join(volume, name)
 		all = append(all, operation{"stat " + name, func() error {
 			var stat unix.Stat_t

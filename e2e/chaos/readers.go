@@ -35,16 +35,10 @@ type readers struct {
 	left  *sync.WaitGroup
 }
 
-// startReaders starts n readers of files, and one of each other kind.
-func startReaders(volume string, n int, report *report) readers {
-	r := readers{began: time.Now(), ended: new(atomic.Bool), left: new(sync.WaitGroup)}
-	for i := range n {
-		r.all = append(r.all, &reader{name: fmt.Sprintf("reader %d", i+1), operations: fileOperations(volume)})
-	}
-	r.all = append(r.all,
-		&reader{name: "the reader of an open file", operations: openFileOperations(volume)},
-		&reader{name: "the lister", operations: directoryOperations(volume)})
-	for _, one := range r.all {
+// startReaders lets readers begin.
+func startReaders(all []*reader, report *report) readers {
+	r := readers{all: all, began: time.Now(), ended: new(atomic.Bool), left: new(sync.WaitGroup)}
+	for _, one := range all {
 		r.left.Go(func() { one.run(r.ended, report) })
 	}
 	go r.watch(report)

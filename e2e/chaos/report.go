@@ -22,6 +22,7 @@ type report struct {
 	errors     int
 	eintrs     int
 	operations int
+	by         int           // that many readers
 	read       time.Duration // for how long the readers read
 	longest    stall
 	lines      []string // what else is to be printed
@@ -30,7 +31,6 @@ type report struct {
 }
 
 func newReport(s settings) *report {
-	fmt.Printf("chaos %s --seed %d\n", s.verb, s.seed)
 	return &report{settings: s, began: time.Now()}
 }
 
@@ -95,6 +95,7 @@ func (r *report) tookOver(before, now status, cause string) {
 
 // reading adds what the readers have done so far.
 func (r *report) reading(all readers) {
+	r.by = len(all.all)
 	r.read = time.Since(all.began)
 	for _, one := range all.all {
 		one.mu.Lock()
@@ -113,9 +114,11 @@ func (r *report) reading(all readers) {
 func (r *report) print() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Printf("operations      %d in %.1f s, by %d readers and 2 others\n", r.operations, r.read.Seconds(), r.readers)
-	fmt.Printf("errors          %d, and EINTR %d times\n", r.errors, r.eintrs)
-	fmt.Printf("longest stall   %s ms (%s)\n", ms(r.longest.took), r.longest.operation)
+	if r.by > 0 {
+		fmt.Printf("operations      %d in %.1f s, by %d readers\n", r.operations, r.read.Seconds(), r.by)
+		fmt.Printf("errors          %d, and EINTR %d times\n", r.errors, r.eintrs)
+		fmt.Printf("longest stall   %s ms (%s)\n", ms(r.longest.took), r.longest.operation)
+	}
 	for _, line := range r.lines {
 		fmt.Println(line)
 	}

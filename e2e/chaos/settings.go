@@ -4,7 +4,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,6 +22,8 @@ type settings struct {
 	readers      int
 	seed         uint64
 	eintrAllowed bool
+	expect       string
+	how, volume  string // of a hammer
 }
 
 // parse reads the command line: a verb, which is kill if there is none, and flags.
@@ -33,10 +37,13 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&s.readers, "readers", 4, "`NUMBER` of readers that open, read and close; there are others besides")
 	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "what the random choices begin with, to repeat a run")
 	flags.BoolVar(&s.eintrAllowed, "eintr-allowed", false, "operations may fail with EINTR, as they may before Linux 6.9")
-	flags.DurationVar(&s.duration, "duration", time.Minute, "kill: the time over which the kills are spread")
+	flags.DurationVar(&s.duration, "duration", time.Minute, "kill, soak, neighbours: how long it takes")
 	flags.IntVar(&s.kills, "kills", 200, "kill: the `NUMBER` of kills")
-	flags.StringVar(&s.other, "other-binary", "", "upgrade: another version of the driver, a `FILE`")
-	flags.IntVar(&s.rounds, "rounds", 0, "the others: the `NUMBER` of hangs (3), upgrades (20) or losses (20)")
+	flags.StringVar(&s.other, "other-binary", "", "upgrade, soak: another version of the driver, a `FILE`")
+	flags.IntVar(&s.rounds, "rounds", 0, "hang, upgrade, lossy: how often, a `NUMBER` (default 3, 20, 20)")
+	flags.StringVar(&s.expect, "expect", "", "idmap: works, or the name of an error, as EINVAL")
+	flags.StringVar(&s.how, "how", "", "hammer: what it does")
+	flags.StringVar(&s.volume, "volume", "", "hammer: the volume, a `DIRECTORY`")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -47,21 +54,35 @@ func parse(args []string) (settings, error) {
 }
 
 func (s *settings) check() error {
-	defaults, known := map[string]int{"kill": 0, "hang": 3, "upgrade": 20, "lossy": 20}[s.verb]
+	if s.verb == "hammer" {
+		return s.checkHammer()
+	}
+	verb, known := verbs[s.verb]
 	if s.rounds == 0 {
-		s.rounds = defaults
+		s.rounds = verb.rounds
 	}
 	switch {
 	case !known:
-		return fmt.Errorf("%q is not one of kill, hang, upgrade, lossy", s.verb)
+		return fmt.Errorf("%q is not one of %s", s.verb, slices.Sorted(maps.Keys(verbs)))
 	case s.binary == "":
 		return errors.New("--driver-binary is missing")
 	case s.verb == "upgrade" && s.other == "":
 		return errors.New("upgrade needs --other-binary, of another version")
+	case s.verb == "idmap" && s.expect == "":
+		return errors.New("idmap needs --expect, which is works or the name of an error")
+	case s.verb == "soak" && s.duration < time.Minute:
+		return errors.New("soak needs a --duration of a minute at least: what grows slowly would not show")
 	case s.readers < 1 || s.kills < 1 || s.rounds < 0 || s.duration <= 0:
 		return errors.New("--readers, --kills, --rounds and --duration must be positive")
 	case os.Geteuid() != 0:
 		return errors.New("mounting needs root")
+	}
+	return nil
+}
+
+func (s *settings) checkHammer() error {
+	if hammering[s.how] == nil || s.volume == "" {
+		return fmt.Errorf("hammer needs --volume, and --how, one of %s", slices.Sorted(maps.Keys(hammering)))
 	}
 	return nil
 }

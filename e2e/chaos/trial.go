@@ -32,8 +32,8 @@ func (t *trial) run(ctx context.Context) {
 		t.report.violation("%v", err)
 		return
 	}
-	t.readers = startReaders(t.driver.volume, t.settings.readers, t.report)
-	if err := t.disturb(ctx); err != nil {
+	t.readers = startReaders(t.load(), t.report)
+	if err := verbs[t.verb].do(t, ctx); err != nil {
 		t.report.violation("%s: %v", t.verb, err)
 	}
 	t.checkReaders(ctx)
@@ -42,25 +42,13 @@ func (t *trial) run(ctx context.Context) {
 	t.checkRemoval()
 }
 
-func (t *trial) disturb(ctx context.Context) error {
-	switch t.verb {
-	case "hang":
-		return t.hang(ctx)
-	case "upgrade":
-		return t.upgrade(ctx)
-	case "lossy":
-		return t.lossy(ctx)
-	}
-	return t.kill(ctx)
-}
-
 // settled is how long a process that says that it is ready may take until it
 // has closed what it needed for its start.
 const settled = time.Second
 
 // prepare mounts the volume and notes what the processes have open.
 func (t *trial) prepare(ctx context.Context) error {
-	if err := t.driver.mount(); err != nil {
+	if err := t.driver.mount(t.driver.volume); err != nil {
 		return err
 	}
 	var err error

@@ -5,28 +5,35 @@ import (
 	"fmt"
 )
 
-// upgrade installs the other binary and the first one in turn. The call-out
-// init makes the driver notice, as the kubelet would after a change in the
-// plugin's directory.
+// upgrade installs the other binary and the first one in turn.
 func (t *trial) upgrade(ctx context.Context) error {
 	now := t.first
 	for i := range t.rounds {
-		binary := []string{t.other, t.binary}[i%2]
-		if err := t.driver.replace(binary); err != nil {
-			return fmt.Errorf("install %s: %w", binary, err)
-		}
-		if err := t.driver.callOut("init"); err != nil {
-			return err
-		}
-		next, err := t.awaitUpgrade(ctx, now)
+		next, err := t.upgradeTo(ctx, now, []string{t.other, t.binary}[i%2])
 		if err != nil {
-			return fmt.Errorf("upgrade %d to %s: %w", i+1, binary, err)
+			return fmt.Errorf("upgrade %d: %w", i+1, err)
 		}
-		t.report.tookOver(now, next, "planned")
 		now = next
 	}
 	t.report.note("upgrades        %d", t.rounds)
 	return nil
+}
+
+// upgradeTo installs a binary. The call-out init makes the driver notice, as the
+// kubelet would after a change in the plugin's directory.
+func (t *trial) upgradeTo(ctx context.Context, now status, binary string) (status, error) {
+	if err := t.driver.replace(binary); err != nil {
+		return now, fmt.Errorf("install %s: %w", binary, err)
+	}
+	if err := t.driver.callOut("init"); err != nil {
+		return now, err
+	}
+	next, err := t.awaitUpgrade(ctx, now)
+	if err != nil {
+		return now, fmt.Errorf("upgrade to %s: %w", binary, err)
+	}
+	t.report.tookOver(now, next, "planned")
+	return next, nil
 }
 
 // awaitUpgrade waits until both processes are of the installed version and

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A hammer is a process of another pod, whose threads use a volume without
+// pause. It runs until its input ends, and prints how much it did.
+type hammer struct {
+	input  io.Closer
+	output bytes.Buffer
+	ended  chan error
+}
+
+// hammered is the pod whose volume is.
+const hammered = "5ca1ab1e-0000-4000-8000-000000000032"
+
+// hammerThreads are more than the daemon serves at a time, by far.
+const hammerThreads = 32
+
+// hammering are the ways to hammer.
+var hammering = map[string]func(volume string) []operation{
+	"read": fileOperations,
+	"list": directoryOperations,
+	// The volume is not asked: so much comes of the work alone.
+	"elsewhere": elsewhereOperations,
+}
+
+// elsewhereOperations open, read and close a file that is no driver's.
+func elsewhereOperations(string) []operation {
+	return []operation{{"open, read and close a file elsewhere", func() error {
+		fd, err := open("/proc/self/exe", 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		var buffer [256]byte
+		_, err = unix.Pread(fd, buffer[:], 0)
+		return err
+	}}}
+}
+
+// runHammer is the process.
+func runHammer(s settings) int {
+	// Or most threads would wait for their turn in Go's scheduler, and not for the
+	// driver.
+	runtime.GOMAXPROCS(hammerThreads)
+	report := newReport(s)
+	var all []*reader
+	for i := range hammerThreads {
+		all = append(all, &reader{name: fmt.Sprintf("hammering thread %d", i+1), operations: hammering[s.how](s.volume)})
+	}
+	readers := startReaders(all, report)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if err := readers.stop(grace); err != nil {
+		report.violation("%v", err)
+	}
+	report.reading(readers)
+	fmt.Println(report.operations)
+	if report.violations > 0 {
+		return 1
+	}
+	return 0
+}
+
+func (t *trial) startHammer(how, volume string) (*hammer, error) {
+	cmd := exec.Command("/proc/self/exe", "hammer", "--how", how, "--volume", volume,
+		"--eintr-allowed="+strconv.FormatBool(t.eintrAllowed))
+	h := &hammer{ended: make(chan error, 1)}
+	cmd.Stdout, cmd.Stderr = &h.output, os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	h.input = input
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { h.ended <- cmd.Wait() }()
+	return h, nil
+}
+
+// stop ends the process and returns the number of its operations. Any error of
+// one of them is an error here.
+func (h *hammer) stop() (operations int, err error) {
+	h.input.Close()
+	select {
+	case err = <-h.ended:
+	case <-time.After(2 * grace):
+		return 0, errors.New("a process that hammers does not end")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("a process that hammers: %w", err)
+	}
+	return strconv.Atoi(strings.TrimSpace(h.output.String()))
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+)
+
+// load are the readers of a trial: some of files, and one of each other kind.
+func (t *trial) load() []*reader {
+	if t.verb == "neighbours" {
+		return nil // there, one reader is measured
+	}
+	var all []*reader
+	volume := t.driver.volume
+	for i := range t.settings.readers {
+		all = append(all, &reader{name: fmt.Sprintf("reader %d", i+1), operations: fileOperations(volume)})
+	}
+	all = append(all,
+		&reader{name: "the reader of an open file", operations: openFileOperations(volume)},
+		&reader{name: "the lister", operations: directoryOperations(volume)})
+	if t.verb == "soak" {
+		all = append(all,
+			&reader{name: "the kubelet", operations: t.driver.podOperations()},
+			&reader{name: "the administrator", operations: t.driver.statusOperations()})
+	}
+	return all
+}
+
+// podOperations are a pod that comes and goes, another each time.
+func (d *driver) podOperations() []operation {
+	pods := 0
+	return []operation{{"mount, read and unmount a volume", func() error {
+		pods++
+		volume := d.volumeOf(fmt.Sprintf("00000000-0000-4000-8000-%012d", pods))
+		if err := d.mount(volume); err != nil {
+			return err
+		}
+		var failed error
+		for _, o := range fileOperations(volume) {
+			if err := o.do(); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", o.name, err))
+			}
+		}
+		return errors.Join(failed, d.unmount(volume))
+	}}}
+}
+
+// statusOperations ask the driver for its status.
+func (d *driver) statusOperations() []operation {
+	return []operation{
+		{"ask for the status as a table", func() error {
+			_, err := d.execute("status")
+			return err
+		}},
+		{"ask for the status as JSON", func() error {
+			_, err := d.status()
+			return err
+		}},
+	}
+}
