@@ -7,6 +7,9 @@ require (
 	github.com/godbus/dbus/v5 v5.2.4
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/moby/sys/mountinfo v0.7.3
+	github.com/opencontainers/selinux v1.15.1
 	github.com/spf13/pflag v1.0.10
 	golang.org/x/sys v0.49.0
 )
+
+require github.com/cyphar/filepath-securejoin v0.5.1 // indirect

@@ -24,6 +24,7 @@ type Node struct {
 	Driver  flex.Name
 	Version string // of this binary
 	RunDir  string
+	Label   string // SELinux label to mount with; "" none
 	Log     func(format string, args ...any)
 }
 

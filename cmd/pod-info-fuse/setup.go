@@ -43,6 +43,7 @@ func setUp(name string) (driver.Driver, calllog.Log, error) {
 	n := node.New(id, version, func(format string, args ...any) {
 		log.Line("daemon: "+format, args...)
 	})
+	n.Label = settings.Label()
 	return driver.Driver{Node: n, ConfigError: configErr}, log, nil
 }
 
