@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-linux-6.1 e2e-systemd lint clean
+.PHONY: build demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
 
 # One static binary.
 build:
@@ -80,6 +80,10 @@ e2e-linux-6.1: chaos-builds
 		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other; \
 		chaos idmap --driver-binary /bin/pod-info-fuse --expect EINVAL' \
 		e2e/bin/chaos e2e/bin/lossy e2e/bin/other bin/pod-info-fuse
+
+# Volumes read by containers where SELinux enforces a policy, in an emulated machine.
+e2e-selinux: build
+	e2e/selinux/run.sh bin/pod-info-fuse
 
 # A kubelet that systemd restarts, in containers with a real systemd.
 e2e-systemd: build

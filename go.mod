@@ -9,9 +9,13 @@ require (
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/landlock-lsm/go-landlock v0.11.0
 	github.com/moby/sys/mountinfo v0.7.3
+	github.com/opencontainers/selinux v1.15.1
 	github.com/spf13/pflag v1.0.10
 	golang.org/x/net v0.41.0
 	golang.org/x/sys v0.49.0
 )
 
-require kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect
+require (
+	github.com/cyphar/filepath-securejoin v0.5.1 // indirect
+	kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect
+)

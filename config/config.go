@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"example.com/pod-info-fuse/selinux"
 )
 
 // FileName is the name of the file, in the directory of the binary.
@@ -22,6 +24,20 @@ type Config struct {
 	// Log says where the log goes: "syslog" or "", "off", or the absolute path
 	// of a file.
 	Log string `json:"log"`
+	// SELinuxContext is the label to mount with: a label, "" for
+	// selinux.DefaultLabel, or "none".
+	SELinuxContext string `json:"selinuxContext"`
+}
+
+// Label is the SELinux label to mount with, "" for none.
+func (c Config) Label() string {
+	switch c.SELinuxContext {
+	case "":
+		return selinux.DefaultLabel
+	case "none":
+		return ""
+	}
+	return c.SELinuxContext
 }
 
 // Load reads the configuration in a directory.
@@ -53,6 +69,11 @@ func parse(text io.Reader) (Config, error) {
 	}
 	if l := config.Log; l != "" && l != "syslog" && l != "off" && !strings.HasPrefix(l, "/") {
 		return Config{}, fmt.Errorf(`log is %q; it can be "syslog", "off" or an absolute path`, l)
+	}
+	if label := config.Label(); label != "" {
+		if err := selinux.CheckLabel(label); err != nil {
+			return Config{}, fmt.Errorf(`selinuxContext %w; "none" mounts without a label`, err)
+		}
 	}
 	return config, nil
 }

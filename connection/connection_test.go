@@ -49,7 +49,7 @@ func mountOne(t *testing.T) *mounted {
 		t.Fatal(err)
 	}
 	defer point.Close()
-	if err := point.FUSE(device, "connection-test", connection.MaxRead); err != nil {
+	if err := point.FUSE(device, mount.Options{Source: "connection-test", MaxRead: connection.MaxRead}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -14,12 +14,22 @@ const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 // Type is the file system type that mountinfo shows.
 const Type = "fuse.pod-info-fuse"
 
+// Options are what a FUSE file system is mounted with.
+type Options struct {
+	Source  string
+	MaxRead int    // largest read that its server answers, in bytes
+	Label   string // SELinux label of all that is in it, "" for what the policy says
+}
+
 // FUSE mounts a new FUSE file system on the directory. device is a descriptor
-// of /dev/fuse; maxRead is the largest read that its server answers, in bytes.
+// of /dev/fuse.
 // All users may access the file system, and the kernel checks permissions.
-func (p *Point) FUSE(device int, source string, maxRead int) error {
-	data := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions,max_read=%d", device, maxRead)
-	if err := unix.Mount(source, p.procPath(), Type, flags, data); err != nil {
+func (p *Point) FUSE(device int, o Options) error {
+	data := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions,max_read=%d", device, o.MaxRead)
+	if o.Label != "" {
+		data += `,context="` + o.Label + `"` // quoted, for its categories have a comma
+	}
+	if err := unix.Mount(o.Source, p.procPath(), Type, flags, data); err != nil {
 		return &fs.PathError{Op: "mount a FUSE file system on", Path: p.Path, Err: err}
 	}
 	return nil

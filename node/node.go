@@ -25,6 +25,7 @@ type Node struct {
 	Driver  flex.Name
 	Version string // of this binary
 	RunDir  string
+	Label   string // SELinux label to mount with; "" none
 	log     calllog.Log
 }
 

@@ -32,16 +32,13 @@ func (n Node) start() (err error) {
 			err = errors.Join(err, n.clear())
 		}
 	}()
-	device, err := mount.OpenDevice()
+	device, err := n.mountFS()
 	if err != nil {
 		return err
 	}
 	// From here on the daemon has it. When this process ends without a daemon,
 	// so does the connection.
 	defer unix.Close(device)
-	if err := n.mountFS(device); err != nil {
-		return err
-	}
 	agreed, err := connection.Handshake(device, fs.New(n.Volumes()), patience)
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
@@ -106,13 +103,14 @@ func (n Node) escape(pid int) error {
 	return nil
 }
 
-func (n Node) mountFS(device int) error {
+// mountFS mounts the node's file system and returns the descriptor that serves it.
+func (n Node) mountFS() (device int, err error) {
 	point, err := mount.Open(n.fsPath())
 	if err != nil {
-		return err
+		return -1, err
 	}
 	defer point.Close()
-	return point.FUSE(device, n.Driver.String(), connection.MaxRead)
+	return n.mountLabelled(point)
 }
 
 // clear removes the node mount and ends the daemon. Volumes that are bound

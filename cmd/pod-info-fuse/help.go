@@ -15,6 +15,9 @@ Commands, for people:
                      does
   restore            heal volumes whose daemon has died, as init does, and say what
                      was done
+  selinux            say whether SELinux lets containers read the volumes, and what
+                     to do; --enable-boolean turns virt_sandbox_use_fusefs on
+                     until the next boot
   watch FILE         read a file again and again; see watch --help
   version            print the version
   help               print this text

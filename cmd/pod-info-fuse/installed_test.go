@@ -138,6 +138,10 @@ type status struct {
 		Cgroup                           string
 		CgroupError, UpgradeError, Error string
 	}
+	SELinux struct {
+		Mode, Context, Error string
+		Boolean              struct{ Name, State string }
+	}
 	Volumes []struct {
 		ID, Dir, PodUID, PodName, PodNamespace, State string
 	}

@@ -45,6 +45,8 @@ func run(args []string, started time.Time) int {
 		err = restore(args[2:])
 	case "upgrade":
 		err = upgrade(args[2:])
+	case "selinux":
+		err = seLinux(args[2:])
 	case "watch":
 		err = watch(args[2:])
 	case "version", "--version":

@@ -40,7 +40,9 @@ func setUp(name string) (driver.Driver, calllog.Log, error) {
 	if err != nil {
 		return driver.Driver{}, log, err
 	}
-	return driver.Driver{Node: node.New(id, version, log), ConfigError: configErr}, log, nil
+	n := node.New(id, version, log)
+	n.Label = settings.Label()
+	return driver.Driver{Node: n, ConfigError: configErr}, log, nil
 }
 
 func driverName(binary, name string) (flex.Name, error) {

@@ -20,6 +20,7 @@ type report struct {
 	RunDir  string         `json:"runDir"`
 	Mount   mountReport    `json:"mount"`
 	Daemon  daemonReport   `json:"daemon"`
+	SELinux selinuxReport  `json:"selinux"`
 	Volumes []volumeReport `json:"volumes"`
 	Config  string         `json:"configError,omitempty"`
 }
@@ -89,6 +90,7 @@ func newReport(d driver.Driver, now node.Status) report {
 		Mount: mountReport{now.Mount}, Volumes: []volumeReport{},
 	}
 	r.Daemon = newDaemonReport(now)
+	r.SELinux = newSELinuxReport(d.Node)
 	if d.ConfigError != nil {
 		r.Config = d.ConfigError.Error()
 	}
@@ -111,6 +113,7 @@ func (r report) print() error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(table, "driver\t%s\nversion\t%s\nrun directory\t%s\nmount\t%s\n", r.Driver, r.Version, r.RunDir, r.Mount.State)
 	r.Daemon.print(table)
+	r.SELinux.print(table)
 	if r.Config != "" {
 		fmt.Fprintf(table, "configuration\t%s\n", r.Config)
 	}

@@ -6,7 +6,11 @@
 #
 # COMMANDS are a shell script, executed as root by a busybox that finds the static
 # PROGRAMs in /bin. Exits with their status. Needs root to install what is missing;
-# the emulator needs no KVM.
+# the emulator needs no KVM. From the environment:
+#
+#	APPEND	more of the kernel's command line
+#	TREE	a directory whose content is put into the machine's root
+#	LIMIT	how long the machine may run, in seconds; 600 by default
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 commands=${1:?run.sh: no commands}
@@ -53,6 +57,7 @@ mkdir -p "$tree/bin" "$tree/dev" "$tree/proc" "$tree/run" "$tree/sys" "$tree/tmp
 cp "$(command -v busybox)" "$tree/bin"
 [ $# = 0 ] || cp "$@" "$tree/bin"
 cp "$here/init" "$kernel/fuse.ko" "$tree"
+[ -z "${TREE:-}" ] || cp -R "$TREE/." "$tree"
 printf '%s\n' "$commands" >"$tree/commands"
 (cd "$tree" && find . | busybox cpio -o -H newc) >"$scratch/initramfs" 2>/dev/null
 
@@ -60,7 +65,7 @@ printf '%s\n' "$commands" >"$tree/commands"
 timeout "${LIMIT:-600}" qemu-system-x86_64 -accel tcg -smp 2 -m 1024 -no-reboot \
 	-nodefaults -display none -serial stdio \
 	-kernel "$kernel/vmlinuz" -initrd "$scratch/initramfs" \
-	-append 'console=ttyS0 panic=-1 quiet' </dev/null |
+	-append "console=ttyS0 panic=-1 quiet ${APPEND:-}" </dev/null |
 	tr -d '\r' | tee "$scratch/output" || true
 status=$(sed -n 's/^run.sh: status \([0-9]*\)$/\1/p' "$scratch/output" | tail -n 1)
 [ -n "$status" ] || { echo "run.sh: the machine ended, or its time was up, before the commands did" >&2; exit 1; }

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Mounts volumes and reads them in a container's domain on a kernel that enforces
+# a policy: Linux 6.1, emulated, with Debian's policy and what container-selinux
+# adds to it. What that shows and does not is in docs/selinux.md. Needs root;
+# installs what is missing.
+#
+#	run.sh DRIVER-BINARY
+set -eu
+binary=$(realpath "${1:?run.sh: no binary of the driver}")
+cd "$(dirname "$0")"
+
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+plugin=$tree/plugins/example.com~pod-info-fuse
+mkdir -p "$plugin"
+cp "$binary" "$plugin/pod-info-fuse"
+./policy.sh "$tree/policies"
+
+APPEND='security=selinux selinux=1 enforcing=1' TREE=$tree LIMIT=${LIMIT:-170} \
+	../linux-6.1/run.sh "$(cat suite.sh)"
