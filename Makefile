@@ -75,11 +75,12 @@ neighbours: chaos-builds
 e2e-linux-6.1: chaos-builds
 	e2e/linux-6.1/run.sh 'set -e; uname -r; \
 		chaos kill --driver-binary /bin/pod-info-fuse --duration 60s --kills 200 --eintr-allowed; \
+		chaos kill --driver-binary /bin/strict --duration 15s --kills 30 --eintr-allowed; \
 		chaos lossy --driver-binary /bin/lossy --eintr-allowed; \
 		chaos hang --driver-binary /bin/pod-info-fuse --eintr-allowed; \
 		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other; \
 		chaos idmap --driver-binary /bin/pod-info-fuse --expect EINVAL' \
-		e2e/bin/chaos e2e/bin/lossy e2e/bin/other bin/pod-info-fuse
+		e2e/bin/chaos e2e/bin/lossy e2e/bin/strict e2e/bin/other bin/pod-info-fuse
 
 # Volumes read by containers where SELinux enforces a policy, in an emulated machine.
 e2e-selinux: build
@@ -93,7 +94,7 @@ lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
 	go vet -tags e2e,systemd ./e2e/...
-	go vet -tags lossy,noresend,broken,strict ./...
+	go vet -tags lossy,noresend,broken,strict,attack ./...
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,systemd ./e2e/...
 	go mod tidy -diff

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -110,5 +111,38 @@ func TestWhoTakesOverTheDaemonHasGainedNothing(t *testing.T) {
 		if refused < 30 || !ended {
 			t.Errorf("process %d: %d attacks were refused, ended %v", pid, refused, ended)
 		}
+	}
+}
+
+func TestOthersSeeNothingInTheRunDirectory(t *testing.T) {
+	d := install(t)
+	d.mount()
+	d.pair()
+	var paths []string
+	for _, pattern := range []string{"", "/*", "/volumes/*"} {
+		matches, err := filepath.Glob(d.runDir + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, matches...)
+	}
+	if len(paths) != 8 {
+		t.Errorf("the run directory has %q", paths)
+	}
+	for _, path := range paths {
+		if path == d.runDir+"/fs" {
+			continue // what is there now is the file system
+		}
+		info, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm()&0o027 != 0 || info.Sys().(*syscall.Stat_t).Uid != 0 {
+			t.Errorf("%s is %v of user %d", path, info.Mode(), info.Sys().(*syscall.Stat_t).Uid)
+		}
+	}
+	// Nor can anybody of the daemon's group command it.
+	if info, err := os.Lstat(d.runDir + "/control"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("control socket: %v, %v", info, err)
 	}
 }
