@@ -123,8 +123,9 @@ has "$("$driver" selinux)" "$default" 'There is nothing to do'
 lacks "$(cat /tmp/log)" refused
 
 step 'All of the daemon dies: what is healed has the label, too'
-active=$("$driver" status | sed -n 's/^active  *process \([0-9]*\).*/\1/p')
-standby=$("$driver" status | sed -n 's/^standby  *process \([0-9]*\).*/\1/p')
+process() { "$driver" status | sed -n "s/^$1  *process \([0-9]*\).*/\1/p"; }
+until [ -n "$(process standby)" ]; do sleep 0.1; done
+active=$(process active) standby=$(process standby)
 kill -STOP "$standby" # or it would take over
 kill -KILL "$active" "$standby"
 has "$("$driver" restore)" 'healed: /container/mnt'
