@@ -74,29 +74,34 @@ func TestTheDaemonHasOnlyWhatItNeeds(t *testing.T) {
 	if session, err := unix.Getsid(active); err != nil || session != active {
 		t.Errorf("session %d, %v; want its own, %d", session, err, active)
 	}
-	descriptors, err := os.ReadDir(proc + "/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sockets := 0
-	for _, descriptor := range descriptors {
-		target, err := os.Readlink(proc + "/fd/" + descriptor.Name())
+	// It closes a connection of status when it has read that its client has gone.
+	eventually(t, "it has just the descriptors that it needs", func() bool {
+		descriptors, err := os.ReadDir(proc + "/fd")
 		if err != nil {
 			t.Fatal(err)
 		}
-		number, _ := strconv.Atoi(descriptor.Name())
-		switch {
-		case number <= 2 && target == "/dev/null":
-		case number == 7 && (target == "/dev/null" || strings.HasPrefix(target, "socket:")): // the log
-		case number > 2 && (target == "/dev/fuse" || target == d.runDir+"/daemon.lock"):
-		case strings.HasPrefix(target, "anon_inode:[event"): // the runtime's poller
-		case target == "anon_inode:[pidfd]": // of the standby
-		case strings.HasPrefix(target, "socket:") && sockets < 3: // the control socket twice, and the link to the standby
-			sockets++
-		default:
-			t.Errorf("descriptor %d is %s", number, target)
+		sockets := 0
+		for _, descriptor := range descriptors {
+			number, _ := strconv.Atoi(descriptor.Name())
+			target, err := os.Readlink(proc + "/fd/" + descriptor.Name())
+			if err != nil {
+				return false
+			}
+			switch {
+			case number <= 2 && target == "/dev/null":
+			case number == 7 && (target == "/dev/null" || strings.HasPrefix(target, "socket:")): // the log
+			case number > 2 && (target == "/dev/fuse" || target == d.runDir+"/daemon.lock"):
+			case strings.HasPrefix(target, "anon_inode:[event"): // the runtime's poller
+			case target == "anon_inode:[pidfd]": // of the standby
+			case strings.HasPrefix(target, "socket:") && sockets < 3: // the control socket twice, and the link to the standby
+				sockets++
+			default:
+				t.Logf("descriptor %d is %s", number, target)
+				return false
+			}
 		}
-	}
+		return true
+	})
 }
 
 func TestMountsAtOnceFromColdShareOneDaemon(t *testing.T) {
