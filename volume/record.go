@@ -43,12 +43,12 @@ func (r Record) Check() error {
 	case !IsUID(r.PodUID):
 		return fmt.Errorf("%.40q is not a pod's UID", r.PodUID)
 	}
-	// The daemon reads the record at every request.
-	for what, name := range map[string]string{
-		"pod's name": r.PodName, "pod's namespace": r.PodNamespace, "service account": r.ServiceAccount, "volume's name": r.Name,
+	// The daemon reads and checks the record at every request: no map here.
+	for _, field := range [...]struct{ what, name string }{
+		{"pod's name", r.PodName}, {"pod's namespace", r.PodNamespace}, {"service account", r.ServiceAccount}, {"volume's name", r.Name},
 	} {
-		if len(name) > maxName {
-			return fmt.Errorf("the %s has %d bytes; Kubernetes allows %d", what, len(name), maxName)
+		if len(field.name) > maxName {
+			return fmt.Errorf("the %s has %d bytes; Kubernetes allows %d", field.what, len(field.name), maxName)
 		}
 	}
 	return nil
