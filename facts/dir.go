@@ -96,7 +96,7 @@ func (d Dir) open(root *os.Root, name string) (*os.File, Fact, error) {
 		return nil, Fact{}, reason(root, name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, Fact{}, fmt.Errorf("it is not a regular file but %s", info.Mode().Type())
+		return nil, Fact{}, fmt.Errorf("it is %s, not a regular file", kindOf(info.Mode()))
 	}
 	if info.Size() > MaxSize {
 		return nil, Fact{}, fmt.Errorf("it has %d bytes, more than %d", info.Size(), MaxSize)
@@ -130,4 +130,19 @@ func reason(root *os.Root, name string, err error) error {
 		return errors.New("it is a link that leads out of the directory")
 	}
 	return err
+}
+
+// kindOf says in words what is not a regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a fifo"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "of another kind"
 }
