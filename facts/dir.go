@@ -98,8 +98,8 @@ func (d Dir) open(root *os.Root, name string) (*os.File, Fact, error) {
 	if !info.Mode().IsRegular() {
 		return nil, Fact{}, fmt.Errorf("it is %s, not a regular file", kindOf(info.Mode()))
 	}
-	if info.Size() > MaxSize {
-		return nil, Fact{}, fmt.Errorf("it has %d bytes, more than %d", info.Size(), MaxSize)
+	if err := Check(name, info.Size()); err != nil {
+		return nil, Fact{}, err
 	}
 	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

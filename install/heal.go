@@ -13,17 +13,20 @@ import (
 const healPause = 10 * time.Second
 
 // heal has dead volumes healed. changed says that another version was installed,
-// which takes over in the same way: both are what init does.
+// which takes over in the same way: that is what init does, as it gives the daemon a
+// directory of facts that is a new one.
 func (k *Keeper) heal(changed bool) error {
 	state, err := k.Node.MountState()
 	if err != nil {
 		return err
 	}
-	if state != node.MountDead && !changed {
-		return nil
-	}
-	if state == node.MountDead && time.Since(k.healed) < healPause {
+	stale := state == node.MountOK && k.Node.FactsStale()
+	switch paused := time.Since(k.healed) < healPause; {
+	case state == node.MountDead && paused:
 		return errDead
+	case state == node.MountDead, changed, stale && !paused:
+	default:
+		return nil
 	}
 	k.healed = time.Now()
 	if err := k.initOnHost(); err != nil {

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -16,6 +17,7 @@ type Keeper struct {
 	// Config returns what config.json shall have in it; nil leaves what is there.
 	Config func() ([]byte, error)
 	Node   node.Node
+	Facts  Facts
 	Log    func(format string, args ...any)
 
 	looked     bool
@@ -57,7 +59,10 @@ func (k *Keeper) Look() error {
 			return err
 		}
 	}
-	return k.heal(changed)
+	// A fact that cannot be delivered is no reason not to heal.
+	k.Node.FactsDir = k.FactsDir()
+	undelivered := k.Facts.Deliver(k.Node.FactsDir)
+	return errors.Join(k.heal(changed), undelivered)
 }
 
 // repair installs the driver if it is not there as it should be. Files that have

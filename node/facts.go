@@ -51,9 +51,13 @@ type Facts struct {
 	Stale bool
 }
 
+// FactsStale tells whether the daemon was given another directory of facts than the
+// one that is there.
+func (n Node) FactsStale() bool { return exists(n.RunDir) && !n.factsNoted() }
+
 // Facts looks at the directory of facts.
 func (n Node) Facts() (f Facts, err error) {
-	f.Stale = exists(n.RunDir) && !n.factsNoted()
+	f.Stale = n.FactsStale()
 	err = asDaemon(func() error {
 		all, left, err := fs.FactsDir(n.FactsDir).Scan()
 		f.Count, f.LeftOut = len(all), left
