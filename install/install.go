@@ -20,6 +20,9 @@ func (t Target) Install(c Content) (changed bool, err error) {
 			return false, fmt.Errorf("the configuration to install: %w", err)
 		}
 	}
+	if err := os.MkdirAll(t.PluginDir, 0o755); err != nil {
+		return false, fmt.Errorf("make the plugin directory: %w", err)
+	}
 	unlock, err := t.lock()
 	if err != nil {
 		return false, err
