@@ -3,11 +3,32 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
+.PHONY: build binaries image image-check demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
+
+# What is built with these flags depends on the source alone.
+GO_BUILD = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 
 # One static binary.
 build:
-	go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/pod-info-fuse ./cmd/pod-info-fuse
+	$(GO_BUILD) -o bin/pod-info-fuse ./cmd/pod-info-fuse
+
+# The same for each architecture of the image. Go knows what has to be rebuilt.
+ARCHITECTURES = amd64 arm64
+BINARIES = $(ARCHITECTURES:%=bin/linux-%/pod-info-fuse)
+binaries: $(BINARIES)
+$(BINARIES): bin/linux-%/pod-info-fuse: .always
+	GOOS=linux GOARCH=$* $(GO_BUILD) -o $@ ./cmd/pod-info-fuse
+.PHONY: .always
+
+# An archive of an OCI image, to be imported into a container runtime.
+IMAGE ?= example.com/pod-info-fuse
+image: binaries
+	go -C deploy/image build -o ../../bin/image .
+	bin/image --name $(IMAGE) --version $(VERSION) --out bin/image.tar $(BINARIES)
+
+# What is in it, that its binaries run, and that it can be built again.
+image-check: image
+	deploy/image/check.sh $(VERSION)
 
 # Plays the kubelet: mounts a volume, shows its files, unmounts.
 demo: build
@@ -98,6 +119,8 @@ lint:
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,systemd ./e2e/...
 	go mod tidy -diff
+	for module in deploy/image; do \
+		go -C $$module vet ./... && go -C $$module run $(STATICCHECK) ./... && go -C $$module mod tidy -diff || exit; done
 	.ci/check
 
 clean:
