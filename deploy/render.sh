@@ -17,7 +17,7 @@ render() {
 	{
 		echo "# $title"
 		echo '# Rendered from deploy/chart by make manifest: change the chart instead.'
-		printf '%s\n' "$manifest" | grep -v '^# Source: '
+		printf '%s\n' "$manifest" | sed -e '1{/^---$/d}' -e '/^# Source: /d'
 	} >"$file"
 }
 
