@@ -33,12 +33,12 @@ func TestInstallerHasTheLeastThatWorks(t *testing.T) {
 	assertNoToken(t, pod)
 }
 
-// The one that removes works in the host's mount namespace, without a mount of its own.
+// The one that removes unmounts on the host, in the namespaces of a process there.
 func TestUninstallerIsPrivileged(t *testing.T) {
 	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, "../uninstall.yaml"))).Spec.Template.Spec
 	context := pod.Containers[0].SecurityContext
-	if context.Privileged == nil || !*context.Privileged || !pod.HostPID || len(pod.Volumes) != 0 {
-		t.Errorf("cannot enter the host: %+v, host's PIDs %v, volumes %+v", context, pod.HostPID, pod.Volumes)
+	if context.Privileged == nil || !*context.Privileged || !pod.HostPID {
+		t.Errorf("cannot enter the host's namespaces: %+v, host's PIDs %v", context, pod.HostPID)
 	}
 	assertNoToken(t, pod)
 }

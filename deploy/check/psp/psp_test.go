@@ -79,7 +79,7 @@ func TestInstaller(t *testing.T) {
 	}
 }
 
-// In the host's mount namespace it is privileged, and has no use for a mount.
+// What unmounts on the host is privileged.
 func TestUninstaller(t *testing.T) {
 	manifest, err := exec.Command("../../../bin/helm", "template", "pod-info-fuse", "../../chart/pod-info-fuse",
 		"--set", "policies.podSecurityPolicy=true,uninstall=true",
@@ -88,7 +88,7 @@ func TestUninstaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	policy := policies(t, manifest)["pod-info-fuse-installer"]
-	if !policy.Privileged || !policy.HostPID || slices.Contains(policy.Volumes, policyv1beta1.HostPath) {
+	if !policy.Privileged || !policy.HostPID || !slices.Contains(policy.Volumes, policyv1beta1.HostPath) {
 		t.Errorf("does not fit the uninstaller: %+v", policy)
 	}
 }

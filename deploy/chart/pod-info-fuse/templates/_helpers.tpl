@@ -17,8 +17,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
-{{/* Not empty where the installer works in the host's mount namespace, which is
-what it must be privileged for. */}}
-{{- define "pod-info-fuse.host" -}}
+{{/* Not empty where the installer has to mount or unmount, which it must be
+privileged for. */}}
+{{- define "pod-info-fuse.privileged" -}}
 {{- if or .Values.healFromHost .Values.uninstall }}true{{ end -}}
 {{- end -}}

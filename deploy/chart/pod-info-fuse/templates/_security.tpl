@@ -2,8 +2,8 @@
 {{- define "pod-info-fuse.securityContext" -}}
 runAsUser: 0
 runAsGroup: 0
-{{- if include "pod-info-fuse.host" . }}
-# To enter the host's mount namespace.
+{{- if include "pod-info-fuse.privileged" . }}
+# To mount and unmount in the host's namespaces.
 privileged: true
 {{- else }}
 allowPrivilegeEscalation: false
