@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // nodeName is what the kubelet calls the node; not the host's name, which is
@@ -20,11 +22,11 @@ const nodeName = "node-1"
 // kubeletBinary is what setup.sh built.
 const kubeletBinary = "bin/kubelet"
 
-func (n *node) kubeletRoot() string      { return filepath.Join(n.dir, "kubelet") }
-func (n *node) manifests() string        { return filepath.Join(n.dir, "manifests") }
-func (n *node) pluginDir() string        { return filepath.Join(n.dir, "volume-plugins") }
-func (n *node) kubeletConf() string      { return filepath.Join(n.dir, "kubelet.json") }
-func (n *node) podLogs() string          { return filepath.Join(n.dir, "pod-logs") }
+func (n *node) kubeletRoot() string      { return filepath.Join(n.Dir, "kubelet") }
+func (n *node) manifests() string        { return filepath.Join(n.Dir, "manifests") }
+func (n *node) pluginDir() string        { return filepath.Join(n.Dir, "volume-plugins") }
+func (n *node) kubeletConf() string      { return filepath.Join(n.Dir, "kubelet.json") }
+func (n *node) podLogs() string          { return filepath.Join(n.Dir, "pod-logs") }
 func (n *node) podDir(uid string) string { return filepath.Join(n.kubeletRoot(), "pods", uid) }
 
 // configureKubelet writes the kubelet's configuration: a node without an API
@@ -39,13 +41,13 @@ func (n *node) configureKubelet() error {
 	if n.port, err = freePort(); err != nil {
 		return err
 	}
-	return os.WriteFile(n.kubeletConf(), toJSON(map[string]any{
+	return os.WriteFile(n.kubeletConf(), harness.JSON(map[string]any{
 		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
 		"kind":                     "KubeletConfiguration",
 		"staticPodPath":            n.manifests(),
 		"volumePluginDir":          n.pluginDir(),
 		"podLogsDir":               n.podLogs(),
-		"containerRuntimeEndpoint": "unix://" + n.socket(),
+		"containerRuntimeEndpoint": "unix://" + n.Socket(),
 
 		// The port through which one may look and do nothing is the only one.
 		"enableServer":   false,
@@ -74,18 +76,18 @@ func (n *node) configureKubelet() error {
 // startKubelet starts the kubelet, or starts it again, and waits until it answers.
 func (n *node) startKubelet() error {
 	var err error
-	n.kubelet, err = n.startProcess("kubelet", kubeletBinary,
+	n.kubelet, err = n.StartProcess("kubelet", kubeletBinary,
 		"--config", n.kubeletConf(),
 		"--root-dir", n.kubeletRoot(),
-		"--cert-dir", filepath.Join(n.dir, "pki"),
+		"--cert-dir", filepath.Join(n.Dir, "pki"),
 		"--hostname-override", nodeName,
 		// Without an API server, events have nowhere to go but the log.
 		"--v", "2", "--vmodule", "event=3")
 	if err != nil {
 		return err
 	}
-	err = eventually(time.Minute, func() error {
-		if err := n.kubelet.running(); err != nil {
+	err = harness.Eventually(time.Minute, func() error {
+		if err := n.kubelet.Running(); err != nil {
 			return err
 		}
 		_, err := n.pods()
@@ -98,13 +100,13 @@ func (n *node) startKubelet() error {
 }
 
 // killKubelet ends the kubelet in the way that leaves it no time for anything.
-func (n *node) killKubelet() error { return n.kubelet.stop(syscall.SIGKILL, time.Minute) }
+func (n *node) killKubelet() error { return n.kubelet.Stop(syscall.SIGKILL, time.Minute) }
 
 // stopKubelet ends the kubelet for good. To share the mounts below its root
 // directory with containers it has bound that directory onto itself, which it
 // leaves so.
 func (n *node) stopKubelet() error {
-	err := n.kubelet.stop(syscall.SIGTERM, 30*time.Second)
+	err := n.kubelet.Stop(syscall.SIGTERM, 30*time.Second)
 	if err := syscall.Unmount(n.kubeletRoot(), 0); err != nil && err != syscall.EINVAL && err != syscall.ENOENT {
 		return fmt.Errorf("unmount the kubelet's root directory: %w", err)
 	}
