@@ -25,12 +25,10 @@ const kubeletBinary = "bin/kubelet"
 func (n *node) kubeletRoot() string      { return filepath.Join(n.Dir, "kubelet") }
 func (n *node) manifests() string        { return filepath.Join(n.Dir, "manifests") }
 func (n *node) pluginDir() string        { return filepath.Join(n.Dir, "volume-plugins") }
-func (n *node) kubeletConf() string      { return filepath.Join(n.Dir, "kubelet.json") }
 func (n *node) podLogs() string          { return filepath.Join(n.Dir, "pod-logs") }
 func (n *node) podDir(uid string) string { return filepath.Join(n.kubeletRoot(), "pods", uid) }
 
-// configureKubelet writes the kubelet's configuration: a node without an API
-// server, on a machine that the kubelet does not own.
+// configureKubelet writes the configuration of a kubelet without an API server.
 func (n *node) configureKubelet() error {
 	for _, dir := range []string{n.manifests(), n.pluginDir()} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -41,35 +39,17 @@ func (n *node) configureKubelet() error {
 	if n.port, err = freePort(); err != nil {
 		return err
 	}
-	return os.WriteFile(n.kubeletConf(), harness.JSON(map[string]any{
-		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
-		"kind":                     "KubeletConfiguration",
-		"staticPodPath":            n.manifests(),
-		"volumePluginDir":          n.pluginDir(),
-		"podLogsDir":               n.podLogs(),
-		"containerRuntimeEndpoint": "unix://" + n.Socket(),
-
+	return os.WriteFile(n.KubeletConf(), n.KubeletConfiguration(map[string]any{
+		"staticPodPath":   n.manifests(),
+		"volumePluginDir": n.pluginDir(),
+		"podLogsDir":      n.podLogs(),
 		// The port through which one may look and do nothing is the only one.
 		"enableServer":   false,
 		"address":        "127.0.0.1",
 		"readOnlyPort":   n.port,
-		"healthzPort":    0,
 		"authentication": map[string]any{"webhook": map[string]any{"enabled": false}},
 		"authorization":  map[string]any{"mode": "AlwaysAllow"},
 		"registerNode":   false,
-
-		// The machine's cgroups, firewall, swap and free space stay as they are.
-		"cgroupDriver":                  "cgroupfs",
-		"cgroupsPerQOS":                 false,
-		"enforceNodeAllocatable":        []string{},
-		"makeIPTablesUtilChains":        false,
-		"failSwapOn":                    false,
-		"localStorageCapacityIsolation": false,
-		"imageGCHighThresholdPercent":   100,
-		"evictionHard": map[string]string{
-			"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
-			"imagefs.available": "0%", "imagefs.inodesFree": "0%",
-		},
 	}), 0o644)
 }
 
@@ -77,7 +57,7 @@ func (n *node) configureKubelet() error {
 func (n *node) startKubelet() error {
 	var err error
 	n.kubelet, err = n.StartProcess("kubelet", kubeletBinary,
-		"--config", n.kubeletConf(),
+		"--config", n.KubeletConf(),
 		"--root-dir", n.kubeletRoot(),
 		"--cert-dir", filepath.Join(n.Dir, "pki"),
 		"--hostname-override", nodeName,
