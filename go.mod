@@ -17,5 +17,6 @@ require (
 
 require (
 	github.com/cyphar/filepath-securejoin v0.5.1 // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
 	kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect
 )

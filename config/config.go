@@ -3,6 +3,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,12 @@ func Load(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("configuration %s: %w", path, err)
 	}
 	return config, nil
+}
+
+// Check tells whether the content of a file would be accepted.
+func Check(content []byte) error {
+	_, err := parse(bytes.NewReader(content))
+	return err
 }
 
 func parse(text io.Reader) (Config, error) {

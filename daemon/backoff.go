@@ -8,7 +8,7 @@ const (
 	calm = time.Second
 
 	firstDelay   = 5 * time.Millisecond
-	longestDelay = 30 * time.Second
+	longestDelay = 2 * time.Second
 )
 
 // backoff says when to try again what keeps failing: each failure doubles the

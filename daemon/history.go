@@ -33,6 +33,7 @@ type Takeover struct {
 // History is what a successor learns from the process before it.
 type History struct {
 	Takeovers    int       `json:"takeovers"`
+	Upgrades     int       `json:"upgrades"` // of the takeovers, those by another version
 	Last         *Takeover `json:"last,omitempty"`
 	UpgradeError string    `json:"upgradeError,omitempty"` // of the last upgrade
 	// CgroupError is why the pair is still in the cgroup of the kubelet, "" when

@@ -71,12 +71,15 @@ func (a *active) finishUpgrade() (done bool) {
 		a.standby.end()
 		a.standby = nil
 	}
+	before := a.history
 	a.history.UpgradeError = ""
+	a.history.Upgrades++
 	a.next.adopt(*a.next.about, a.history)
 	if a.handOver(a.next) {
 		a.upgrade.client.reply(reply{})
 		return true
 	}
+	a.history = before
 	a.upgradeFailed("the new version was ready, but did not serve")
 	a.startStandby()
 	return false

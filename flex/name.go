@@ -44,6 +44,9 @@ func (n Name) String() string { return n.vendor + "/" + n.driver }
 // Dir is the name of the driver's directory: vendor~driver.
 func (n Name) Dir() string { return n.vendor + "~" + n.driver }
 
+// File is the name of the driver's binary in its directory.
+func (n Name) File() string { return n.driver }
+
 func plain(part string) bool {
 	for i, c := range []byte(part) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'

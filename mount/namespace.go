@@ -22,6 +22,16 @@ type Namespace struct {
 // Own is the mount namespace of this process.
 func Own() Namespace { return Namespace{PID: os.Getpid(), own: true} }
 
+// Of is the mount namespace of a process.
+func Of(pid int) (Namespace, error) {
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return Namespace{}, err
+	}
+	name, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	return Namespace{PID: pid, name: name, own: name == own}, err
+}
+
 // Others returns the mount namespaces of all other processes, one each.
 func Others() ([]Namespace, error) {
 	links, err := filepath.Glob("/proc/[0-9]*/ns/mnt")

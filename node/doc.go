@@ -7,6 +7,7 @@
 //	    daemon.lock      fcntl(2) locks say who is active and standby; see package daemon
 //	    connection.json  what was agreed on with the kernel when fs was mounted
 //	    control          the active process's socket, which root can connect to
+//	    callouts         counts of them; see package metrics
 //	    fs               the node's FUSE mount
 //	    volumes/         a record per volume; see package volume
 //

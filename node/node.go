@@ -43,6 +43,9 @@ func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes"
 // VolumePath is the volume's directory below the node mount.
 func (n Node) VolumePath(id volume.ID) string { return filepath.Join(n.fsPath(), id.String()) }
 
+// CallsFile is where call-outs are counted; see package metrics.
+func (n Node) CallsFile() string { return n.path("callouts") }
+
 func (n Node) fsPath() string { return n.path("fs") }
 
 func (n Node) socket() string { return n.path("control") }
@@ -113,6 +116,12 @@ const (
 	MountDead   MountState = "dead"   // mounted, but the daemon is gone
 	MountAbsent MountState = "absent" // not mounted
 )
+
+// MountState returns the condition of the node mount.
+func (n Node) MountState() (MountState, error) {
+	state, _, err := n.mountState()
+	return state, err
+}
 
 // mountState returns the condition and the device number of the node mount.
 func (n Node) mountState() (MountState, uint64, error) {

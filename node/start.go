@@ -13,6 +13,7 @@ import (
 	"example.com/pod-info-fuse/connection"
 	"example.com/pod-info-fuse/daemon"
 	"example.com/pod-info-fuse/fs"
+	"example.com/pod-info-fuse/metrics"
 	"example.com/pod-info-fuse/mount"
 	"example.com/pod-info-fuse/volume"
 )
@@ -26,6 +27,9 @@ func (n Node) start() (err error) {
 	}
 	if err := n.makeDirs(); err != nil {
 		return err
+	}
+	if err := metrics.CreateCalls(n.CallsFile()); err != nil {
+		return fmt.Errorf("count call-outs: %w", err)
 	}
 	defer func() {
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/metrics"
 )
 
 // callOut executes a call-out of the kubelet and logs it.
@@ -21,7 +22,11 @@ func callOut(args []string, started time.Time) int {
 		answer = flex.Call(d, args)
 	}
 	status := flex.Print(stdout, answer)
-	log.Line("%s: %s%s in %v", subject(args), answer.Status, reason(answer), time.Since(started).Round(10*time.Microsecond))
+	took := time.Since(started)
+	log.Line("%s: %s%s in %v", subject(args), answer.Status, reason(answer), took.Round(10*time.Microsecond))
+	if err == nil {
+		metrics.Record(d.Node.CallsFile(), args[0], string(answer.Status), took)
+	}
 	return status
 }
 

@@ -8,6 +8,11 @@ Call-outs, which the kubelet executes; each prints one JSON object:
   unmount DIR        unmount it
 
 Commands, for people:
+  install            put this binary into the kubelet's plugin directory, in the
+                     place of the version before; --rollback undoes it, --watch
+                     keeps it there; see install --help
+  uninstall          end the daemon and remove the driver from the node; refuses
+                     while volumes are in use; see uninstall --help
   status [-o json]   show the node's mount, the daemon and the volumes
   stop [--force]     end the daemon and remove the mount; refuses while volumes
                      are mounted, which --force unmounts

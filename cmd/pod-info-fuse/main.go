@@ -47,6 +47,10 @@ func run(args []string, started time.Time) int {
 		err = upgrade(args[2:])
 	case "selinux":
 		err = seLinux(args[2:])
+	case "install":
+		err = installCommand(args[2:])
+	case "uninstall":
+		err = uninstall(args[2:])
 	case "watch":
 		err = watch(args[2:])
 	case "version", "--version":

@@ -33,6 +33,7 @@ type daemonReport struct {
 	Active       *processReport   `json:"active,omitempty"`
 	Standby      *processReport   `json:"standby,omitempty"` // once it is ready
 	Takeovers    int              `json:"takeovers"`
+	Upgrades     int              `json:"upgrades"`
 	Last         *daemon.Takeover `json:"lastTakeover,omitempty"`
 	Confinement  pairConfinement  `json:"confinement"`
 	Cgroup       string           `json:"cgroup,omitempty"`

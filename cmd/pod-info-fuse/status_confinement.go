@@ -50,21 +50,29 @@ func (c pairConfinement) String() string {
 	return c.Active.String()
 }
 
+// measure is a part of the confinement.
+type measure struct {
+	id      string // for scripts
+	name    string
+	inForce bool
+}
+
+func (c confinement) measures() []measure {
+	return []measure{
+		{"user", "a user of its own", c.UID == confine.UID && c.GID == confine.GID && len(c.Groups) == 0},
+		{"no_capabilities", "freedom from capabilities", strings.Trim(c.Capabilities, "0") == ""},
+		{"no_new_privs", "no_new_privs", c.NoNewPrivs},
+		{"not_dumpable", "protection from dumps", !c.Dumpable},
+		{"landlock", "Landlock", c.Landlock},
+		{"seccomp", "seccomp", c.Seccomp},
+	}
+}
+
 func (c confinement) String() string {
 	var lacks []string
-	for _, part := range []struct {
-		name    string
-		inForce bool
-	}{
-		{"a user of its own", c.UID == confine.UID && c.GID == confine.GID && len(c.Groups) == 0},
-		{"freedom from capabilities", strings.Trim(c.Capabilities, "0") == ""},
-		{"no_new_privs", c.NoNewPrivs},
-		{"protection from dumps", !c.Dumpable},
-		{"Landlock", c.Landlock},
-		{"seccomp", c.Seccomp},
-	} {
-		if !part.inForce {
-			lacks = append(lacks, part.name)
+	for _, m := range c.measures() {
+		if !m.inForce {
+			lacks = append(lacks, m.name)
 		}
 	}
 	if len(lacks) == 0 {

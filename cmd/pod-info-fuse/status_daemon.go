@@ -17,7 +17,7 @@ func newDaemonReport(now node.Status) (r daemonReport) {
 	if d := now.Daemon; d != nil {
 		r.Active, r.Standby = newProcessReport(&d.Active), newProcessReport(d.Standby)
 		r.Confinement = newPairConfinement(d)
-		r.Takeovers, r.Last = d.Takeovers, d.Last
+		r.Takeovers, r.Upgrades, r.Last = d.Takeovers, d.Upgrades, d.Last
 		r.CgroupError, r.UpgradeError = d.CgroupError, d.UpgradeError
 	} else if now.PIDs.Active != 0 {
 		// The kernel knows who it is, also when it does not answer.
@@ -48,7 +48,7 @@ func (r daemonReport) print(table io.Writer) {
 	printProcess(table, "standby", r.Standby)
 	fmt.Fprintf(table, "confinement\t%s\n", r.Confinement)
 	fmt.Fprintf(table, "cgroup\t%s\n", r.Cgroup)
-	fmt.Fprintf(table, "take-overs\t%d\n", r.Takeovers)
+	fmt.Fprintf(table, "take-overs\t%d, %d of them by another version\n", r.Takeovers, r.Upgrades)
 	if l := r.Last; l != nil {
 		fmt.Fprintf(table, "last change\t%s ago (%s, %.1f ms)\n", age(l.At), l.Cause, l.Milliseconds)
 	}

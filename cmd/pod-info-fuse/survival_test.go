@@ -160,6 +160,23 @@ func TestAHungStandbyIsReplaced(t *testing.T) {
 	d.pair()
 }
 
+// A series of deaths delays the next standby, but not for long: without one, the
+// next crash would be an error for readers.
+func TestThereIsAStandbySoonHoweverManyHaveDied(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	d.mount()
+	for i := range 12 {
+		_, standby := d.pair()
+		killed := time.Now()
+		kill(t, standby)
+		d.pair()
+		if took := time.Since(killed); took > 4*time.Second {
+			t.Errorf("death %d: there was another after %v", i+1, took)
+		}
+	}
+}
+
 func TestSIGTERMHandsOver(t *testing.T) {
 	d := install(t)
 	l := readAll(t, d.mount())

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+
+	"example.com/pod-info-fuse/daemon"
+	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/metrics"
+	"example.com/pod-info-fuse/node"
+)
+
+// keeperMetrics is the page of install --watch.
+func keeperMetrics(k *install.Keeper) string {
+	var t metrics.Text
+	t.Family("repairs_total", "counter", "Installations because the driver was missing or altered.")
+	t.Sample(float64(k.Repairs()))
+	t.Family("broken_neighbours", "gauge", "Other drivers of the plugin directory that the kubelet cannot execute.")
+	t.Sample(float64(len(k.Broken())))
+	return t.String() + nodeMetrics(k.Node)
+}
+
+// nodeMetrics is what concerns the driver on the node.
+func nodeMetrics(n node.Node) string {
+	var t metrics.Text
+	t.Family("installer_info", "gauge", "The version of the installer.")
+	t.Sample(1, "version", version, "driver", n.Driver.String())
+	status, err := n.Status()
+	t.Family("status_error", "gauge", "Whether the condition of the driver could not be found out.")
+	t.Sample(truth(err != nil))
+	if err != nil {
+		return t.String()
+	}
+	writeVolumes(&t, status)
+	if status.Daemon != nil {
+		writeDaemon(&t, status.Daemon)
+	}
+	switch calls, err := metrics.ReadCalls(n.CallsFile()); {
+	case err == nil:
+		calls.Write(&t)
+	case !errors.Is(err, fs.ErrNotExist): // before the first mount, there is none
+		logLine("%v", err)
+	}
+	return t.String()
+}
+
+func writeVolumes(t *metrics.Text, status node.Status) {
+	t.Family("mount", "gauge", "The condition of the node's FUSE mount.")
+	for _, state := range []node.MountState{node.MountOK, node.MountDead, node.MountAbsent} {
+		t.Sample(truth(status.Mount == state), "state", string(state))
+	}
+	count := map[node.VolumeState]int{}
+	for _, v := range status.Volumes {
+		count[v.State]++
+	}
+	t.Family("volumes", "gauge", "Volumes by their condition.")
+	for _, state := range []node.VolumeState{node.VolumeOK, node.VolumeDead, node.VolumeNotMounted, node.VolumeForeign, node.VolumeUnknown} {
+		t.Sample(float64(count[state]), "state", string(state))
+	}
+}
+
+func writeDaemon(t *metrics.Text, d *daemon.Report) {
+	t.Family("takeovers_total", "counter", "How often the standby took over, since the daemon was started.")
+	t.Sample(float64(d.Takeovers))
+	t.Family("upgrades_total", "counter", "How often another version took over, since the daemon was started.")
+	t.Sample(float64(d.Upgrades))
+	t.Family("upgrade_failed", "gauge", "Whether the last upgrade failed.")
+	t.Sample(truth(d.UpgradeError != ""))
+	roles := []struct {
+		name    string
+		process *daemon.Process
+	}{{"active", &d.Active}, {"standby", d.Standby}}
+	t.Family("process_info", "gauge", "The processes of the daemon.")
+	for _, r := range roles {
+		if r.process != nil {
+			t.Sample(1, "role", r.name, "version", r.process.Version)
+		}
+	}
+	t.Family("confinement", "gauge", "Whether a measure confines a process of the daemon.")
+	for _, r := range roles {
+		if c := newConfinement(r.process); c != nil {
+			for _, m := range c.measures() {
+				t.Sample(truth(m.inForce), "role", r.name, "measure", m.id)
+			}
+		}
+	}
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,85 @@
+package install
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/config"
+	"example.com/pod-info-fuse/flex"
+)
+
+// Target is a driver's place in a plugin directory.
+type Target struct {
+	PluginDir string
+	Driver    flex.Name
+	// Contained says that this process is in a container of the node, with the
+	// host's root directory for its own.
+	Contained bool
+}
+
+// Dir is the driver's directory.
+func (t Target) Dir() string { return filepath.Join(t.PluginDir, t.Driver.Dir()) }
+
+// Binary is the path that the kubelet executes.
+func (t Target) Binary() string { return filepath.Join(t.Dir(), t.Driver.File()) }
+
+func (t Target) config() string { return filepath.Join(t.Dir(), config.FileName) }
+
+func (t Target) previous() string {
+	return filepath.Join(t.Dir(), "."+t.Driver.File()+".previous")
+}
+
+// check refuses what is not a driver's directory with a driver's files: a link
+// would lead to somebody else's files, and what is below a directory cannot be
+// replaced at once.
+func (t Target) check() error {
+	for _, place := range []struct {
+		path string
+		kind fs.FileMode
+		name string
+	}{
+		{t.Dir(), fs.ModeDir, "directory"},
+		{t.Binary(), 0, "regular file"},
+		{t.config(), 0, "regular file"},
+		{t.previous(), 0, "regular file"},
+	} {
+		info, err := os.Lstat(place.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if info.Mode().Type() != place.kind {
+			return fmt.Errorf("%s is not a %s but %s; remove it, or choose another --plugin-dir or --driver",
+				place.path, place.name, info.Mode().Type())
+		}
+	}
+	return nil
+}
+
+// lock makes the plugin directory, and keeps other installers out of it until
+// unlock is called, or this process ends.
+func (t Target) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(t.PluginDir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the plugin directory: %w", err)
+	}
+	directory, err := os.Open(t.PluginDir)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(directory.Fd()), unix.LOCK_EX)
+		switch {
+		case err == nil:
+			return func() { directory.Close() }, nil
+		case !errors.Is(err, unix.EINTR):
+			directory.Close()
+			return nil, fmt.Errorf("lock %s: %w", t.PluginDir, err)
+		}
+	}
+}

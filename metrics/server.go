@@ -1,0 +1,108 @@
+package metrics
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+const (
+	// maxRequest is the most that is read of a request, in bytes.
+	maxRequest = 16 << 10
+	// maxClients is how many are served at a time; others wait.
+	maxClients = 8
+	// clientTime is how long a client may take for all of it.
+	clientTime = 10 * time.Second
+)
+
+// Page is an answer.
+type Page struct {
+	Status int // of HTTP: 200, 503
+	Type   string
+	Body   string
+}
+
+// Serve answers GET and HEAD requests with pages, by their path, until the
+// listener is closed. It speaks just as much of HTTP/1.1 (RFC 9112) as kubelets and
+// Prometheus need: one request per connection, without a body.
+func Serve(listener net.Listener, pages map[string]func() Page) error {
+	clients := make(chan struct{}, maxClients)
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		clients <- struct{}{}
+		go func() {
+			defer func() { conn.Close(); <-clients }()
+			_ = conn.SetDeadline(time.Now().Add(clientTime))
+			method, path, err := readRequest(conn)
+			if err != nil {
+				writePage(conn, plainPage(400, err.Error()), true)
+				return
+			}
+			writePage(conn, answer(method, path, pages), method != "HEAD")
+		}()
+	}
+}
+
+// readRequest reads the head of a request.
+func readRequest(from io.Reader) (method, path string, err error) {
+	lines := bufio.NewReader(io.LimitReader(from, maxRequest))
+	first, err := lines.ReadString('\n')
+	if err != nil {
+		return "", "", fmt.Errorf("no request line in %d bytes: %w", maxRequest, err)
+	}
+	words := strings.Split(strings.TrimRight(first, "\r\n"), " ")
+	if len(words) != 3 || !strings.HasPrefix(words[2], "HTTP/1.") || !strings.HasPrefix(words[1], "/") {
+		return "", "", fmt.Errorf("not a request of HTTP/1.1: %.100q", first)
+	}
+	for { // to the end of the head, because a client may not read before it has written
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return "", "", fmt.Errorf("no end of the head in %d bytes: %w", maxRequest, err)
+		}
+		if strings.TrimRight(line, "\r\n") == "" {
+			path, _, _ = strings.Cut(words[1], "?")
+			return words[0], path, nil
+		}
+	}
+}
+
+func answer(method, path string, pages map[string]func() Page) Page {
+	page, known := pages[path]
+	switch {
+	case !known:
+		return plainPage(404, "there is no page "+path)
+	case method != "GET" && method != "HEAD":
+		return plainPage(405, "only GET and HEAD")
+	}
+	return page()
+}
+
+func plainPage(status int, text string) Page {
+	return Page{status, "text/plain; charset=utf-8", text + "\n"}
+}
+
+// OK is a page that says that all is well.
+func OK() Page { return plainPage(200, "ok") }
+
+// Unavailable is a page that says why something is not.
+func Unavailable(why string) Page { return plainPage(503, why) }
+
+var reasons = map[int]string{200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+func writePage(to io.Writer, page Page, body bool) {
+	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n",
+		page.Status, reasons[page.Status], page.Type, len(page.Body))
+	if page.Status == 405 {
+		head += "Allow: GET, HEAD\r\n"
+	}
+	if !body {
+		page.Body = ""
+	}
+	_, _ = io.WriteString(to, head+"\r\n"+page.Body) // a client that is gone does not matter
+}
