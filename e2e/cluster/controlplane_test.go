@@ -59,6 +59,8 @@ func (c *cluster) startControllers() error {
 		"--leader-elect=false",
 		"--use-service-account-credentials",
 		"--root-ca-file", c.file("ca.crt"),
+		// It calls drivers as well: init, and no more where they don't attach.
+		"--flex-volume-plugin-dir", pluginDir,
 		"--service-account-private-key-file", c.file("tokens.key"))
 	return errors.Join(scheduler, manager)
 }

@@ -15,10 +15,8 @@ func (c *cluster) startKubelet() (err error) {
 		"cgroupRoot":     "/" + filepath.Base(os.Getenv(root)),
 		"authentication": map[string]any{"x509": map[string]string{"clientCAFile": c.file("ca.crt")}},
 		// Rather than what this machine asks, which it cannot reach.
-		"resolvConf": os.DevNull,
-		// The volumes of a pod that has gone are unmounted soon, and a changed
-		// driver is noticed soon.
-		"syncFrequency": "10s",
+		"resolvConf":      os.DevNull,
+		"volumePluginDir": pluginDir,
 	})
 	if err := os.WriteFile(c.KubeletConf(), configuration, 0o600); err != nil {
 		return err

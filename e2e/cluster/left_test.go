@@ -39,10 +39,12 @@ func look() (state, error) {
 		return nil, err
 	}
 	for _, point := range mounts {
-		s["mount "+point] = "there"
+		if strings.Contains(point, machinePrefix) {
+			s["mount "+point] = "there"
+		}
 	}
 	for _, pattern := range []string{
-		filepath.Join(os.TempDir(), "e2e-cluster-*"), pluginDir, "/run/pod-info-fuse/*", "/var/lib/kubelet", "/var/log/pods", "/run/e2e",
+		filepath.Join(os.TempDir(), machinePrefix+"*"), pluginDir, "/run/pod-info-fuse/*", "/var/lib/kubelet", "/var/log/pods", clusterDir,
 	} {
 		found, _ := filepath.Glob(pattern)
 		for _, dir := range found {

@@ -17,6 +17,8 @@ import (
 // root directory. Its name is the name of the machine's cgroups, too.
 const root = "E2E_CLUSTER_ROOT"
 
+const machinePrefix = "e2e-cluster-"
+
 // runMachine runs the machine, and finds what it left.
 func runMachine() int {
 	code, err := machine()
@@ -35,7 +37,7 @@ func machine() (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	dir, err := os.MkdirTemp("", "e2e-cluster-")
+	dir, err := os.MkdirTemp("", machinePrefix)
 	if err != nil {
 		return 1, err
 	}

@@ -12,7 +12,7 @@ import (
 
 // memory are the directories where a machine without Kubernetes has nothing, this
 // one or not.
-var memory = []string{"/run", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers", pluginDir}
+var memory = []string{"/run", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers"}
 
 // enterRoot makes the machine's root directory in dir, and makes it the root
 // directory.
