@@ -21,14 +21,17 @@ func (k *Keeper) heal(changed bool) error {
 		return err
 	}
 	stale := state == node.MountOK && k.Node.FactsStale()
-	switch paused := time.Since(k.healed) < healPause; {
-	case state == node.MountDead && paused:
-		return errDead
-	case state == node.MountDead, changed, stale && !paused:
-	default:
+	switch {
+	case state != node.MountDead && !changed && !stale:
 		return nil
+	case changed:
+	case time.Since(k.healed) < healPause && state == node.MountDead:
+		return errDead
+	case time.Since(k.healed) < healPause:
+		return nil
+	default:
+		k.healed = time.Now()
 	}
-	k.healed = time.Now()
 	if err := k.initOnHost(); err != nil {
 		// We may not. The kubelet may, at its next volume operation.
 		if err := k.touch(); err != nil || state != node.MountDead {
