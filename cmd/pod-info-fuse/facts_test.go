@@ -45,11 +45,11 @@ func withFacts(t *testing.T, more map[string]any) (d installed, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, string(text), filepath.Dir(d.path), "config.json")
+	writeFact(t, string(text), filepath.Dir(d.path), "config.json")
 	return d, dir
 }
 
-func write(t *testing.T, content string, elements ...string) {
+func writeFact(t *testing.T, content string, elements ...string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(elements...), []byte(content), 0o644); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func replace(t *testing.T, content string, elements ...string) {
 	t.Helper()
 	path := filepath.Join(elements...)
 	hidden := filepath.Join(filepath.Dir(path), ".new")
-	write(t, content, hidden)
+	writeFact(t, content, hidden)
 	if err := os.Rename(hidden, path); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestAFactIsThereAsSoonAsItsFile(t *testing.T) {
 	if got := names(t, one); !slices.Equal(got, everyVolume) {
 		t.Errorf("without facts: %q", got)
 	}
-	write(t, "eu-1\n", facts, "zone")
+	writeFact(t, "eu-1\n", facts, "zone")
 	for _, volume := range []string{one, two} {
 		if got := read(t, volume, "node.zone"); got != "eu-1\n" {
 			t.Errorf("added: %q", got)
@@ -109,7 +109,7 @@ func TestAFactIsThereAsSoonAsItsFile(t *testing.T) {
 	if got := read(t, one, "node.zone"); got != "eu-2, which is longer\n" {
 		t.Errorf("replaced: %q", got)
 	}
-	write(t, "short\n", facts, "zone") // in place
+	writeFact(t, "short\n", facts, "zone") // in place
 	if got := read(t, one, "node.zone"); got != "short\n" {
 		t.Errorf("written to: %q", got)
 	}
@@ -231,7 +231,7 @@ func TestAThousandFacts(t *testing.T) {
 	want := slices.Clone(everyVolume)
 	for i := range 1000 {
 		name := fmt.Sprintf("fact-%d", i)
-		write(t, name, facts, name)
+		writeFact(t, name, facts, name)
 		want = append(want, "node."+name)
 	}
 	slices.Sort(want)
@@ -257,7 +257,7 @@ func TestAThousandFacts(t *testing.T) {
 
 func TestWhatCannotBeAFactIsLeftOut(t *testing.T) {
 	d, facts := withFacts(t, nil)
-	write(t, "outside", filepath.Dir(facts), "outside")
+	writeFact(t, "outside", filepath.Dir(facts), "outside")
 	long, longest := strings.Repeat("l", 65), strings.Repeat("m", 64)
 	reasons := map[string]string{
 		"Capital":          "not plain",
@@ -290,9 +290,9 @@ func TestWhatCannotBeAFactIsLeftOut(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"Capital", "white space", "_underscore", "\u00fcml\u00e4ut", long, "kernel", "secret"} {
-		write(t, "bad", facts, name)
+		writeFact(t, "bad", facts, name)
 	}
-	write(t, strings.Repeat("x", 64<<10+1), facts, "large")
+	writeFact(t, strings.Repeat("x", 64<<10+1), facts, "large")
 	if err := os.Chmod(filepath.Join(facts, "secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestWhatCannotBeAFactIsLeftOut(t *testing.T) {
 	}
 	for name, content := range good {
 		if name != "link" {
-			write(t, content, facts, name)
+			writeFact(t, content, facts, name)
 		}
 	}
 	volume := d.mount()
@@ -341,7 +341,7 @@ func TestWhatCannotBeAFactIsLeftOut(t *testing.T) {
 func TestAFactKeepsItsInode(t *testing.T) {
 	d, facts := withFacts(t, nil)
 	one, two := d.mount(), d.mount()
-	write(t, "eu-1\n", facts, "zone")
+	writeFact(t, "eu-1\n", facts, "zone")
 	want := inode(t, one, "node.zone")
 	check := func(when string) {
 		t.Helper()
@@ -378,7 +378,7 @@ func must[T any](value T, err error) T {
 func TestADirectoryOfFactsThatComesBack(t *testing.T) {
 	d, facts := withFacts(t, nil)
 	volume := d.mount()
-	write(t, "eu-1\n", facts, "zone")
+	writeFact(t, "eu-1\n", facts, "zone")
 	read(t, volume, "node.zone")
 	for _, again := range []func(){
 		func() { d.must("init") },
@@ -393,7 +393,7 @@ func TestADirectoryOfFactsThatComesBack(t *testing.T) {
 		if err := os.Mkdir(facts, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		write(t, "eu-2\n", facts, "zone")
+		writeFact(t, "eu-2\n", facts, "zone")
 		if s := d.status().Facts; !s.Stale {
 			t.Errorf("status does not say that the directory is a new one: %+v", s)
 		}
