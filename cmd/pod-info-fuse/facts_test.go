@@ -22,17 +22,7 @@ import (
 func withFacts(t *testing.T, more map[string]any) (d installed, dir string) {
 	t.Helper()
 	d = install(t)
-	base := t.TempDir()
-	// The daemon's user must get there; t.TempDir is root's only.
-	for path := base; path != "/"; path = filepath.Dir(path) {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, info.Mode()|0o011); err != nil {
-			t.Fatal(err)
-		}
-	}
+	base := reachable(t)
 	dir = filepath.Join(base, "facts.d")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -47,6 +37,22 @@ func withFacts(t *testing.T, more map[string]any) (d installed, dir string) {
 	}
 	writeFact(t, string(text), filepath.Dir(d.path), "config.json")
 	return d, dir
+}
+
+// reachable is a temporary directory that the daemon's user can reach.
+func reachable(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for path := dir; path != "/"; path = filepath.Dir(path) {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, info.Mode()|0o011); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 func writeFact(t *testing.T, content string, elements ...string) {
