@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
+.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
 
 # What is built with these flags depends on the source alone.
 GO_BUILD = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
@@ -69,11 +69,17 @@ fuzz:
 	go test -run=^$$ -fuzz=^FuzzOptions$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
 	go test -run=^$$ -fuzz=^FuzzAnswer$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
 	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./volume
+	go test -run=^$$ -fuzz=^FuzzKubeletArgs$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./install
 
 # A real kubelet, built from the module proxy, on containerd and runc.
 e2e: build
 	e2e/setup.sh
 	go test -tags e2e -count=1 -timeout 20m ./e2e/...
+
+# The image, the manifest and the chart on a real cluster of one node.
+e2e-cluster: build
+	e2e/setup.sh cluster
+	go test -tags cluster -count=1 -timeout 15m ./e2e/cluster
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -135,10 +141,10 @@ e2e-systemd: build
 lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
-	go vet -tags e2e,systemd ./e2e/...
+	go vet -tags e2e,cluster,systemd ./e2e/...
 	go vet -tags lossy,noresend,broken,strict,attack ./...
 	go run $(STATICCHECK) ./...
-	go run $(STATICCHECK) -tags e2e,systemd ./e2e/...
+	go run $(STATICCHECK) -tags e2e,cluster,systemd ./e2e/...
 	go mod tidy -diff
 	for module in deploy/image deploy/check deploy/check/psp; do \
 		go -C $$module vet ./... && go -C $$module run $(STATICCHECK) ./... && go -C $$module mod tidy -diff || exit; done

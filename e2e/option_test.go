@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // An option that the driver does not know is a mistake in the pod, and its author
@@ -16,8 +18,8 @@ func TestUnknownOption(t *testing.T) {
 	p := createPod(t, m)
 
 	var events []string
-	err := eventually(startLimit, func() (err error) {
-		events, err = p.node.logLines("kubelet", `reason="FailedMount"`, m.Metadata.Name)
+	err := harness.Eventually(startLimit, func() (err error) {
+		events, err = p.node.LogLines("kubelet", `reason="FailedMount"`, m.Metadata.Name)
 		if err == nil && len(events) == 0 {
 			err = errors.New("there is no event of a mount that failed")
 		}

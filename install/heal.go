@@ -22,10 +22,12 @@ func (k *Keeper) heal(changed bool) error {
 	if state != node.MountDead && !changed {
 		return nil
 	}
-	if state == node.MountDead && time.Since(k.healed) < healPause {
-		return errDead
+	if state == node.MountDead {
+		if time.Since(k.healed) < healPause {
+			return errDead
+		}
+		k.healed = time.Now()
 	}
-	k.healed = time.Now()
 	if err := k.initOnHost(); err != nil {
 		// We may not. The kubelet may, at its next volume operation.
 		if err := k.touch(); err != nil || state != node.MountDead {

@@ -62,12 +62,9 @@ func (t Target) check() error {
 	return nil
 }
 
-// lock makes the plugin directory, and keeps other installers out of it until
-// unlock is called, or this process ends.
+// lock keeps other installers out of the plugin directory until unlock is called,
+// or this process ends.
 func (t Target) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(t.PluginDir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the plugin directory: %w", err)
-	}
 	directory, err := os.Open(t.PluginDir)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,9 @@ const stopTime = 2 * time.Minute
 // one of this version, which the host executes.
 func (t Target) Uninstall(binary *os.File, force bool) error {
 	unlock, err := t.lock()
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return t.stop(binary, force) // no plugin directory, no driver in it
+	} else if err != nil {
 		return err
 	}
 	defer unlock()

@@ -1,6 +1,4 @@
-//go:build e2e
-
-package e2e
+package harness
 
 import (
 	"errors"
@@ -8,13 +6,13 @@ import (
 	"time"
 )
 
-// eventually polls until condition returns nil. What it still returns at the
+// Eventually polls until condition returns nil. What it still returns at the
 // deadline becomes the error.
-func eventually(limit time.Duration, condition func() error) error {
+func Eventually(limit time.Duration, condition func() error) error {
 	deadline := time.Now().Add(limit)
 	for {
 		err := condition()
-		var hopeless hopelessError
+		var hopeless HopelessError
 		switch {
 		case err == nil:
 			return nil
@@ -27,5 +25,5 @@ func eventually(limit time.Duration, condition func() error) error {
 	}
 }
 
-// A hopelessError ends eventually at once: waiting longer cannot help.
-type hopelessError struct{ error }
+// A HopelessError ends Eventually at once: waiting longer cannot help.
+type HopelessError struct{ error }

@@ -1,6 +1,4 @@
-//go:build e2e
-
-package e2e
+package harness
 
 import (
 	"fmt"
@@ -11,20 +9,20 @@ import (
 	"time"
 )
 
-// A process is a server that the tests started; it is only ever signalled by
+// A Process is a server that the tests started; it is only ever signalled by
 // the pid that it was started with.
-type process struct {
+type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process was waited for
 }
 
 // environment is a variable that all processes of the node inherit and no other
 // process has.
-func (n *node) environment() string { return "E2E_NODE=" + n.dir }
+func (n *Node) environment() string { return "E2E_NODE=" + n.Dir }
 
-// startProcess starts a server of the node and appends its output to its log.
-func (n *node) startProcess(server string, argv ...string) (*process, error) {
-	out, err := os.OpenFile(n.log(server), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+// StartProcess starts a server of the node and appends its output to its log.
+func (n *Node) StartProcess(server string, argv ...string) (*Process, error) {
+	out, err := os.OpenFile(n.Log(server), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", server, err)
 	}
@@ -36,7 +34,7 @@ func (n *node) startProcess(server string, argv ...string) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", server, err)
 	}
-	p := &process{cmd: cmd, exited: make(chan struct{})}
+	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	go func() {
 		cmd.Wait()
 		close(p.exited)
@@ -44,19 +42,19 @@ func (n *node) startProcess(server string, argv ...string) (*process, error) {
 	return p, nil
 }
 
-// running tells with an error that the process has ended by itself.
-func (p *process) running() error {
+// Running tells with an error that the process has ended by itself.
+func (p *Process) Running() error {
 	select {
 	case <-p.exited:
-		return hopelessError{fmt.Errorf("%s ended: %v", filepath.Base(p.cmd.Path), p.cmd.ProcessState)}
+		return HopelessError{fmt.Errorf("%s ended: %v", filepath.Base(p.cmd.Path), p.cmd.ProcessState)}
 	default:
 		return nil
 	}
 }
 
-// stop sends sig and waits for the end, with SIGKILL after the limit.
-func (p *process) stop(sig syscall.Signal, limit time.Duration) error {
-	if p == nil || p.running() != nil {
+// Stop sends sig and waits for the end, with SIGKILL after the limit.
+func (p *Process) Stop(sig syscall.Signal, limit time.Duration) error {
+	if p == nil || p.Running() != nil {
 		return nil
 	}
 	p.cmd.Process.Signal(sig)
