@@ -74,8 +74,7 @@ func (f *FS) openFact(node uint64, out *fuse.OpenOut) fuse.Status {
 		return status // ESTALE makes the kernel look the name up again
 	}
 	if len(v.content) > 0 {
-		// Without it, reads will ask us, and get what is there by then.
-		_ = f.Store(node, v.content)
+		f.store(node, v.content)
 	}
 	f.versions.drop(node)
 	out.OpenFlags = fuse.FOPEN_NOFLUSH | fuse.FOPEN_KEEP_CACHE
