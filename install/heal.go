@@ -20,7 +20,7 @@ func (k *Keeper) heal(changed bool) error {
 	if err != nil {
 		return err
 	}
-	stale := state == node.MountOK && k.Node.FactsStale()
+	stale := state == node.MountOK && k.factsStale()
 	switch {
 	case state != node.MountDead && !changed && !stale:
 		return nil
@@ -43,6 +43,15 @@ func (k *Keeper) heal(changed bool) error {
 		k.Log("the daemon had died, and the driver was called to heal its volumes")
 	}
 	return nil
+}
+
+// factsStale tells whether the daemon was given another directory of facts. Where the
+// configuration cannot be read, nobody knows which one it should have.
+func (k *Keeper) factsStale() bool {
+	n := k.Node // a copy: who makes metrics reads the original
+	var err error
+	n.FactsDir, err = k.FactsDir()
+	return err == nil && n.FactsStale()
 }
 
 var errDead = errors.New("the daemon has died, with its standby; its volumes are healed when the kubelet calls the driver")

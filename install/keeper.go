@@ -51,8 +51,7 @@ func (k *Keeper) Look() error {
 		// The kubelet may have met a driver here that it could not execute.
 		err = k.touch()
 	}
-	k.Node.FactsDir = k.FactsDir()
-	return errors.Join(err, k.Facts.Deliver(k.Node.FactsDir), k.heal(changed))
+	return errors.Join(err, k.Facts.Deliver(k.Target), k.heal(changed))
 }
 
 // repair installs the driver if it is not there as it should be. Files that have

@@ -60,7 +60,7 @@ func installCommand(args []string) error {
 	if err := installOnce(target, why, binary, configuration); err != nil {
 		return err
 	}
-	return facts.Deliver(target.FactsDir())
+	return facts.Deliver(target)
 }
 
 func installOnce(target install.Target, why string, binary *os.File, configuration source) error {
