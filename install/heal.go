@@ -9,7 +9,7 @@ import (
 	"example.com/pod-info-fuse/node"
 )
 
-// healPause is the time between two attempts.
+// healPause is the time between two attempts that are in vain.
 const healPause = 10 * time.Second
 
 // heal has dead volumes healed. changed says that another version was installed,
@@ -19,23 +19,29 @@ func (k *Keeper) heal(changed bool) error {
 	if err != nil {
 		return err
 	}
-	if state != node.MountDead && !changed {
-		return nil
-	}
-	if state == node.MountDead {
-		if time.Since(k.healed) < healPause {
-			return errDead
+	before := k.dead
+	k.dead = state == node.MountDead
+	switch {
+	case !k.dead:
+		k.tried = time.Time{}
+		if !changed {
+			return nil
 		}
-		k.healed = time.Now()
+	case !before && !changed:
+		return nil // it may be that a call-out starts the daemon just now
+	case time.Since(k.tried) < healPause:
+		return errDead
+	default:
+		k.tried = time.Now()
 	}
 	if err := k.initOnHost(); err != nil {
 		// We may not. The kubelet may, at its next volume operation.
-		if err := k.touch(); err != nil || state != node.MountDead {
+		if err := k.touch(); err != nil || !k.dead {
 			return err
 		}
 		return errDead
 	}
-	if state == node.MountDead {
+	if k.dead {
 		k.Log("the daemon had died, and the driver was called to heal its volumes")
 	}
 	return nil
