@@ -70,7 +70,9 @@ func install(t *testing.T) installed {
 // cgroup is the root, which the daemon need not leave. What leaving does is tested
 // in package cgroup and in e2e/systemd; here it would take the daemons out of
 // whatever limits the tests are run with.
-func (d installed) command(args ...string) *exec.Cmd { return d.execute(append([]string{d.path}, args...)) }
+func (d installed) command(args ...string) *exec.Cmd {
+	return d.execute(append([]string{d.path}, args...))
+}
 
 // execute is a command on the driver's node.
 func (d installed) execute(words []string) *exec.Cmd {
