@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // recordedPods are the pods whose volumes' mount calls are recorded. UIDs are
@@ -77,8 +79,8 @@ func TestArguments(t *testing.T) {
 // and returns all of its arguments.
 func (n *node) call(t *testing.T, first ...string) (argv []string) {
 	t.Helper()
-	err := eventually(startLimit, func() error {
-		calls, err := os.ReadFile(filepath.Join(n.driver(recordedName).dir, ".calls"))
+	err := harness.Eventually(startLimit, func() error {
+		calls, err := os.ReadFile(filepath.Join(n.driver(recordedName).Dir, ".calls"))
 		if err != nil {
 			return err
 		}

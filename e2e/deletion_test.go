@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 func TestDeletion(t *testing.T) {
@@ -14,14 +16,14 @@ func TestDeletion(t *testing.T) {
 	dir := filepath.Join(p.volumeDirs(driverName), "pod-info")
 
 	// First that we look for leftovers in the right places.
-	mounts, err := mountsBelow(p.node.podDir(p.uid))
+	mounts, err := harness.MountsBelow(p.node.podDir(p.uid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Contains(mounts, dir) {
 		t.Errorf("the pod runs and %s is not a mount", dir)
 	}
-	status, err := d.status()
+	status, err := d.Status()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +31,11 @@ func TestDeletion(t *testing.T) {
 		t.Fatalf("one pod runs and the driver has the volumes %+v", status.Volumes)
 	}
 	v := status.Volumes[0]
-	want := driverVolume{ID: v.ID, Dir: dir, PodUID: p.uid, PodName: p.Metadata.Name + "-" + nodeName, PodNamespace: "default", State: "ok"}
+	want := harness.Volume{ID: v.ID, Dir: dir, PodUID: p.uid, PodName: p.Metadata.Name + "-" + nodeName, PodNamespace: "default", State: "ok"}
 	if v != want {
 		t.Errorf("the driver has the volume %+v, want %+v", v, want)
 	}
-	record := filepath.Join(d.runDir(), "volumes", v.ID+".json")
+	record := filepath.Join(d.RunDir(), "volumes", v.ID+".json")
 	if records, err := d.records(p.uid); err != nil || !slices.Equal(records, []string{record}) {
 		t.Errorf("the pod runs and its records are %v (%v), want %s", records, err, record)
 	}

@@ -24,10 +24,10 @@ const execLimit = 30 * time.Second
 // execCommand is a command in one of the pod's containers.
 func (p *testPod) execCommand(ctx context.Context, t *testing.T, container string, argv ...string) *exec.Cmd {
 	t.Helper()
-	return p.node.ctrCommand(ctx, append([]string{
+	return p.node.CtrCommand(ctx, append([]string{
 		"tasks", "exec",
 		"--exec-id", p.node.newID("exec"),
-		"--fifo-dir", filepath.Join(p.node.dir, "fifos"),
+		"--fifo-dir", filepath.Join(p.node.Dir, "fifos"),
 		p.mustContainer(t, container)}, argv...)...)
 }
 

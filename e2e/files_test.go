@@ -108,7 +108,7 @@ func TestFSGroup(t *testing.T) {
 			t.Errorf("%s belongs to %q, want 0:0", name, owner)
 		}
 	}
-	attempts, err := p.node.logLines("kubelet", "Lchown failed", p.volumeDirs(driverName))
+	attempts, err := p.node.LogLines("kubelet", "Lchown failed", p.volumeDirs(driverName))
 	if err != nil {
 		t.Fatal(err)
 	}

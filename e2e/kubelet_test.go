@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // nodeName is what the kubelet calls the node; not the host's name, which is
@@ -20,15 +22,13 @@ const nodeName = "node-1"
 // kubeletBinary is what setup.sh built.
 const kubeletBinary = "bin/kubelet"
 
-func (n *node) kubeletRoot() string      { return filepath.Join(n.dir, "kubelet") }
-func (n *node) manifests() string        { return filepath.Join(n.dir, "manifests") }
-func (n *node) pluginDir() string        { return filepath.Join(n.dir, "volume-plugins") }
-func (n *node) kubeletConf() string      { return filepath.Join(n.dir, "kubelet.json") }
-func (n *node) podLogs() string          { return filepath.Join(n.dir, "pod-logs") }
+func (n *node) kubeletRoot() string      { return filepath.Join(n.Dir, "kubelet") }
+func (n *node) manifests() string        { return filepath.Join(n.Dir, "manifests") }
+func (n *node) pluginDir() string        { return filepath.Join(n.Dir, "volume-plugins") }
+func (n *node) podLogs() string          { return filepath.Join(n.Dir, "pod-logs") }
 func (n *node) podDir(uid string) string { return filepath.Join(n.kubeletRoot(), "pods", uid) }
 
-// configureKubelet writes the kubelet's configuration: a node without an API
-// server, on a machine that the kubelet does not own.
+// configureKubelet writes the configuration of a kubelet without an API server.
 func (n *node) configureKubelet() error {
 	for _, dir := range []string{n.manifests(), n.pluginDir()} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -39,53 +39,35 @@ func (n *node) configureKubelet() error {
 	if n.port, err = freePort(); err != nil {
 		return err
 	}
-	return os.WriteFile(n.kubeletConf(), toJSON(map[string]any{
-		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
-		"kind":                     "KubeletConfiguration",
-		"staticPodPath":            n.manifests(),
-		"volumePluginDir":          n.pluginDir(),
-		"podLogsDir":               n.podLogs(),
-		"containerRuntimeEndpoint": "unix://" + n.socket(),
-
+	return os.WriteFile(n.KubeletConf(), n.KubeletConfiguration(map[string]any{
+		"staticPodPath":   n.manifests(),
+		"volumePluginDir": n.pluginDir(),
+		"podLogsDir":      n.podLogs(),
 		// The port through which one may look and do nothing is the only one.
 		"enableServer":   false,
 		"address":        "127.0.0.1",
 		"readOnlyPort":   n.port,
-		"healthzPort":    0,
 		"authentication": map[string]any{"webhook": map[string]any{"enabled": false}},
 		"authorization":  map[string]any{"mode": "AlwaysAllow"},
 		"registerNode":   false,
-
-		// The machine's cgroups, firewall, swap and free space stay as they are.
-		"cgroupDriver":                  "cgroupfs",
-		"cgroupsPerQOS":                 false,
-		"enforceNodeAllocatable":        []string{},
-		"makeIPTablesUtilChains":        false,
-		"failSwapOn":                    false,
-		"localStorageCapacityIsolation": false,
-		"imageGCHighThresholdPercent":   100,
-		"evictionHard": map[string]string{
-			"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
-			"imagefs.available": "0%", "imagefs.inodesFree": "0%",
-		},
 	}), 0o644)
 }
 
 // startKubelet starts the kubelet, or starts it again, and waits until it answers.
 func (n *node) startKubelet() error {
 	var err error
-	n.kubelet, err = n.startProcess("kubelet", kubeletBinary,
-		"--config", n.kubeletConf(),
+	n.kubelet, err = n.StartProcess("kubelet", kubeletBinary,
+		"--config", n.KubeletConf(),
 		"--root-dir", n.kubeletRoot(),
-		"--cert-dir", filepath.Join(n.dir, "pki"),
+		"--cert-dir", filepath.Join(n.Dir, "pki"),
 		"--hostname-override", nodeName,
 		// Without an API server, events have nowhere to go but the log.
 		"--v", "2", "--vmodule", "event=3")
 	if err != nil {
 		return err
 	}
-	err = eventually(time.Minute, func() error {
-		if err := n.kubelet.running(); err != nil {
+	err = harness.Eventually(time.Minute, func() error {
+		if err := n.kubelet.Running(); err != nil {
 			return err
 		}
 		_, err := n.pods()
@@ -98,13 +80,13 @@ func (n *node) startKubelet() error {
 }
 
 // killKubelet ends the kubelet in the way that leaves it no time for anything.
-func (n *node) killKubelet() error { return n.kubelet.stop(syscall.SIGKILL, time.Minute) }
+func (n *node) killKubelet() error { return n.kubelet.Stop(syscall.SIGKILL, time.Minute) }
 
 // stopKubelet ends the kubelet for good. To share the mounts below its root
 // directory with containers it has bound that directory onto itself, which it
 // leaves so.
 func (n *node) stopKubelet() error {
-	err := n.kubelet.stop(syscall.SIGTERM, 30*time.Second)
+	err := n.kubelet.Stop(syscall.SIGTERM, 30*time.Second)
 	if err := syscall.Unmount(n.kubeletRoot(), 0); err != nil && err != syscall.EINVAL && err != syscall.ENOENT {
 		return fmt.Errorf("unmount the kubelet's root directory: %w", err)
 	}

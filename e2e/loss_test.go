@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // uidFile is where the container sub-path of a loss's pod has its one file.
@@ -42,7 +44,7 @@ func lose(t *testing.T, name string) loss {
 	l.check(t)
 	l.d.killPair(t)
 	// The connection ends with the last thread of the two.
-	err := eventually(execLimit, func() error {
+	err := harness.Eventually(execLimit, func() error {
 		for container, dir := range l.files() {
 			if out, err := p.exec(t, container, "cat", dir); err == nil || !strings.Contains(out, "not connected") {
 				return fmt.Errorf("both processes are killed, and in the container %s cat %s gives %v: %q", container, dir, err, out)
@@ -64,7 +66,7 @@ func (l loss) files() map[string]string {
 // healed waits until every container can read, as far as one file tells.
 func (l loss) healed(t *testing.T, limit time.Duration) {
 	t.Helper()
-	err := eventually(limit, func() error {
+	err := harness.Eventually(limit, func() error {
 		for container, file := range l.files() {
 			if out, err := l.pod.exec(t, container, "cat", file); err != nil {
 				return fmt.Errorf("cat %s in the container %s: %w: %s", file, container, err, out)
@@ -110,8 +112,8 @@ func (l loss) end(t *testing.T) {
 	if err := l.pod.delete(); err != nil {
 		t.Error(err)
 	}
-	mounts, err := mountsBelow(l.d.runDir())
-	if want := []string{filepath.Join(l.d.runDir(), "fs")}; err != nil || !slices.Equal(mounts, want) {
+	mounts, err := harness.MountsBelow(l.d.RunDir())
+	if want := []string{filepath.Join(l.d.RunDir(), "fs")}; err != nil || !slices.Equal(mounts, want) {
 		t.Errorf("the driver has the mounts %v (%v), want %v", mounts, err, want)
 	}
 }
@@ -126,7 +128,7 @@ func (l loss) end(t *testing.T) {
 func TestLossHealedByInit(t *testing.T) {
 	l := lose(t, "loss-init")
 	now := time.Now()
-	if err := os.Chtimes(l.d.executable(), now, now); err != nil {
+	if err := os.Chtimes(l.d.Executable(), now, now); err != nil {
 		t.Fatal(err)
 	}
 	// Not a volume of the driver: mount would heal, too.
@@ -154,7 +156,7 @@ func TestLossHealedByRestart(t *testing.T) {
 
 func TestLossHealedByRestore(t *testing.T) {
 	l := lose(t, "loss-restore")
-	out, err := l.d.run("restore")
+	out, err := l.d.Run("restore")
 	if err != nil {
 		t.Errorf("%v; it printed:\n%s", err, out)
 	}

@@ -6,24 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // A node is one containerd and one kubelet with the drivers, below one directory.
 type node struct {
-	dir        string
-	containerd *process
-	kubelet    *process
-	port       int // the kubelet's
-	drivers    []*driver
-	outside    *outside
-	ids        uint64 // the last of newID
+	harness.Node
+	kubelet *harness.Process
+	port    int // the kubelet's
+	drivers []*driver
+	outside *outside
+	ids     uint64 // the last of newID
 
 	stopping sync.Once
 	stopped  error // what stop found
@@ -45,16 +43,17 @@ func startNode() (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{dir: dir, outside: outside}
+	n := &node{Node: harness.Node{Dir: dir}, outside: outside}
 	for _, program := range []string{"recorder", "threads"} {
-		if err := n.build(program, "./"+program); err != nil {
+		if err := n.Build(program, "./"+program); err != nil {
 			return n, err
 		}
 	}
-	if err := n.startContainerd(); err != nil {
+	if err := n.StartContainerd(image); err != nil {
 		return n, err
 	}
-	if err := n.importImage(); err != nil {
+	programs := map[string]string{"threads": n.Program("threads"), "pod-info-fuse": binary}
+	if err := n.ImportImage(harness.Image{Name: image, Programs: programs}); err != nil {
 		return n, err
 	}
 	if err := n.configureKubelet(); err != nil {
@@ -83,22 +82,18 @@ func (n *node) takeDown() error {
 	for _, d := range n.drivers {
 		errs = append(errs, d.stop())
 	}
-	if n.containerd != nil {
-		n.killTasks()
-		errs = append(errs, n.containerd.stop(syscall.SIGTERM, 30*time.Second))
-	}
-	errs = append(errs, n.leftProcesses())
+	errs = append(errs, n.StopContainerd(), n.LeftProcesses())
 	for _, d := range n.drivers {
-		errs = append(errs, removeTree(d.runDir()))
+		errs = append(errs, harness.RemoveTree(d.RunDir()))
 	}
-	errs = append(errs, removeTree(n.dir), n.outside.restore(n.dir))
+	errs = append(errs, harness.RemoveTree(n.Dir), n.outside.restore(n.Dir))
 	return errors.Join(errs...)
 }
 
 // endPods takes every pod off the node and waits until the kubelet has ended the
 // containers, which it does only while it runs.
 func (n *node) endPods() error {
-	if n.kubelet == nil || n.kubelet.running() != nil {
+	if n.kubelet == nil || n.kubelet.Running() != nil {
 		return nil
 	}
 	manifests, err := filepath.Glob(n.manifest("*"))
@@ -110,27 +105,13 @@ func (n *node) endPods() error {
 			return err
 		}
 	}
-	return eventually(time.Minute, func() error {
-		tasks, err := n.tasks()
+	return harness.Eventually(time.Minute, func() error {
+		tasks, err := n.Tasks()
 		if err == nil && len(tasks) > 0 {
 			err = fmt.Errorf("containers that the kubelet has not ended: %s", strings.Join(tasks, " "))
 		}
 		return err
 	})
-}
-
-// program is the path of a program of ours that build built.
-func (n *node) program(name string) string { return filepath.Join(n.dir, name) }
-
-// build builds a program from a directory, static, as containers need it.
-func (n *node) build(name, source string, flags ...string) error {
-	args := slices.Concat([]string{"build", "-o", n.program(name)}, flags, []string{source})
-	cmd := exec.Command("go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", source, err, out)
-	}
-	return nil
 }
 
 // newID makes names that differ within the run.

@@ -10,16 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // The places outside of the node's directory that a kubelet and a containerd
 // touch, however they are configured.
 var (
-	// The kubelet sets these when it starts.
-	kubeletSysctls = []string{
-		"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
-		"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
-	}
 	// The kubelet's socket for device plugins.
 	devicePlugins = "/var/lib/kubelet/device-plugins"
 	// The kubelet's links to the containers' logs.
@@ -45,7 +42,7 @@ func lookOutside() (*outside, error) {
 		return nil, fmt.Errorf("a kubelet listens on %s: the tests would take its device plugins away; run them on another machine", socket)
 	}
 	before := &outside{sysctls: make(map[string][]byte)}
-	for _, name := range kubeletSysctls {
+	for _, name := range harness.KubeletSysctls {
 		value, err := os.ReadFile(filepath.Join("/proc/sys", name))
 		if err != nil {
 			return nil, fmt.Errorf("remember a sysctl that the kubelet sets: %w", err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // startLimit is how long a pod may take to run, endLimit to be gone. The kubelet
@@ -46,13 +48,13 @@ func createPod(t *testing.T, m *manifest) *testPod {
 	})
 	// The kubelet may look at any moment, but not at names with a dot.
 	staging := filepath.Join(n.manifests(), "."+m.Metadata.Name)
-	if err := os.WriteFile(staging, toJSON(m), 0o644); err != nil {
+	if err := os.WriteFile(staging, harness.JSON(m), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(staging, n.manifest(m.Metadata.Name)); err != nil {
 		t.Fatal(err)
 	}
-	err := eventually(startLimit, func() error {
+	err := harness.Eventually(startLimit, func() error {
 		known, err := p.ask()
 		p.uid = known.Metadata.UID
 		return err
@@ -115,7 +117,7 @@ func (p *testPod) mustContainer(t *testing.T, name string) string {
 // waitFor waits until one of the pod's containers runs.
 func (p *testPod) waitFor(t *testing.T, container string) {
 	t.Helper()
-	err := eventually(startLimit, func() error {
+	err := harness.Eventually(startLimit, func() error {
 		_, err := p.container(container)
 		return err
 	})
@@ -126,7 +128,7 @@ func (p *testPod) waitFor(t *testing.T, container string) {
 
 // volumeDirs is the pod's directory of the driver's volumes.
 func (p *testPod) volumeDirs(driver string) string {
-	return filepath.Join(p.node.podDir(p.uid), "volumes", escaped(driver))
+	return filepath.Join(p.node.podDir(p.uid), "volumes", harness.Escaped(driver))
 }
 
 // remove takes the pod off the node.
@@ -144,7 +146,7 @@ func (p *testPod) delete() error {
 	if err := p.remove(); err != nil {
 		return err
 	}
-	err := eventually(endLimit, func() error {
+	err := harness.Eventually(endLimit, func() error {
 		if _, err := p.ask(); err == nil {
 			return errors.New("the kubelet still knows it")
 		}
@@ -162,7 +164,7 @@ func (p *testPod) leftovers() error {
 	if p.uid == "" {
 		return nil
 	}
-	mounts, err := mountsBelow(p.node.podDir(p.uid))
+	mounts, err := harness.MountsBelow(p.node.podDir(p.uid))
 	if err != nil {
 		return err
 	}
@@ -186,9 +188,9 @@ func (p *testPod) leftovers() error {
 
 // printLog prints what the kubelet has logged of the pod.
 func (p *testPod) printLog(t *testing.T) {
-	lines, err := p.node.logLines("kubelet", p.Metadata.Name)
+	lines, err := p.node.LogLines("kubelet", p.Metadata.Name)
 	if err != nil {
 		t.Log(err)
 	}
-	t.Logf("the kubelet's log on %s ends:\n%s", p.Metadata.Name, strings.Join(last(lines, 15), ""))
+	t.Logf("the kubelet's log on %s ends:\n%s", p.Metadata.Name, strings.Join(harness.Last(lines, 15), ""))
 }

@@ -32,7 +32,7 @@ func (p *testPod) checkReader(t *testing.T, container, read, own string) {
 func (p *testPod) init(t *testing.T, container string) string {
 	t.Helper()
 	id := p.mustContainer(t, container)
-	table, err := p.node.ctr("tasks", "list")
+	table, err := p.node.Ctr("tasks", "list")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestKubeletRestart(t *testing.T) {
 func TestDaemonKilled(t *testing.T) {
 	d := testNode.driver(driverName)
 	before := runPod(t, newManifest("before-kill"))
-	kill(t, d.pair(t).active)
+	kill(t, d.pair(t).Active)
 	before.checkFiles(t, "main", infoDir)
 	after := runPod(t, newManifest("after-kill"))
 	after.checkFiles(t, "main", infoDir)
@@ -60,17 +60,17 @@ func TestUpgrade(t *testing.T) {
 	old := d.pair(t)
 	// Another one each time that the test runs on this node.
 	version := n.newID("upgrade")
-	if err := n.build(version, "../cmd/pod-info-fuse", "-ldflags", "-s -w -X main.version="+version); err != nil {
+	if err := n.Build(version, "../cmd/pod-info-fuse", "-ldflags", "-s -w -X main.version="+version); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.upgrade(n.program(version)); err != nil {
+	if err := d.upgrade(n.Program(version)); err != nil {
 		t.Fatal(err)
 	}
 	before.checkFiles(t, "main", infoDir)
 	// For this pod's volume the kubelet looks at the driver again, and calls init.
 	after := runPod(t, newManifest("after-upgrade"))
-	d.pair(t, old.active, old.standby)
-	status, err := d.status()
+	d.pair(t, old.Active, old.Standby)
+	status, err := d.Status()
 	if err != nil {
 		t.Fatal(err)
 	}

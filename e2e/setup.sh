@@ -1,15 +1,25 @@
 #!/bin/sh
 # Installs and builds what the end-to-end tests run: containerd, runc and a
 # static busybox from Debian's packages, and the kubelet from the Go module
-# proxy. Needs root. Running it again costs a second.
+# proxy; for a cluster, etcd and network plugins too, and the rest of Kubernetes.
+# Needs root. Running it again costs seconds.
 #
-# Where a package's containerd runs as a service, it does not matter: the tests
-# start a containerd of their own, with all its directories elsewhere.
+#	setup.sh [cluster]
+#
+# Where a package's containerd or etcd runs as a service, it does not matter: the
+# tests start their own, with all their directories and ports elsewhere.
 set -eu
 cd "$(dirname "$0")"
 
+needs='containerd:containerd ctr:containerd runc:runc'
+programs=kubelet
+if [ "${1-}" = cluster ]; then
+	needs="$needs etcd:etcd-server /usr/lib/cni/bridge:containernetworking-plugins ip:iproute2"
+	programs="$programs kube-apiserver kube-controller-manager kube-scheduler kubectl"
+fi
+
 missing=
-for need in containerd:containerd ctr:containerd runc:runc; do
+for need in $needs; do
 	command -v "${need%:*}" >/dev/null || missing="$missing ${need#*:}"
 done
 # By package, not by command: Debian's other busybox is not static, and the
@@ -26,8 +36,10 @@ if [ -n "$missing" ]; then
 	install || { apt-get update && install; }
 fi
 
-# The module proxy's build carries no version; the kubelet reports this one.
-version=$(go -C kubelet list -m -f '{{.Version}}' k8s.io/kubernetes)
-CGO_ENABLED=0 go -C kubelet build -o ../bin/kubelet \
+# The module proxy's build carries no version; these report it.
+version=$(go -C kubernetes list -m -f '{{.Version}}' k8s.io/kubernetes)
+mkdir -p bin
+# shellcheck disable=SC2086 # a list of program names
+CGO_ENABLED=0 go -C kubernetes build -o ../bin/ \
 	-ldflags "-X k8s.io/component-base/version.gitVersion=$version" \
-	k8s.io/kubernetes/cmd/kubelet
+	$(printf 'k8s.io/kubernetes/cmd/%s ' $programs)

@@ -19,7 +19,7 @@ func TestSurvival(t *testing.T) {
 		}
 	}
 	goOn()
-	status, err := d.status()
+	status, err := d.Status()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,16 +27,16 @@ func TestSurvival(t *testing.T) {
 
 	for range 5 {
 		was := d.pair(t)
-		kill(t, was.active)
-		if now := d.pair(t, was.active); now.active != was.standby {
-			t.Errorf("the standby was %d, and %d took over", was.standby, now.active)
+		kill(t, was.Active)
+		if now := d.pair(t, was.Active); now.Active != was.Standby {
+			t.Errorf("the standby was %d, and %d took over", was.Standby, now.Active)
 		}
 		goOn()
 	}
 	was := d.pair(t)
-	kill(t, was.standby)
-	if now := d.pair(t, was.standby); now.active != was.active {
-		t.Errorf("the standby died, and %d serves and not %d", now.active, was.active)
+	kill(t, was.Standby)
+	if now := d.pair(t, was.Standby); now.Active != was.Active {
+		t.Errorf("the standby died, and %d serves and not %d", now.Active, was.Active)
 	}
 	goOn()
 
@@ -44,7 +44,7 @@ func TestSurvival(t *testing.T) {
 	for name := range before {
 		p.checkWatcher(t, name)
 	}
-	if status, err = d.status(); err != nil {
+	if status, err = d.Status(); err != nil {
 		t.Fatal(err)
 	}
 	if now := status.Daemon; now.Takeovers != takeovers+5 || now.LastTakeover.Cause != "crash" {

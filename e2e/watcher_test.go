@@ -7,6 +7,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // newWatcher is a container that reads its own PID in the volume again and again
@@ -22,7 +24,7 @@ func newWatcher(name string, flags ...string) *container {
 func (p *testPod) goesOn(t *testing.T, watcher string) {
 	t.Helper()
 	before := len(p.containerLog(t, watcher))
-	err := eventually(execLimit, func() error {
+	err := harness.Eventually(execLimit, func() error {
 		if now := len(p.containerLog(t, watcher)); now < before+20 {
 			return fmt.Errorf("%s had read %d times and has read %d times now", watcher, before, now)
 		}

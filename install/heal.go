@@ -13,24 +13,27 @@ import (
 const healPause = 10 * time.Second
 
 // heal has dead volumes healed. changed says that another version was installed,
-// which takes over in the same way: both are what init does.
-func (k *Keeper) heal(changed bool) error {
-	state, err := k.Node.MountState()
+// which takes over in the same way: that is what init does, as it gives the daemon a
+// directory of facts that is a new one.
+func (k *Keeper) heal(n node.Node, changed bool) error {
+	state, err := n.MountState()
 	if err != nil {
 		return err
 	}
 	before := k.dead
 	k.dead = state == node.MountDead
+	stale := state == node.MountOK && n.FactsStale()
 	switch {
-	case !k.dead:
+	case changed:
+	case !k.dead && !stale:
 		k.tried = time.Time{}
-		if !changed {
-			return nil
-		}
-	case !before && !changed:
+		return nil
+	case k.dead && !before:
 		return nil // it may be that a call-out starts the daemon just now
-	case time.Since(k.tried) < healPause:
+	case time.Since(k.tried) < healPause && k.dead:
 		return errDead
+	case time.Since(k.tried) < healPause:
+		return nil
 	default:
 		k.tried = time.Now()
 	}

@@ -17,6 +17,7 @@ type Keeper struct {
 	// Config returns what config.json shall have in it; nil leaves what is there.
 	Config func() ([]byte, error)
 	Node   node.Node
+	Facts  Facts
 	Log    func(format string, args ...any)
 
 	looked     bool
@@ -51,7 +52,9 @@ func (k *Keeper) Look() error {
 		// The kubelet may have met a driver here that it could not execute.
 		err = k.touch()
 	}
-	return errors.Join(err, k.heal(changed))
+	n := k.Node // not in its place: the page of metrics reads that meanwhile
+	n.FactsDir = k.FactsDir()
+	return errors.Join(err, k.Facts.Deliver(n.FactsDir), k.heal(n, changed))
 }
 
 // repair installs the driver if it is not there as it should be. Files that have

@@ -30,6 +30,16 @@ func (t Target) Binary() string { return filepath.Join(t.Dir(), t.Driver.File())
 
 func (t Target) config() string { return filepath.Join(t.Dir(), config.FileName) }
 
+// FactsDir is the directory of the operator's facts, as the installed configuration
+// says; "" none.
+func (t Target) FactsDir() string {
+	settings, err := config.Load(t.Dir())
+	if err != nil {
+		return "" // mount calls fail, and say why
+	}
+	return settings.FactsPath()
+}
+
 func (t Target) previous() string {
 	return filepath.Join(t.Dir(), "."+t.Driver.File()+".previous")
 }

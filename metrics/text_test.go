@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 func TestTextIsWhatPrometheusReads(t *testing.T) {
@@ -22,7 +23,7 @@ func TestTextIsWhatPrometheusReads(t *testing.T) {
 	c[1].Outcomes[0], c[1].Classes[3], c[1].Classes[len(bounds)], c[1].Total = 3, 2, 1, uint64(12*time.Second)
 	c.Write(&text)
 
-	var parser expfmt.TextParser
+	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text.String()))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text.String())

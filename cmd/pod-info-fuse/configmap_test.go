@@ -10,29 +10,30 @@ import (
 // configMap is a directory whose files change as a kubelet does it: all at once,
 // by a link that becomes another one.
 type configMap struct {
-	t   *testing.T
-	dir string
-	now string
+	t    *testing.T
+	dir  string
+	name string // of its one file
+	now  string
 }
 
-func newConfigMap(t *testing.T, config string) *configMap {
-	c := &configMap{t: t, dir: t.TempDir()}
-	if err := os.Symlink("..data/config.json", c.file()); err != nil {
+func newConfigMap(t *testing.T, name, content string) *configMap {
+	c := &configMap{t: t, dir: t.TempDir(), name: name}
+	if err := os.Symlink("..data/"+name, c.file()); err != nil {
 		t.Fatal(err)
 	}
-	c.becomes(config)
+	c.becomes(content)
 	return c
 }
 
-func (c *configMap) file() string { return filepath.Join(c.dir, "config.json") }
+func (c *configMap) file() string { return filepath.Join(c.dir, c.name) }
 
-func (c *configMap) becomes(config string) {
+func (c *configMap) becomes(content string) {
 	c.t.Helper()
 	next, err := os.MkdirTemp(c.dir, "..version-")
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	write(c.t, filepath.Join(next, "config.json"), config)
+	write(c.t, filepath.Join(next, c.name), content)
 	link := filepath.Join(c.dir, "..data_tmp")
 	if err := errors.Join(os.Symlink(filepath.Base(next), link), os.Rename(link, filepath.Join(c.dir, "..data"))); err != nil {
 		c.t.Fatal(err)
@@ -47,7 +48,7 @@ func (c *configMap) becomes(config string) {
 
 func TestAWatchInstallsTheConfigurationThatAConfigMapHas(t *testing.T) {
 	d := place(t)
-	config := newConfigMap(t, `{"log":"off"}`)
+	config := newConfigMap(t, "config.json", `{"log":"off"}`)
 	w := d.watch(binary, "install", "--config", config.file())
 	installed := func(want string) {
 		t.Helper()

@@ -150,7 +150,7 @@ type status struct {
 			PID     int
 			Version string
 		}
-		Takeovers                        int
+		Takeovers, Upgrades              int
 		LastTakeover                     struct{ Cause string }
 		Confinement                      struct{ Active, Standby *confinement }
 		Cgroup                           string
@@ -159,6 +159,12 @@ type status struct {
 	SELinux struct {
 		Mode, Context, Error string
 		Boolean              struct{ Name, State string }
+	}
+	Facts struct {
+		Count   int
+		LeftOut []struct{ Name, Reason string }
+		Stale   bool
+		Error   string
 	}
 	Volumes []struct {
 		ID, Dir, PodUID, PodName, PodNamespace, State string

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // metrics reads the page as Prometheus does: samples by their name and labels, a
@@ -16,7 +17,7 @@ func (w *watched) metrics() map[string]float64 {
 	if status != 200 {
 		w.t.Fatalf("/metrics: status %d: %s", status, page)
 	}
-	var parser expfmt.TextParser
+	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(page))
 	if err != nil {
 		w.t.Fatalf("/metrics: %v\n%s", err, page)

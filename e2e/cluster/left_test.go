@@ -1,0 +1,75 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
+)
+
+// A state is what this machine has, and the machine of the cluster must not
+// change: path or name, and what is there.
+type state map[string]string
+
+// look looks at this machine.
+func look() (state, error) {
+	s := state{}
+	for _, name := range harness.KubeletSysctls {
+		value, err := os.ReadFile(filepath.Join("/proc/sys", name))
+		if err != nil {
+			return nil, err
+		}
+		s["sysctl "+name] = strings.TrimSpace(string(value))
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range interfaces {
+		s["network interface "+i.Name] = i.Flags.String()
+	}
+	mounts, err := harness.MountsBelow(os.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	for _, point := range mounts {
+		if strings.Contains(point, machinePrefix) {
+			s["mount "+point] = "there"
+		}
+	}
+	for _, pattern := range []string{
+		filepath.Join(os.TempDir(), machinePrefix+"*"), pluginDir, "/run/pod-info-fuse/*", "/var/lib/kubelet", "/var/log/pods", clusterDir,
+	} {
+		found, _ := filepath.Glob(pattern)
+		for _, dir := range found {
+			s["directory "+dir] = "there"
+		}
+	}
+	return s, nil
+}
+
+// compare tells what is not as it was.
+func (before state) compare() error {
+	after, err := look()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for what, was := range before {
+		if after[what] != was {
+			errs = append(errs, fmt.Errorf("%s was %q and is %q", what, was, after[what]))
+		}
+	}
+	for what := range after {
+		if _, there := before[what]; !there {
+			errs = append(errs, fmt.Errorf("left %s", what))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,81 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// root is the environment variable with the directory that becomes the machine's
+// root directory. Its name is the name of the machine's cgroups, too.
+const root = "E2E_CLUSTER_ROOT"
+
+const machinePrefix = "e2e-cluster-"
+
+// runMachine runs the machine, and finds what it left.
+func runMachine() int {
+	code, err := machine()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "FAIL: %v\n", err)
+		return 1
+	}
+	return code
+}
+
+func machine() (code int, err error) {
+	if os.Geteuid() != 0 {
+		return 1, errors.New("a kubelet needs root")
+	}
+	before, err := look()
+	if err != nil {
+		return 1, err
+	}
+	dir, err := os.MkdirTemp("", machinePrefix)
+	if err != nil {
+		return 1, err
+	}
+	name := filepath.Base(dir)
+	defer func() {
+		err = errors.Join(err, removeCgroups(name), os.Remove(dir), before.compare())
+	}()
+	if err := makeCgroups(name); err != nil {
+		return 1, err
+	}
+	return runFirst(dir)
+}
+
+// runFirst runs the machine's first process. When it ends, the kernel kills the
+// others; when this process dies, of whatever, it is killed itself.
+func runFirst(dir string) (int, error) {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
+	first := exec.Command("/proc/self/exe", os.Args[1:]...)
+	first.Env = append(os.Environ(), stage+"=init", root+"="+dir)
+	first.Stdout, first.Stderr = os.Stdout, os.Stderr
+	first.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+		Setpgid:    true,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	// It is the death of the thread that counts: prctl(2), PR_SET_PDEATHSIG.
+	runtime.LockOSThread()
+	if err := first.Start(); err != nil {
+		return 1, fmt.Errorf("start the machine: %w", err)
+	}
+	go func() {
+		<-interrupted
+		first.Process.Kill()
+	}()
+	err := first.Wait()
+	if first.ProcessState.Exited() {
+		return first.ProcessState.ExitCode(), nil
+	}
+	return 1, fmt.Errorf("the machine's first process: %w", err)
+}

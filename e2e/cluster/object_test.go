@@ -1,0 +1,82 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"testing"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
+)
+
+// An object is one of the API's, as JSON has it.
+type object = map[string]any
+
+// infoDir is where the tests' pods have their volume.
+const infoDir = "/mnt/pod-info"
+
+// newPod is a pod with one container, main, and one volume.
+func newPod(name string, source object, command ...string) object {
+	volume := object{"name": "pod-info"}
+	for key, value := range source {
+		volume[key] = value
+	}
+	return object{
+		"apiVersion": "v1",
+		"kind":       "Pod",
+		"metadata":   object{"name": name},
+		"spec": object{
+			"terminationGracePeriodSeconds": 1,
+			"containers": []any{object{
+				"name":            "main",
+				"image":           testImage,
+				"imagePullPolicy": "Never",
+				"command":         command,
+				"volumeMounts":    []any{object{"name": "pod-info", "mountPath": infoDir}},
+			}},
+			"volumes": []any{volume},
+		},
+	}
+}
+
+// flexVolume is a volume's source.
+func flexVolume(driver string, options ...string) object {
+	source := object{"driver": driver}
+	if len(options) > 0 {
+		keys := object{}
+		for _, key := range options {
+			keys[key] = "value"
+		}
+		source["options"] = keys
+	}
+	return object{"flexVolume": source}
+}
+
+// newPersistentVolume has the volume's source, too.
+func newPersistentVolume(name string, source object) object {
+	spec := object{
+		"capacity":    object{"storage": "1Mi"},
+		"accessModes": []any{"ReadOnlyMany"},
+	}
+	for key, value := range source {
+		spec[key] = value
+	}
+	return object{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": object{"name": name}, "spec": spec}
+}
+
+// create makes objects, which the end of the test deletes.
+func create(t *testing.T, objects ...object) {
+	t.Helper()
+	list := list(objects)
+	t.Cleanup(func() {
+		if _, err := testCluster.kubectlWith(list, "delete", "--ignore-not-found", "--timeout=2m", "-f", "-"); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := testCluster.kubectlWith(list, "create", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func list(objects []object) []byte {
+	return harness.JSON(object{"apiVersion": "v1", "kind": "List", "items": objects})
+}

@@ -1,0 +1,35 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
+)
+
+// Somebody removes the driver from the node. A pod that reads does not notice,
+// and new ones start.
+func testRepair(t *testing.T) {
+	r := runReader(t, "repair-reader", driverName)
+	repairs := scrape(t)["pod_info_fuse_repairs_total"]
+	if err := os.Remove(installed.Executable()); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	err := harness.Eventually(10*time.Second, func() error {
+		_, err := os.Stat(installed.Executable())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the driver was back after %v", time.Since(began).Round(time.Millisecond))
+	runPod(t, newPod("after-repair", flexVolume(driverName), stays...)).checkFiles(t, infoDir)
+	r.goesOn(t)
+	if now := scrape(t)["pod_info_fuse_repairs_total"]; now != repairs+1 {
+		t.Errorf("repairs_total was %v, and after a repair it is %v", repairs, now)
+	}
+}

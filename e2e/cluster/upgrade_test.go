@@ -1,0 +1,63 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
+)
+
+// A new image takes over on a node where a pod reads all the time.
+func testUpgrade(t *testing.T) {
+	was, err := installed.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := runReader(t, "upgrade-reader", driverName)
+	r.goesOn(t)
+	version := versionOf(t, filepath.Join(bin, "next/pod-info-fuse"))
+	kubectl(t, "-n", namespace, "set", "image", daemonSet, "installer="+productImage+":"+version)
+	rolledOut(t)
+	if now := versionOf(t, installed.Executable()); now != version {
+		t.Errorf("the image %s was rolled out, and the driver on the node is %s", version, now)
+	}
+
+	// The kubelet looks at the driver again for this pod's volume, and calls init.
+	began := time.Now()
+	runPod(t, newPod("after-upgrade", flexVolume(driverName), stays...)).checkFiles(t, infoDir)
+	err = harness.Eventually(time.Minute, func() error {
+		status, err := installed.Status()
+		if err != nil {
+			return err
+		}
+		if now := status.Daemon; now.Active.Version != version || now.Standby.Version != version {
+			return fmt.Errorf("version %s was rolled out, and the daemon is %+v", version, now)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the new version served %v after a new pod was made", time.Since(began).Round(time.Millisecond))
+	if now, err := installed.Pair(was.Active, was.Standby); err != nil {
+		t.Errorf("the daemon was %+v, now it is %+v: %v", was, now, err)
+	}
+	r.goesOn(t)
+	m := scrape(t)
+	for _, want := range []string{
+		fmt.Sprintf(`pod_info_fuse_installer_info{driver="%s",version="%s"}`, driverName, version),
+		fmt.Sprintf(`pod_info_fuse_process_info{role="active",version="%s"}`, version),
+		fmt.Sprintf(`pod_info_fuse_process_info{role="standby",version="%s"}`, version),
+		`pod_info_fuse_mount{state="ok"}`,
+		`pod_info_fuse_volumes{state="ok"}`,
+		`pod_info_fuse_upgrades_total`,
+	} {
+		if m[want] == 0 {
+			t.Errorf("the metrics do not have %s, they have %v", want, m)
+		}
+	}
+}
