@@ -3,11 +3,56 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
+.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
+
+# What is built with these flags depends on the source alone.
+GO_BUILD = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+
+# Where it is built: another version, elsewhere.
+BIN ?= bin
 
 # One static binary.
 build:
-	go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/pod-info-fuse ./cmd/pod-info-fuse
+	$(GO_BUILD) -o $(BIN)/pod-info-fuse ./cmd/pod-info-fuse
+
+# The same for each architecture of the image. Go knows what has to be rebuilt.
+ARCHITECTURES = amd64 arm64
+BINARIES = $(ARCHITECTURES:%=$(BIN)/linux-%/pod-info-fuse)
+binaries: $(BINARIES)
+$(BINARIES): $(BIN)/linux-%/pod-info-fuse: .always
+	GOOS=linux GOARCH=$* $(GO_BUILD) -o $@ ./cmd/pod-info-fuse
+.PHONY: .always
+
+# An archive of an OCI image, to be imported into a container runtime.
+IMAGE ?= example.com/pod-info-fuse
+image: binaries
+	go -C deploy/image build -o ../../bin/image .
+	bin/image --name $(IMAGE) --version $(VERSION) --out $(BIN)/image.tar $(BINARIES)
+
+# What is in it, that its binaries run, and that it can be built again.
+image-check: image
+	deploy/image/check.sh $(VERSION)
+
+# The Helm that renders the chart, from the Go module proxy.
+helm:
+	go -C deploy/helm build -o ../../bin/helm helm.sh/helm/v3/cmd/helm
+
+# The chart as plain manifests, for those who do not use Helm.
+manifest: helm
+	deploy/render.sh bin/helm deploy
+
+# They are what the chart renders to.
+manifest-check: helm
+	rm -rf bin/manifest
+	deploy/render.sh bin/helm bin/manifest
+	diff -u deploy/pod-info-fuse.yaml bin/manifest/pod-info-fuse.yaml
+	diff -u deploy/uninstall.yaml bin/manifest/uninstall.yaml
+	diff -ru deploy/policies bin/manifest/policies
+
+# The chart renders to what API servers take, with each of its values.
+deploy-check: manifest-check
+	go -C deploy/check test -count=1 ./...
+	go -C deploy/check/psp test -count=1 ./...
 
 # Plays the kubelet: mounts a volume, shows its files, unmounts.
 demo: build
@@ -34,8 +79,9 @@ e2e: build
 	go test -tags e2e -count=1 -timeout 20m ./e2e/...
 
 # The image, the manifest and the chart on a real cluster of one node.
-e2e-cluster: build
+e2e-cluster: build image helm
 	e2e/setup.sh cluster
+	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
 	go test -tags cluster -count=1 -timeout 15m ./e2e/cluster
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -103,6 +149,8 @@ lint:
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,cluster,systemd ./e2e/...
 	go mod tidy -diff
+	for module in deploy/image deploy/check deploy/check/psp; do \
+		go -C $$module vet ./... && go -C $$module run $(STATICCHECK) ./... && go -C $$module mod tidy -diff || exit; done
 	.ci/check
 
 clean:

@@ -1,0 +1,55 @@
+package check
+
+import (
+	"slices"
+	"testing"
+
+	securityv1 "github.com/openshift/api/security/v1"
+)
+
+const constraintsFile = "../policies/security-context-constraints.yaml"
+
+func constraints(t *testing.T, manifest []byte, name string) *securityv1.SecurityContextConstraints {
+	t.Helper()
+	for _, object := range decode(t, manifest) {
+		if found, ok := object.(*securityv1.SecurityContextConstraints); ok && found.Name == name {
+			return found
+		}
+	}
+	t.Fatalf("no constraints %s", name)
+	return nil
+}
+
+// Users get this driver, and nothing else of the host.
+func TestConstraintsOfUsers(t *testing.T) {
+	scc := constraints(t, read(t, constraintsFile), "pod-info-fuse-users")
+	if !slices.Equal(scc.AllowedFlexVolumes, []securityv1.AllowedFlexVolume{{Driver: "example.com/pod-info-fuse"}}) {
+		t.Errorf("allowed are %+v", scc.AllowedFlexVolumes)
+	}
+	if !slices.Contains(scc.Volumes, securityv1.FSTypeFlexVolume) || slices.Contains(scc.Volumes, securityv1.FSTypeHostPath) ||
+		slices.Contains(scc.Volumes, securityv1.FSTypeAll) {
+		t.Errorf("volumes are %v", scc.Volumes)
+	}
+	if scc.AllowHostDirVolumePlugin || scc.AllowHostIPC || scc.AllowHostNetwork || scc.AllowHostPID || scc.AllowHostPorts ||
+		scc.AllowPrivilegedContainer || *scc.AllowPrivilegeEscalation {
+		t.Errorf("allows more of the host: %+v", scc)
+	}
+}
+
+// The installer's allow what its container asks for.
+func TestConstraintsOfInstaller(t *testing.T) {
+	scc := constraints(t, read(t, constraintsFile), "pod-info-fuse-installer")
+	if !scc.AllowHostDirVolumePlugin || !scc.AllowHostPID || scc.AllowPrivilegedContainer ||
+		!slices.Contains(scc.Volumes, securityv1.FSTypeHostPath) || !slices.Contains(scc.AllowedCapabilities, "SYS_CHROOT") {
+		t.Errorf("does not fit the installer: %+v", scc)
+	}
+}
+
+// What unmounts on the host is privileged.
+func TestConstraintsOfUninstaller(t *testing.T) {
+	manifest := render(t, "--set", "policies.securityContextConstraints=true,uninstall=true")
+	scc := constraints(t, []byte(manifest), "pod-info-fuse-installer")
+	if !scc.AllowPrivilegedContainer || !scc.AllowHostPID || !scc.AllowHostDirVolumePlugin {
+		t.Errorf("does not fit the uninstaller: %+v", scc)
+	}
+}

@@ -1,0 +1,59 @@
+package check
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The installer of every day has one capability, and the host's files.
+func TestInstallerHasTheLeastThatWorks(t *testing.T) {
+	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, "../pod-info-fuse.yaml"))).Spec.Template.Spec
+	context := pod.Containers[0].SecurityContext
+	if context.Privileged != nil || *context.AllowPrivilegeEscalation || !*context.ReadOnlyRootFilesystem {
+		t.Errorf("may do too much: %+v", context)
+	}
+	if !slices.Equal(context.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+		!slices.Equal(context.Capabilities.Add, []corev1.Capability{"SYS_CHROOT"}) {
+		t.Errorf("the capabilities are %+v", context.Capabilities)
+	}
+	if context.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("the seccomp profile is %v", context.SeccompProfile)
+	}
+	if pod.HostNetwork || pod.HostIPC || !pod.HostPID {
+		t.Errorf("host namespaces: network %v, IPC %v, PID %v", pod.HostNetwork, pod.HostIPC, pod.HostPID)
+	}
+	mount := pod.Containers[0].VolumeMounts[0]
+	if len(pod.Volumes) != 1 || pod.Volumes[0].HostPath.Path != "/" || mount.MountPath != "/host" ||
+		*mount.MountPropagation != corev1.MountPropagationHostToContainer {
+		t.Errorf("volumes %+v, mounted %+v", pod.Volumes, mount)
+	}
+	assertNoToken(t, pod)
+}
+
+// The one that removes unmounts on the host, in the namespaces of a process there.
+func TestUninstallerIsPrivileged(t *testing.T) {
+	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, "../uninstall.yaml"))).Spec.Template.Spec
+	context := pod.Containers[0].SecurityContext
+	if context.Privileged == nil || !*context.Privileged || !pod.HostPID {
+		t.Errorf("cannot enter the host's namespaces: %+v, host's PIDs %v", context, pod.HostPID)
+	}
+	assertNoToken(t, pod)
+}
+
+func assertNoToken(t *testing.T, pod corev1.PodSpec) {
+	t.Helper()
+	if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
+		t.Error("has a token, and no use for it")
+	}
+}
+
+// A pod that waits for its volume must not wait for a node without the driver.
+func TestEveryNodeGetsTheDriver(t *testing.T) {
+	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, "../pod-info-fuse.yaml"))).Spec.Template.Spec
+	if !slices.Contains(pod.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists}) {
+		t.Errorf("tolerates only %+v", pod.Tolerations)
+	}
+}

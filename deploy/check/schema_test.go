@@ -1,0 +1,36 @@
+package check
+
+import (
+	"strings"
+	"testing"
+)
+
+// Each has one value that would render to something, but not to what was meant.
+func TestSchemaRefuses(t *testing.T) {
+	for flag, names := range map[string]string{
+		"diver=example.com/x":               "diver",
+		"image.name=x":                      "name",
+		"image.repository=":                 "repository",
+		"image.pullPolicy=Sometimes":        "pullPolicy",
+		"driver=pod-info-fuse":              "driver",
+		"driver=example.com/../x":           "driver",
+		"pluginDir=relative":                "pluginDir",
+		"config.logs=syslog":                "logs",
+		"config.log=relative":               "log",
+		"updateStrategy.type=OnDelete":      "type",
+		"updateStrategy.maxUnavailable=0":   "maxUnavailable",
+		"uninstall=yes":                     "uninstall",
+		"metrics.port=99999":                "port",
+		"metrics.podMonitor.interval=7":     "interval",
+		"policies.podSecurityPolicies=true": "podSecurityPolicies",
+		"policies.otherDrivers={pod-info}":  "otherDrivers",
+	} {
+		_, stderr, err := run("template", "x", chart, "--set", flag)
+		if err == nil {
+			t.Errorf("--set %s is taken", flag)
+		}
+		if !strings.Contains(stderr, names) {
+			t.Errorf("--set %s: the message does not name %s: %s", flag, names, stderr)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"os"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// epoch is the time of everything in the image, so that no build differs from
+// another by its time.
+var epoch = time.Unix(0, 0).UTC()
+
+// binaryLayer is a layer that has the binary in its root, and nothing else.
+func binaryLayer(path string) (v1.Layer, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	header := tar.Header{
+		Typeflag: tar.TypeReg,
+		Name:     program[1:],
+		Size:     int64(len(content)),
+		Mode:     0o755, // for everyone: the daemon does not run as root
+		ModTime:  epoch,
+	}
+	if err := w.WriteHeader(&header); err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(content); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }
+	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+}

@@ -1,0 +1,45 @@
+// Command image puts binaries, one for each architecture, into an image:
+//
+//	image --name NAME --version VERSION --out FILE BINARY...
+//
+// FILE becomes an archive of an OCI image layout, which container runtimes import.
+// It depends on the arguments and the binaries alone, so that who builds the same
+// source gets the same digests. No container runtime is needed, and no registry.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	name := flag.String("name", "", "name of the image, without a tag")
+	version := flag.String("version", "", "version of the binaries, and tag of the image")
+	out := flag.String("out", "", "the archive to write")
+	flag.Parse()
+	if *name == "" || *version == "" || *out == "" || flag.NArg() == 0 {
+		return errors.New("needs --name, --version, --out, and binaries")
+	}
+	var images []platformImage
+	for _, binary := range flag.Args() {
+		image, err := newPlatformImage(binary, *version)
+		if err != nil {
+			return fmt.Errorf("image of %s: %w", binary, err)
+		}
+		images = append(images, image)
+	}
+	index := newIndex(images, *version)
+	if err := writeArchive(*out, index, *name+":"+*version); err != nil {
+		return fmt.Errorf("writing %s: %w", *out, err)
+	}
+	return report(*name+":"+*version, index, images)
+}

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Renders the chart for those who do not use Helm:
+#
+#	render.sh HELM DIR
+#
+# DIR gets the manifests, and the policies.
+set -eu
+helm=${1:?render.sh: no helm}
+dir=${2:?render.sh: no directory}
+chart=$(dirname "$0")/chart/pod-info-fuse
+
+# render FILE TITLE FLAG... writes one of them.
+render() {
+	file=$dir/$1 title=$2
+	shift 2
+	manifest=$("$helm" template pod-info-fuse "$chart" --namespace pod-info-fuse "$@")
+	{
+		echo "# $title"
+		echo '# Rendered from deploy/chart by make manifest: change the chart instead.'
+		printf '%s\n' "$manifest" | sed -e '1{/^---$/d}' -e '/^# Source: /d'
+	} >"$file"
+}
+
+mkdir -p "$dir/policies"
+render pod-info-fuse.yaml 'Installs the driver on every node.' \
+	--set createNamespace=true
+render uninstall.yaml 'Removes the driver from every node: apply it, wait for the rollout, delete it.' \
+	--set createNamespace=true --set uninstall=true
+render policies/validating-admission-policy.yaml \
+	'Kubernetes 1.30 and later: no FlexVolume driver but this one.' \
+	--set policies.validatingAdmissionPolicy=true \
+	--show-only templates/validatingadmissionpolicy.yaml
+render policies/pod-security-policy.yaml \
+	'Kubernetes up to 1.24: who may use the driver, and what the installer needs.' \
+	--set policies.podSecurityPolicy=true \
+	--show-only templates/podsecuritypolicy.yaml --show-only templates/rbac.yaml
+render policies/security-context-constraints.yaml \
+	'OpenShift: who may use the driver, and what the installer needs.' \
+	--set policies.securityContextConstraints=true \
+	--show-only templates/securitycontextconstraints.yaml --show-only templates/rbac.yaml
