@@ -82,7 +82,7 @@ e2e: build
 e2e-cluster: build image helm
 	e2e/setup.sh cluster
 	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
-	go test -tags cluster -count=1 -timeout 15m ./e2e/cluster
+	go test -tags cluster -count=1 -timeout 15m -v ./e2e/cluster
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
