@@ -63,7 +63,7 @@ func removeCgroups(name string) error {
 func driverCgroups() []string {
 	var dirs []string
 	for _, root := range hierarchies() {
-		found, _ := filepath.Glob(filepath.Join(root, "*"+harness.Escaped(driverName)+"*"))
+		found, _ := filepath.Glob(filepath.Join(root, "pod-info-fuse-"+harness.Escaped(driverName)))
 		dirs = append(dirs, found...)
 	}
 	return dirs
