@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"example.com/pod-info-fuse/selinux"
+	"example.com/pod-info-fuse/volume"
 )
 
 // FileName is the name of the file, in the directory of the binary.
@@ -28,6 +29,26 @@ type Config struct {
 	// SELinuxContext is the label to mount with: a label, "" for
 	// selinux.DefaultLabel, or "none".
 	SELinuxContext string `json:"selinuxContext"`
+	// FactsDir is the directory of the operator's facts: an absolute path, "" for
+	// DefaultFactsDir, or "none".
+	FactsDir string `json:"factsDir"`
+	// Facts are those of package volume that every volume has.
+	Facts []string `json:"facts"`
+}
+
+// DefaultFactsDir is the directory of the operator's facts, unless the configuration
+// says another.
+const DefaultFactsDir = "/etc/pod-info-fuse/facts.d"
+
+// FactsPath is the directory of the operator's facts, "" for none.
+func (c Config) FactsPath() string {
+	switch c.FactsDir {
+	case "":
+		return DefaultFactsDir
+	case "none":
+		return ""
+	}
+	return c.FactsDir
 }
 
 // Label is the SELinux label to mount with, "" for none.
@@ -76,6 +97,14 @@ func parse(text io.Reader) (Config, error) {
 	}
 	if l := config.Log; l != "" && l != "syslog" && l != "off" && !strings.HasPrefix(l, "/") {
 		return Config{}, fmt.Errorf(`log is %q; it can be "syslog", "off" or an absolute path`, l)
+	}
+	if dir := config.FactsPath(); dir != "" && (filepath.Clean(dir) != dir || !filepath.IsAbs(dir) || dir == "/") {
+		return Config{}, fmt.Errorf(`factsDir is %q; it can be the absolute path of a directory, in its shortest form, or "none"`, dir)
+	}
+	for _, name := range config.Facts {
+		if !volume.IsFact(name) {
+			return Config{}, fmt.Errorf("facts has %q, which is not known; there are %s", name, strings.Join(volume.AllFacts(), ", "))
+		}
 	}
 	if label := config.Label(); label != "" {
 		if err := selinux.CheckLabel(label); err != nil {

@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -72,7 +73,7 @@ func TestSELinuxContext(t *testing.T) {
 }
 
 func TestNoFileIsTheDefault(t *testing.T) {
-	if got, err := config.Load(t.TempDir()); err != nil || got != (config.Config{}) {
+	if got, err := config.Load(t.TempDir()); err != nil || !reflect.DeepEqual(got, config.Config{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

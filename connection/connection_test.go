@@ -42,7 +42,7 @@ func mountOne(t *testing.T) *mounted {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(device) })
-	m := &mounted{t: t, device: device, fs: fs.New(store), root: t.TempDir()}
+	m := &mounted{t: t, device: device, fs: fs.New(store, ""), root: t.TempDir()}
 	m.volume = filepath.Join(m.root, record.ID().String())
 	point, err := mount.Open(m.root)
 	if err != nil {

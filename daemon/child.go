@@ -29,7 +29,7 @@ func (a *active) startChild() (*child, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	process, err := startStandby(a.Driver, a.resources, theirs)
+	process, err := startStandby(a.Args, a.resources, theirs)
 	if err != nil {
 		ours.close()
 		return nil, err

@@ -45,10 +45,11 @@ func Stop(socket string) error {
 	return err
 }
 
-// Upgrade lets this binary take over from the version that is active. settle
-// is called with the new process before it starts to serve, to move it to where
-// it shall stay. Its log is a new one, because the configuration may have changed. An error means that the old version goes on.
-func Upgrade(socket, driver, version string, log *os.File, settle func(pid int)) error {
+// Upgrade lets this binary take over from the process that is active, with
+// arguments for its command. settle is called with the new process before it starts
+// to serve, to move it to where it shall stay. Its log is a new one, because the
+// configuration may have changed. An error means that the old process goes on.
+func Upgrade(socket string, args []string, version string, log *os.File, settle func(pid int)) error {
 	conn, err := dial(socket, clientTime)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func Upgrade(socket, driver, version string, log *os.File, settle func(pid int))
 	case len(files) != 4:
 		return fmt.Errorf("upgrade: got %d descriptors, want 4", len(files))
 	}
-	process, err := start(driver, Resources{Device: descriptors[1], Lock: files[2], Control: files[3], Log: log}, files[0])
+	process, err := start(args, Resources{Device: descriptors[1], Lock: files[2], Control: files[3], Log: log}, files[0])
 	files[0].Close() // so that its death ends the link
 	if err != nil {
 		return fmt.Errorf("start the new version: %w", err)

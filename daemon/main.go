@@ -24,7 +24,7 @@ const gcPercent = 20
 
 // Config is what a process of the pair is told.
 type Config struct {
-	Driver     string // vendor/name
+	Args       []string // of the command that runs Main, for the next process
 	Version    string
 	Params     connection.Params
 	FS         *fs.FS
@@ -129,7 +129,11 @@ func (p *process) confine() error {
 const workers = 2
 
 func (p *process) connect() (*connection.Connection, error) {
-	return connection.New(p.resources.Device, p.Params, p.FS, workers, func(problem string) { p.Log("%s", problem) })
+	c, err := connection.New(p.resources.Device, p.Params, p.FS, workers, func(problem string) { p.Log("%s", problem) })
+	if err == nil {
+		p.FS.Store = c.Store
+	}
+	return c, err
 }
 
 // takeOver serves in the place of the process before.

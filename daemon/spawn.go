@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -36,7 +37,7 @@ type Resources struct {
 
 // start executes this process's own binary as the first process of a pair, or of
 // a new version's: as the daemon's user, to confine itself.
-func start(driver string, r Resources, end *os.File) (*os.Process, error) {
+func start(args []string, r Resources, end *os.File) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func start(driver string, r Resources, end *os.File) (*os.Process, error) {
 	if err := closeOnExec(); err != nil {
 		return nil, err
 	}
-	process, err := spawn(driver, r, end, null, &syscall.SysProcAttr{Setsid: true, Credential: confine.Credential()})
+	process, err := spawn(args, r, end, null, &syscall.SysProcAttr{Setsid: true, Credential: confine.Credential()})
 	if errors.Is(err, unix.EACCES) {
 		return nil, fmt.Errorf("%w; user %d must be allowed to execute the binary: chmod 0755", err, confine.UID)
 	}
@@ -55,8 +56,8 @@ func start(driver string, r Resources, end *os.File) (*os.Process, error) {
 
 // startStandby does the same in a process of the pair, whose confinement the new
 // one inherits.
-func startStandby(driver string, r Resources, end *os.File) (*os.Process, error) {
-	return spawn(driver, r, end, os.Stdin, &syscall.SysProcAttr{Setsid: true}, confined)
+func startStandby(args []string, r Resources, end *os.File) (*os.Process, error) {
+	return spawn(append(slices.Clone(args), confined), r, end, os.Stdin, &syscall.SysProcAttr{Setsid: true})
 }
 
 // confined is the argument of a process that inherits a confinement.
@@ -71,7 +72,7 @@ var environment = []string{"GOMAXPROCS=" + strconv.Itoa(workers)}
 // session of its own, in /, with /dev/null on descriptors 0 to 2 and nothing
 // else of ours. In particular it must not hold the pipe that the kubelet reads to
 // its end. The binary is the one that is executing, whatever is installed by now.
-func spawn(driver string, r Resources, end, null *os.File, attr *syscall.SysProcAttr, args ...string) (*os.Process, error) {
+func spawn(args []string, r Resources, end, null *os.File, attr *syscall.SysProcAttr) (*os.Process, error) {
 	// A duplicate, because reading the number of an os.File would make the
 	// device blocking, for all who share it.
 	fd, err := unix.FcntlInt(uintptr(r.Device), unix.F_DUPFD_CLOEXEC, logFD+1)
@@ -80,7 +81,7 @@ func spawn(driver string, r Resources, end, null *os.File, attr *syscall.SysProc
 	}
 	device := os.NewFile(uintptr(fd), "/dev/fuse")
 	defer device.Close()
-	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0], Verb, "--driver", driver}, args...), &os.ProcAttr{
+	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0], Verb}, args...), &os.ProcAttr{
 		Dir: "/",
 		Env: environment,
 		Files: []*os.File{

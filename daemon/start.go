@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Start starts the pair on a connection, and returns when its first process
+// Start starts the pair on a connection, with arguments for its command, and returns when its first process
 // serves. settle is called with that process before it does, to move it to where
 // it shall stay; its error is remembered for the status. The process starts its
 // standby itself.
-func Start(driver string, r Resources, settle func(pid int) error) error {
+func Start(args []string, r Resources, settle func(pid int) error) error {
 	ours, theirs, err := linkPair()
 	if err != nil {
 		return err
 	}
-	process, err := start(driver, r, theirs)
+	process, err := start(args, r, theirs)
 	theirs.Close()
 	if err != nil {
 		ours.close()

@@ -73,7 +73,9 @@ func (a *active) finishUpgrade() (done bool) {
 	}
 	before := a.history
 	a.history.UpgradeError = ""
-	a.history.Upgrades++
+	if a.next.about.Version != a.Version {
+		a.history.Upgrades++
+	}
 	a.next.adopt(*a.next.about, a.history)
 	if a.handOver(a.next) {
 		a.upgrade.client.reply(reply{})

@@ -22,6 +22,8 @@ type Driver struct {
 	// ConfigError is why the configuration could not be read. It fails mount;
 	// init and unmount go on without.
 	ConfigError error
+	// Facts are what every volume has beside the files of the proposal.
+	Facts []string
 }
 
 var _ flex.Driver = Driver{}

@@ -41,7 +41,7 @@ func (d Driver) check(dir string, options flex.Options) (volume.Record, error) {
 	if err != nil {
 		return volume.Record{}, err
 	}
-	return newRecord(dir, options)
+	return newRecord(dir, options, d.Facts)
 }
 
 // mount decides by what is on the directory already.

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,9 +14,16 @@ import (
 // options are trusted or refused: the pod's author wrote some of them, and the
 // kubelet merges those last (kubernetes v1.34,
 // pkg/volume/flexvolume/driver-call.go).
-func newRecord(dir string, options flex.Options) (volume.Record, error) {
+// common are the facts that every volume has.
+func newRecord(dir string, options flex.Options, common []string) (volume.Record, error) {
 	for key := range options.Own() {
-		return volume.Record{}, fmt.Errorf("option %q is not known; remove it from the pod's flexVolume", key)
+		if key != optionFacts {
+			return volume.Record{}, fmt.Errorf("option %q is not known; remove it from the pod's flexVolume", key)
+		}
+	}
+	facts, err := factsOf(options, common)
+	if err != nil {
+		return volume.Record{}, err
 	}
 	uid, present := options.Lookup(flex.OptionPodUID)
 	if !present {
@@ -28,7 +36,13 @@ func newRecord(dir string, options flex.Options) (volume.Record, error) {
 		PodNamespace:   options.Get(flex.OptionPodNamespace),
 		ServiceAccount: options.Get(flex.OptionServiceAccount),
 		Name:           options.Get(flex.OptionVolumeName),
+		Facts:          facts,
 		Mounted:        time.Now().UTC().Round(0),
+	}
+	if slices.Contains(facts, volume.FactBootID) {
+		if record.BootID, err = bootID(); err != nil {
+			return volume.Record{}, err
+		}
 	}
 	if err := record.Check(); err != nil {
 		return volume.Record{}, fmt.Errorf("mount: %w", err)

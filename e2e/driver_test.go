@@ -31,7 +31,11 @@ func (n *node) driver(name string) *driver {
 
 func (n *node) installDrivers() error {
 	direct, recorded := n.driver(driverName), n.driver(recordedName)
-	err := n.install(direct, map[string]string{"pod-info-fuse": binary})
+	configuration, err := n.configureFacts()
+	if err != nil {
+		return err
+	}
+	err = n.install(direct, map[string]string{"pod-info-fuse": binary, "config.json": configuration})
 	if err != nil {
 		return err
 	}

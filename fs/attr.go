@@ -26,9 +26,12 @@ func (f *FS) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *
 		return f.lookup(header, id, directory, out)
 	}
 	id, k := split(header.NodeId)
-	e, known := entryByName(name)
-	if k != directory || !known {
+	if k != directory {
 		return fuse.ENOENT
+	}
+	e, known := entryByName(name)
+	if !known {
+		return f.lookupFact(header.NodeId, name, out)
 	}
 	out.EntryValid = forever
 	return f.lookup(header, id, e.kind, out)
@@ -40,6 +43,9 @@ func (f *FS) lookup(header *fuse.InHeader, id volume.ID, k kind, out *fuse.Entry
 		return fuse.ENOENT
 	} else if err != nil {
 		return fuse.EIO
+	}
+	if e, known := entryByKind(k); known && !e.in(record) {
+		return fuse.ENOENT
 	}
 	out.NodeId = nodeID(id, k)
 	// Linux 5.14 and later gives up an inode whose generation has changed
@@ -58,6 +64,9 @@ func (f *FS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) f
 		// whatever it is told, also of a daemon that hangs.
 		out.AttrValid = forever
 		return fuse.OK
+	}
+	if isFact(in.NodeId) {
+		return f.factAttributes(in.NodeId, out)
 	}
 	record, k, status := f.record(in.NodeId)
 	if status.Ok() {

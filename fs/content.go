@@ -10,8 +10,8 @@ import (
 )
 
 // maxContent is enough for every file: a host name has at most 64 bytes, a UID
-// 36, a PID 10.
-const maxContent = 80
+// 36, a PID 10, a name of an object of Kubernetes 253.
+const maxContent = 256
 
 // content appends what the thread that has this id on the host reads in a
 // file. ESRCH: the reader is not a process that the file system can name.
@@ -31,6 +31,26 @@ func content(buffer []byte, record volume.Record, k kind, thread uint32) ([]byte
 			return buffer, err
 		}
 		buffer = strconv.AppendUint(buffer, uint64(process), 10)
+	case podName:
+		buffer = append(buffer, record.PodName...)
+	case podNamespace:
+		buffer = append(buffer, record.PodNamespace...)
+	case podServiceAccount:
+		buffer = append(buffer, record.ServiceAccount...)
+	case volumeName:
+		buffer = append(buffer, record.Name...)
+	case nodeBootID:
+		buffer = append(buffer, record.BootID...)
+	case nodeKernel, nodeArch:
+		var name unix.Utsname
+		if err := unix.Uname(&name); err != nil {
+			return buffer, err
+		}
+		field := name.Release[:]
+		if k == nodeArch {
+			field = name.Machine[:]
+		}
+		buffer = append(buffer, unix.ByteSliceToString(field)...)
 	default:
 		return buffer, fmt.Errorf("node of kind %d is not a file", k)
 	}

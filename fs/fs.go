@@ -2,7 +2,9 @@ package fs
 
 import (
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/facts"
 	"example.com/pod-info-fuse/volume"
 )
 
@@ -10,11 +12,38 @@ import (
 type FS struct {
 	fuse.RawFileSystem // answers ENOSYS to what is not defined here
 	volumes            volume.Store
+	facts              facts.Dir
+
+	// Store puts a file's content into the kernel's page cache. Whoever serves the
+	// file system sets it before.
+	Store func(node uint64, content []byte) error
+	// Report is told what is left out of the facts, once for each reason.
+	Report func(problem string)
+
+	versions versions
+	listing  listing
+	told     told
 }
 
-// New returns the file system of the volumes in a store.
-func New(volumes volume.Store) *FS {
-	return &FS{RawFileSystem: fuse.NewDefaultRawFileSystem(), volumes: volumes}
+// New returns the file system of the volumes in a store, and of the facts in a
+// directory, "" for none.
+func New(volumes volume.Store, factsDir string) *FS {
+	return &FS{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(), volumes: volumes, facts: FactsDir(factsDir),
+		Store:  func(uint64, []byte) error { return unix.ENOTCONN },
+		Report: func(string) {},
+	}
+}
+
+// FactsDir is a directory of facts, as the file system reads it.
+func FactsDir(path string) facts.Dir {
+	return facts.Dir{Path: path, Reserved: isReserved}
+}
+
+// isReserved tells whether a fact would have the name of an entry.
+func isReserved(name string) bool {
+	_, taken := entryByName(factPrefix + name)
+	return taken
 }
 
 // String is the name that go-fuse gives the file system in messages.

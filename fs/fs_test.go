@@ -91,7 +91,7 @@ func TestListingsAreTheSameInBuffersOfAnySize(t *testing.T) {
 	}
 	slices.Sort(want)
 	want = append([]string{".", ".."}, want...)
-	fs := New(store)
+	fs := New(store, "")
 	for _, size := range []int{48, 100, 333, 4096} {
 		if got := list(t, fs, fuse.FUSE_ROOT_ID, size); !slices.Equal(got, want) {
 			t.Errorf("root, in %d bytes: %q", size, got)
@@ -113,7 +113,7 @@ func TestAListingGoesOnWhileVolumesComeAndGo(t *testing.T) {
 		ids = append(ids, record.ID())
 	}
 	slices.Sort(ids)
-	fs := New(store)
+	fs := New(store, "")
 	// Somebody has listed up to the fifth, which is then unmounted.
 	if err := store.Delete(ids[4]); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestNodeIDsAreDistinctAndComputed(t *testing.T) {
 // Without direct I/O the page cache would hand one reader's answer to another,
 // now and then.
 func TestWhatTheKernelMayCache(t *testing.T) {
-	fs := New(volume.Store{Dir: t.TempDir()})
+	fs := New(volume.Store{Dir: t.TempDir()}, "")
 	for k, direct := range map[kind]bool{podUID: false, podNodename: true, pod: true} {
 		var out fuse.OpenOut
 		in := &fuse.OpenIn{InHeader: fuse.InHeader{NodeId: nodeID(1, k)}}
@@ -167,7 +167,7 @@ func TestWhatTheKernelMayCache(t *testing.T) {
 }
 
 func TestNodesOfAVolumeThatIsGoneAreStale(t *testing.T) {
-	fs := New(volume.Store{Dir: t.TempDir()})
+	fs := New(volume.Store{Dir: t.TempDir()}, "")
 	node := nodeID(volume.NewID("/gone"), podUID)
 	if status := fs.GetAttr(nil, &fuse.GetAttrIn{InHeader: fuse.InHeader{NodeId: node}}, &fuse.AttrOut{}); status != fuse.Status(unix.ESTALE) {
 		t.Errorf("GETATTR: %v, want ESTALE", status)

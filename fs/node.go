@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"slices"
+
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"example.com/pod-info-fuse/volume"
@@ -18,6 +20,17 @@ const (
 	podNodename
 	pod
 	pid
+	podName
+	podNamespace
+	podServiceAccount
+	volumeName
+	nodeKernel
+	nodeBootID
+	nodeArch
+
+	// nodeFact is a fact of the operator's. Its node is the same in every volume,
+	// and has the id of a version in the place of a volume's; see fact.go.
+	nodeFact kind = 1<<kindBits - 1
 )
 
 func nodeID(id volume.ID, k kind) uint64 { return uint64(id)<<kindBits | uint64(k) }
@@ -40,6 +53,14 @@ var entries = []entry{
 	{"pod.nodename", podNodename, fuse.S_IFREG | 0o444},
 	{"pod", pod, fuse.S_IFREG | 0o444},
 	{"pid", pid, fuse.S_IFLNK | 0o777},
+	// The others are in the volumes whose record says so.
+	{volume.FactPodName, podName, fuse.S_IFREG | 0o444},
+	{volume.FactPodNamespace, podNamespace, fuse.S_IFREG | 0o444},
+	{volume.FactServiceAccount, podServiceAccount, fuse.S_IFREG | 0o444},
+	{volume.FactVolumeName, volumeName, fuse.S_IFREG | 0o444},
+	{volume.FactKernel, nodeKernel, fuse.S_IFREG | 0o444},
+	{volume.FactBootID, nodeBootID, fuse.S_IFREG | 0o444},
+	{volume.FactArch, nodeArch, fuse.S_IFREG | 0o444},
 }
 
 const pidTarget = "pod"
@@ -60,6 +81,11 @@ func entryByKind(k kind) (entry, bool) {
 		}
 	}
 	return entry{}, false
+}
+
+// in tells whether the volume of a record has the entry.
+func (e entry) in(record volume.Record) bool {
+	return e.kind < podName || slices.Contains(record.Facts, e.name)
 }
 
 // dynamic tells whether the content of a file differs from read to read.

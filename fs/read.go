@@ -11,6 +11,9 @@ import (
 // (since Linux 5.16; before, the first answer of Flush says so). Only reading
 // gets here: the mount is read-only.
 func (f *FS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if isFact(in.NodeId) {
+		return f.openFact(in.NodeId, out)
+	}
 	if _, k := split(in.NodeId); k.dynamic() {
 		out.OpenFlags = fuse.FOPEN_NOFLUSH | fuse.FOPEN_DIRECT_IO
 	} else {
@@ -28,6 +31,9 @@ func (f *FS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.St
 // this file" and go on with read(2); a private mmap(2) gets SIGBUS in the place
 // of a wrong answer.
 func (f *FS) Read(_ <-chan struct{}, in *fuse.ReadIn, buffer []byte) (fuse.ReadResult, fuse.Status) {
+	if isFact(in.NodeId) {
+		return f.readFact(in, buffer)
+	}
 	_, k := split(in.NodeId)
 	if k.dynamic() && in.ReadFlags&fuse.READ_LOCKOWNER == 0 {
 		return nil, fuse.EINVAL

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/volume"
 )
@@ -23,7 +24,13 @@ func (f *FS) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList)
 	if k != directory {
 		return fuse.ENOTDIR
 	}
-	listVolume(id, in.Offset, out)
+	record, err := f.volumes.Get(id)
+	if err != nil {
+		return fuse.Status(unix.ESTALE)
+	}
+	if listVolume(record, in.Offset, out) {
+		f.listFacts(in.Offset, out)
+	}
 	return fuse.OK
 }
 
@@ -48,17 +55,24 @@ func (f *FS) listRoot(offset uint64, out *fuse.DirEntryList) fuse.Status {
 	return fuse.OK
 }
 
-func listVolume(id volume.ID, offset uint64, out *fuse.DirEntryList) {
+// listVolume lists the entries that are not the operator's, and reports whether
+// there is room for more.
+func listVolume(record volume.Record, offset uint64, out *fuse.DirEntryList) bool {
+	id := record.ID()
 	if !listDots(nodeID(id, directory), offset, out) {
-		return
+		return false
 	}
 	first := max(offset, dots) - dots
 	for i := first; i < uint64(len(entries)); i++ {
 		e := entries[i]
+		if !e.in(record) {
+			continue
+		}
 		if !out.AddDirEntry(fuse.DirEntry{Name: e.name, Mode: e.mode, Ino: nodeID(id, e.kind), Off: dots + i + 1}) {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // dots is the number of entries that every directory begins with, and the

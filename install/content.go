@@ -19,6 +19,9 @@ type Content struct {
 
 // installed tells whether the target has the content already, executable for all.
 func (t Target) installed(c Content) (bool, error) {
+	if info, err := os.Lstat(t.Dir()); err == nil && info.Mode().Perm() != 0o755 {
+		return false, nil
+	}
 	same, err := sameFile(t.Binary(), io.NewSectionReader(c.Binary, 0, maxBinary), 0o755)
 	if err != nil || !same || c.Config == nil {
 		return same, err

@@ -13,19 +13,25 @@ import (
 const healPause = 10 * time.Second
 
 // heal has dead volumes healed. changed says that another version was installed,
-// which takes over in the same way: both are what init does.
+// which takes over in the same way: that is what init does, as it gives the daemon a
+// directory of facts that is a new one.
 func (k *Keeper) heal(changed bool) error {
 	state, err := k.Node.MountState()
 	if err != nil {
 		return err
 	}
-	if state != node.MountDead && !changed {
+	stale := state == node.MountOK && k.Node.FactsStale()
+	switch {
+	case state != node.MountDead && !changed && !stale:
 		return nil
-	}
-	if state == node.MountDead && time.Since(k.healed) < healPause {
+	case changed:
+	case time.Since(k.healed) < healPause && state == node.MountDead:
 		return errDead
+	case time.Since(k.healed) < healPause:
+		return nil
+	default:
+		k.healed = time.Now()
 	}
-	k.healed = time.Now()
 	if err := k.initOnHost(); err != nil {
 		// We may not. The kubelet may, at its next volume operation.
 		if err := k.touch(); err != nil || state != node.MountDead {

@@ -20,6 +20,9 @@ func (t Target) Install(c Content) (changed bool, err error) {
 			return false, fmt.Errorf("the configuration to install: %w", err)
 		}
 	}
+	if err := os.MkdirAll(t.PluginDir, 0o755); err != nil {
+		return false, fmt.Errorf("make the plugin directory: %w", err)
+	}
 	unlock, err := t.lock()
 	if err != nil {
 		return false, err
@@ -68,38 +71,4 @@ func (t Target) replace(s staged, c Content) error {
 		}
 	}
 	return errors.Join(os.Chmod(t.Dir(), 0o755), syncDir(t.Dir()))
-}
-
-// keep gives the installed binary a second name, unless it is another copy of
-// the one that is being installed.
-func (t Target) keep(s staged) error {
-	binary, err := os.Open(filepath.Join(s.dir, t.Driver.File()))
-	if err != nil {
-		return err
-	}
-	defer binary.Close()
-	if same, err := sameFile(t.Binary(), binary, anyMode); err != nil || same {
-		return err
-	}
-	second := filepath.Join(s.root, "previous")
-	if err := os.Link(t.Binary(), second); errors.Is(err, fs.ErrNotExist) {
-		return nil // there is none
-	} else if err != nil {
-		return err
-	}
-	return os.Rename(second, t.previous())
-}
-
-// Rollback installs the version before the present one, which becomes the version
-// before: a second rollback undoes the first.
-func (t Target) Rollback() error {
-	previous, err := os.Open(t.previous())
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("roll back: %s has no version before the present one", t.Dir())
-	} else if err != nil {
-		return err
-	}
-	defer previous.Close()
-	_, err = t.Install(Content{Binary: previous})
-	return err
 }

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -16,16 +17,19 @@ type Keeper struct {
 	// Config returns what config.json shall have in it; nil leaves what is there.
 	Config func() ([]byte, error)
 	Node   node.Node
+	Facts  Facts
 	Log    func(format string, args ...any)
 
 	looked     bool
+	wanted     string    // the configuration at the last look
 	seen       signature // of the files when they were found to be right
 	healed     time.Time // when that was tried last
 	repairs    atomic.Int64
 	neighbours atomic.Pointer[map[string]string]
 }
 
-// Repairs counts the installations since the first look.
+// Repairs counts the installations since the first look that no new configuration
+// was the reason of.
 func (k *Keeper) Repairs() int { return int(k.repairs.Load()) }
 
 // Broken returns the neighbours that were broken at the last look, and why.
@@ -37,27 +41,18 @@ func (k *Keeper) Broken() map[string]string {
 }
 
 // Look installs the driver if it is missing or altered, and has dead volumes
-// healed.
+// healed, also where it could not be installed.
 func (k *Keeper) Look() error {
 	first := !k.looked
-	k.looked = true
 	changed, err := k.repair()
-	if err != nil {
-		return err
-	}
-	if changed && !first {
-		k.repairs.Add(1)
-	}
-	if err := k.lookAround(); err != nil {
-		return err
-	}
-	if first && !changed {
+	k.looked = true
+	err = errors.Join(err, k.lookAround())
+	if err == nil && first && !changed {
 		// The kubelet may have met a driver here that it could not execute.
-		if err := k.touch(); err != nil {
-			return err
-		}
+		err = k.touch()
 	}
-	return k.heal(changed)
+	k.Node.FactsDir = k.FactsDir()
+	return errors.Join(err, k.Facts.Deliver(k.Node.FactsDir), k.heal(changed))
 }
 
 // repair installs the driver if it is not there as it should be. Files that have
@@ -67,6 +62,8 @@ func (k *Keeper) repair() (changed bool, err error) {
 	if c.Config, err = k.Config(); err != nil {
 		return false, fmt.Errorf("read the configuration to install: %w", err)
 	}
+	asBefore := k.looked && k.wanted == string(c.Config)
+	k.wanted = string(c.Config)
 	now := signatureOf(k.Target, c.Config)
 	if now == k.seen && now.complete() {
 		return false, nil
@@ -76,6 +73,9 @@ func (k *Keeper) repair() (changed bool, err error) {
 	}
 	if changed {
 		k.Log("installed %s", k.Target.Binary())
+		if asBefore {
+			k.repairs.Add(1)
+		}
 		now = signatureOf(k.Target, c.Config)
 	}
 	k.seen = now

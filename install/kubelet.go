@@ -2,6 +2,7 @@ package install
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,11 +58,12 @@ func kubeletArgs(line []string) (flags map[string]string, is bool) {
 	return flags, true
 }
 
-// pluginDir is where the kubelet looks for drivers, and who says so. A flag goes before the file (kubernetes v1.34,
-// cmd/kubelet/app/server.go), and a file of --config-dir before --config (KEP-3983).
+// pluginDir is where the kubelet looks for drivers, and who says so. A flag goes
+// before the file (kubernetes v1.34, cmd/kubelet/app/server.go), and a file of
+// --config-dir before --config (KEP-3983).
 func (k kubelet) pluginDir(root string) (dir, why string, err error) {
 	if dir := k.flags["volume-plugin-dir"]; dir != "" {
-		return filepath.Clean(dir), "--volume-plugin-dir of the kubelet, process " + filepath.Base(k.process), nil
+		return k.path(dir), "--volume-plugin-dir of the kubelet, process " + filepath.Base(k.process), nil
 	}
 	files, err := k.configFiles(root)
 	if err != nil {
@@ -73,7 +75,7 @@ func (k kubelet) pluginDir(root string) (dir, why string, err error) {
 			return "", "", fmt.Errorf("the kubelet's configuration: %w", err)
 		}
 		if dir != "" {
-			return filepath.Clean(dir), "volumePluginDir in " + file, nil
+			return k.path(dir), "volumePluginDir in " + file, nil
 		}
 	}
 	return defaultPluginDir, "the default: the kubelet, process " + filepath.Base(k.process) + ", sets no other", nil
@@ -82,15 +84,17 @@ func (k kubelet) pluginDir(root string) (dir, why string, err error) {
 // configFiles are the kubelet's configuration files, the most important first.
 func (k kubelet) configFiles(root string) (files []string, err error) {
 	if dir := k.flags["config-dir"]; dir != "" {
-		dropIns, err := filepath.Glob(filepath.Join(root, k.path(dir), "*.conf"))
+		// The kubelet walks the directory in the same way, and the last file wins.
+		err := filepath.WalkDir(filepath.Join(root, k.path(dir)), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && filepath.Ext(path) == ".conf" {
+				files = append(files, "/"+strings.TrimPrefix(strings.TrimPrefix(path, root), "/"))
+			}
+			return err
+		})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the kubelet's --config-dir: %w", err)
 		}
-		slices.Sort(dropIns)
-		slices.Reverse(dropIns)
-		for _, path := range dropIns {
-			files = append(files, "/"+strings.TrimPrefix(strings.TrimPrefix(path, root), "/"))
-		}
+		slices.Reverse(files)
 	}
 	if file := k.flags["config"]; file != "" {
 		files = append(files, k.path(file))
@@ -101,7 +105,7 @@ func (k kubelet) configFiles(root string) (files []string, err error) {
 // path resolves a path that the kubelet was given.
 func (k kubelet) path(path string) string {
 	if filepath.IsAbs(path) {
-		return path
+		return filepath.Clean(path)
 	}
 	directory, err := os.Readlink(filepath.Join(k.process, "cwd"))
 	if err != nil {
@@ -120,7 +124,8 @@ func pluginDirIn(path string) (string, error) {
 		VolumePluginDir string `yaml:"volumePluginDir"`
 	}
 	if err := yaml.Unmarshal(content, &configuration); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+		// Without the lines in question, which have somebody's values in them.
+		return "", fmt.Errorf("%s: %s", path, yaml.FormatError(err, false, false))
 	}
 	return configuration.VolumePluginDir, nil
 }

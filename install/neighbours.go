@@ -35,9 +35,7 @@ func (t Target) Neighbours() (problems map[string]string, err error) {
 // directory, "" if it can.
 func brokenDriver(dir string) string {
 	name := filepath.Base(dir)
-	if _, driver, named := strings.Cut(name, "~"); named {
-		name = driver
-	}
+	name = name[strings.LastIndex(name, "~")+1:]
 	info, err := os.Stat(filepath.Join(dir, name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -33,6 +33,7 @@ func run(limit time.Duration, path string, args ...string) ([]byte, error) {
 		_ = r.SetReadDeadline(time.Now()) // a child of its own may hold the pipe
 	})
 	output, _ := io.ReadAll(io.LimitReader(r, maxOutput))
+	_, _ = io.Copy(io.Discard, r) // or it waits until somebody reads
 	state, err := process.Wait()
 	if !timer.Stop() {
 		return nil, fmt.Errorf("%s %s: no end after %v", path, strings.Join(args, " "), limit)

@@ -8,6 +8,7 @@ import (
 // signature changes with the content of a driver's directory, without anybody
 // reading that.
 type signature struct {
+	mode           uint32 // of the directory
 	binary, config fileSignature
 	wanted         string // the configuration to install
 }
@@ -20,7 +21,7 @@ type fileSignature struct {
 }
 
 func signatureOf(t Target, config []byte) signature {
-	return signature{fileSignatureOf(t.Binary()), fileSignatureOf(t.config()), string(config)}
+	return signature{fileSignatureOf(t.Dir()).mode, fileSignatureOf(t.Binary()), fileSignatureOf(t.config()), string(config)}
 }
 
 // complete tells whether there is a driver at all.

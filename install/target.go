@@ -30,6 +30,16 @@ func (t Target) Binary() string { return filepath.Join(t.Dir(), t.Driver.File())
 
 func (t Target) config() string { return filepath.Join(t.Dir(), config.FileName) }
 
+// FactsDir is the directory of the operator's facts, as the installed configuration
+// says; "" none.
+func (t Target) FactsDir() string {
+	settings, err := config.Load(t.Dir())
+	if err != nil {
+		return "" // mount calls fail, and say why
+	}
+	return settings.FactsPath()
+}
+
 func (t Target) previous() string {
 	return filepath.Join(t.Dir(), "."+t.Driver.File()+".previous")
 }
@@ -62,12 +72,9 @@ func (t Target) check() error {
 	return nil
 }
 
-// lock makes the plugin directory, and keeps other installers out of it until
-// unlock is called, or this process ends.
+// lock keeps other installers out of the plugin directory until unlock is called,
+// or this process ends.
 func (t Target) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(t.PluginDir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the plugin directory: %w", err)
-	}
 	directory, err := os.Open(t.PluginDir)
 	if err != nil {
 		return nil, err

@@ -13,12 +13,15 @@ import (
 // stopTime is how long a daemon may take to end, with its volumes.
 const stopTime = 2 * time.Minute
 
-// Uninstall ends the daemon and removes the driver from the node. Volumes that
+// Uninstall ends the daemon and removes the driver from the node, with the facts that
+// were delivered. Volumes that
 // are in use prevent it, and the error names them; force unmounts them. binary is
 // one of this version, which the host executes.
 func (t Target) Uninstall(binary *os.File, force bool) error {
 	unlock, err := t.lock()
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return t.stop(binary, force) // no plugin directory, no driver in it
+	} else if err != nil {
 		return err
 	}
 	defer unlock()
@@ -30,6 +33,11 @@ func (t Target) Uninstall(binary *os.File, force bool) error {
 	}
 	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if dir := t.FactsDir(); dir != "" {
+		if err := RemoveFacts(dir); err != nil {
+			return fmt.Errorf("remove the facts that were delivered: %w", err)
+		}
 	}
 	return t.remove(func() error { return t.stop(binary, force) })
 }

@@ -8,6 +8,7 @@
 //	    connection.json  what was agreed on with the kernel when fs was mounted
 //	    control          the active process's socket, which root can connect to
 //	    callouts         counts of them; see package metrics
+//	    facts            which directory of facts the daemon was given
 //	    fs               the node's FUSE mount
 //	    volumes/         a record per volume; see package volume
 //

@@ -91,15 +91,18 @@ func (n Node) upgrade() (from string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("ask the daemon for its version: %w", err)
 	}
-	if report.Active.Version == n.Version {
+	if report.Active.Version == n.Version && n.factsNoted() {
 		return "", nil
+	}
+	if err := n.noteFacts(); err != nil {
+		return "", err
 	}
 	log, err := n.log.Open()
 	if err != nil {
 		return "", fmt.Errorf("open the log: %w", err)
 	}
 	defer log.Close()
-	err = daemon.Upgrade(n.socket(), n.Driver.String(), n.Version, log, func(pid int) { _ = n.escape(pid) })
+	err = daemon.Upgrade(n.socket(), n.serveArgs(), n.Version, log, func(pid int) { _ = n.escape(pid) })
 	if err != nil {
 		err = fmt.Errorf("upgrade from version %s to %s: %w", report.Active.Version, n.Version, err)
 	}

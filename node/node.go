@@ -26,7 +26,9 @@ type Node struct {
 	Version string // of this binary
 	RunDir  string
 	Label   string // SELinux label to mount with; "" none
-	log     calllog.Log
+	// FactsDir has the operator's facts; "" there are none.
+	FactsDir string
+	log      calllog.Log
 }
 
 // New returns the driver's presence on this node. It touches nothing.
@@ -62,19 +64,25 @@ func (n Node) Use() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if serving, err := n.serving(); err != nil || serving {
-		if err != nil {
-			release()
-		}
-		return release, err
+	serving, err := n.serving()
+	if err == nil && serving && n.factsNoted() {
+		return release, nil
 	}
 	release()
+	if err != nil {
+		return nil, err
+	}
 	if release, err = n.lock(exclusive); err != nil {
 		return nil, err
 	}
 	if err := n.ensure(); err != nil {
 		release()
 		return nil, err
+	}
+	if !n.factsNoted() {
+		if _, err := n.upgrade(); err != nil {
+			n.Log("%v", err) // volumes work without the facts
+		}
 	}
 	return release, nil
 }

@@ -12,18 +12,24 @@ import (
 )
 
 // Serve is the life of a process of the daemon's pair, which a call-out or such a
-// process has started. It may read nothing but the run directory; confined says
-// that this is enforced already.
-func Serve(driver flex.Name, version string, confined bool) error {
+// process has started with serveArgs. It may read nothing but the run directory and
+// the facts; confined says that this is enforced already.
+func Serve(driver flex.Name, version, factsDir string, confined bool) error {
 	if !daemon.Inherited() {
 		return fmt.Errorf("%q is what the driver starts its daemon with, not a command", daemon.Verb)
 	}
 	n := New(driver, version, daemon.InheritedLog())
+	n.FactsDir = factsDir
 	err := n.serve(confined)
 	if err != nil {
 		n.Log("%v", err)
 	}
 	return err
+}
+
+// serveArgs are the arguments of the command that runs Serve.
+func (n Node) serveArgs() []string {
+	return []string{"--driver", n.Driver.String(), "--facts", n.FactsDir}
 }
 
 func (n Node) serve(confined bool) error {
@@ -35,11 +41,13 @@ func (n Node) serve(confined bool) error {
 	if err != nil {
 		return err
 	}
+	files := fs.New(n.Volumes(), n.FactsDir)
+	files.Report = func(problem string) { n.Log("%s", problem) }
 	return daemon.Main(daemon.Config{
-		Driver:     n.Driver.String(),
+		Args:       n.serveArgs(),
 		Version:    n.Version,
 		Params:     agreed,
-		FS:         fs.New(n.Volumes()),
+		FS:         files,
 		MountPoint: n.fsPath(),
 		Confined:   confined,
 		Files:      n.files(),
@@ -50,6 +58,9 @@ func (n Node) serve(confined bool) error {
 // files are what the daemon may read.
 func (n Node) files() confine.Rules {
 	rules := confine.Rules{Read: []string{n.RunDir}}
+	if exists(n.FactsDir) {
+		rules.Read = append(rules.Read, n.FactsDir)
+	}
 	if fs.NeedsProc() {
 		rules.Read = append(rules.Read, "/proc")
 	}

@@ -43,7 +43,7 @@ func (n Node) start() (err error) {
 	// From here on the daemon has it. When this process ends without a daemon,
 	// so does the connection.
 	defer unix.Close(device)
-	agreed, err := connection.Handshake(device, fs.New(n.Volumes()), patience)
+	agreed, err := connection.Handshake(device, fs.New(n.Volumes(), ""), patience)
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
 	}
@@ -72,7 +72,10 @@ func (n Node) startDaemon(device int) error {
 	}
 	defer log.Close()
 	resources := daemon.Resources{Device: device, Lock: lock, Control: control, Log: log}
-	return daemon.Start(n.Driver.String(), resources, n.escape)
+	if err := n.noteFacts(); err != nil {
+		return err
+	}
+	return daemon.Start(n.serveArgs(), resources, n.escape)
 }
 
 // listen makes the control socket. Only its owner, root, can connect to it.

@@ -18,7 +18,9 @@ type Record struct {
 	PodName        string    `json:"podName,omitempty"`
 	PodNamespace   string    `json:"podNamespace,omitempty"`
 	ServiceAccount string    `json:"serviceAccount,omitempty"`
-	Name           string    `json:"name,omitempty"` // the volume's name in the pod
+	Name           string    `json:"name,omitempty"`   // the volume's name in the pod
+	Facts          []string  `json:"facts,omitempty"`  // that the volume has beside the files of every volume
+	BootID         string    `json:"bootID,omitempty"` // of the node, for FactBootID
 	Mounted        time.Time `json:"mounted"`
 }
 

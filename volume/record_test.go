@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestRecordComesBackAsItWasPut(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := store.Get(good().ID())
-	if err != nil || got != good() {
+	if err != nil || !reflect.DeepEqual(got, good()) {
 		t.Fatalf("got %+v, %v; want %+v", got, err, good())
 	}
 	if ids, err := store.IDs(); err != nil || len(ids) != 1 || ids[0] != good().ID() {
@@ -153,7 +154,7 @@ func FuzzRecord(f *testing.F) {
 			t.Fatalf("round trip: %v", err)
 		}
 		twice.Mounted = record.Mounted
-		if twice != record {
+		if !reflect.DeepEqual(twice, record) {
 			t.Fatalf("%+v became %+v", record, twice)
 		}
 	})

@@ -126,7 +126,7 @@ func TestOthersSeeNothingInTheRunDirectory(t *testing.T) {
 		}
 		paths = append(paths, matches...)
 	}
-	if len(paths) != 8 {
+	if len(paths) != 10 {
 		t.Errorf("the run directory has %q", paths)
 	}
 	for _, path := range paths {

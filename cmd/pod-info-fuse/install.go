@@ -16,12 +16,13 @@ func installCommand(args []string) error {
 	set, place := placeFlags("install")
 	configFile := set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays")
 	rollback := set.Bool("rollback", false, "install the version before the present one")
+	delivery := factsFlags(set)
 	watch := watchFlags(set)
 	if err := parse(set, args); err != nil {
 		return err
 	}
-	if *rollback && (watch.on || *configFile != "") {
-		return usageError(errors.New("--rollback goes with neither --watch nor --config"))
+	if *rollback && (watch.on || *configFile != "" || delivery.given()) {
+		return usageError(errors.New("--rollback goes with neither --watch nor --config nor facts"))
 	}
 	// Opened now: below another root directory, their paths are others.
 	binary, err := ownBinary()
@@ -30,6 +31,10 @@ func installCommand(args []string) error {
 	}
 	defer binary.Close()
 	configuration, err := openSource(*configFile)
+	if err != nil {
+		return err
+	}
+	facts, err := delivery.open()
 	if err != nil {
 		return err
 	}
@@ -47,12 +52,15 @@ func installCommand(args []string) error {
 	case watch.on:
 		logLine("version %s is to be %s (%s)", version, target.Binary(), why)
 		keeper := &install.Keeper{
-			Target: target, Binary: binary, Config: configuration.read, Log: logLine,
+			Target: target, Binary: binary, Config: configuration.read, Log: logLine, Facts: facts,
 			Node: node.New(target.Driver, version, calllog.New("off")),
 		}
 		return watch.run(keeper.Look, func() string { return keeperMetrics(keeper) })
 	}
-	return installOnce(target, why, binary, configuration)
+	if err := installOnce(target, why, binary, configuration); err != nil {
+		return err
+	}
+	return facts.Deliver(target.FactsDir())
 }
 
 func installOnce(target install.Target, why string, binary *os.File, configuration source) error {

@@ -26,33 +26,41 @@ const goodOptions = `{"kubernetes.io/fsType":"","kubernetes.io/pod.name":"web-0"
 // own, so that it shares nothing with any other on this machine.
 type installed struct {
 	t      *testing.T
+	name   string // vendor/driver
 	path   string // of the binary
 	runDir string
 }
 
 var installations atomic.Int64
 
-// install installs the driver. When the test ends it stops it, and checks that
-// nothing is left.
-func install(t *testing.T) installed {
+// place returns a place where no driver is yet. When the test ends it stops what
+// has been installed there, and checks that nothing is left.
+func place(t *testing.T) installed {
 	t.Helper()
-	name := fmt.Sprintf("%s%d~pod-info-fuse", testVendor, installations.Add(1))
-	path := filepath.Join(t.TempDir(), name, "pod-info-fuse")
-	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Link(binary, path); err != nil {
-		t.Fatal(err)
-	}
-	d := installed{t, path, "/run/pod-info-fuse/" + name}
+	vendor := fmt.Sprintf("%s%d", testVendor, installations.Add(1))
+	path := filepath.Join(t.TempDir(), vendor+"~pod-info-fuse", "pod-info-fuse")
+	d := installed{t, vendor + "/pod-info-fuse", path, "/run/pod-info-fuse/" + vendor + "~pod-info-fuse"}
 	t.Cleanup(func() {
-		if output, err := d.command("stop", "--force").CombinedOutput(); err != nil {
+		if output, err := exec.Command(binary, "stop", "--force", "--driver", d.name).CombinedOutput(); err != nil {
 			t.Errorf("stop --force: %v: %s", err, output)
 		}
 		if _, err := os.Stat(d.runDir); !os.IsNotExist(err) {
 			t.Errorf("stop --force left %s: %v", d.runDir, err)
 		}
 	})
+	return d
+}
+
+// install puts the driver into its place.
+func install(t *testing.T) installed {
+	t.Helper()
+	d := place(t)
+	if err := os.Mkdir(filepath.Dir(d.path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(binary, d.path); err != nil {
+		t.Fatal(err)
+	}
 	return d
 }
 
@@ -132,7 +140,7 @@ type status struct {
 			PID     int
 			Version string
 		}
-		Takeovers                        int
+		Takeovers, Upgrades              int
 		LastTakeover                     struct{ Cause string }
 		Confinement                      struct{ Active, Standby *confinement }
 		Cgroup                           string
@@ -141,6 +149,12 @@ type status struct {
 	SELinux struct {
 		Mode, Context, Error string
 		Boolean              struct{ Name, State string }
+	}
+	Facts struct {
+		Count   int
+		LeftOut []struct{ Name, Reason string }
+		Stale   bool
+		Error   string
 	}
 	Volumes []struct {
 		ID, Dir, PodUID, PodName, PodNamespace, State string

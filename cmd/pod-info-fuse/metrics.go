@@ -60,9 +60,9 @@ func writeVolumes(t *metrics.Text, status node.Status) {
 }
 
 func writeDaemon(t *metrics.Text, d *daemon.Report) {
-	t.Family("takeovers_total", "counter", "How often the standby took over, since the daemon was started.")
+	t.Family("takeovers_total", "counter", "How often another process took over, since the daemon was started.")
 	t.Sample(float64(d.Takeovers))
-	t.Family("upgrades_total", "counter", "How often another version took over, since the daemon was started.")
+	t.Family("upgrades_total", "counter", "How often, of these, it was another version.")
 	t.Sample(float64(d.Upgrades))
 	t.Family("upgrade_failed", "gauge", "Whether the last upgrade failed.")
 	t.Sample(truth(d.UpgradeError != ""))

@@ -41,6 +41,7 @@ func (p *place) enter() (target install.Target, why string, err error) {
 		}
 	}
 	target.Contained = p.root != ""
+	unix.Umask(0o022) // a plugin directory that has to be made is for all users, too
 	if p.pluginDir == "" {
 		target.PluginDir, why, err = install.FindPluginDir()
 		return target, why, err

@@ -10,6 +10,7 @@ import (
 // daemon.
 func serve(args []string) error {
 	set, name := flags("serve")
+	facts := set.String("facts", "", "directory of the operator's facts")
 	confined := set.Bool("confined", false, "inherits a confinement")
 	if err := parse(set, args); err != nil {
 		return err
@@ -18,5 +19,5 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	return node.Serve(driver, version, *confined)
+	return node.Serve(driver, version, *facts, *confined)
 }

@@ -42,7 +42,8 @@ func setUp(name string) (driver.Driver, calllog.Log, error) {
 	}
 	n := node.New(id, version, log)
 	n.Label = settings.Label()
-	return driver.Driver{Node: n, ConfigError: configErr}, log, nil
+	n.FactsDir = settings.FactsPath()
+	return driver.Driver{Node: n, ConfigError: configErr, Facts: settings.Facts}, log, nil
 }
 
 func driverName(binary, name string) (flex.Name, error) {

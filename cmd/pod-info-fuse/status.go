@@ -21,6 +21,7 @@ type report struct {
 	Mount   mountReport    `json:"mount"`
 	Daemon  daemonReport   `json:"daemon"`
 	SELinux selinuxReport  `json:"selinux"`
+	Facts   factsReport    `json:"facts"`
 	Volumes []volumeReport `json:"volumes"`
 	Config  string         `json:"configError,omitempty"`
 }
@@ -92,6 +93,7 @@ func newReport(d driver.Driver, now node.Status) report {
 	}
 	r.Daemon = newDaemonReport(now)
 	r.SELinux = newSELinuxReport(d.Node)
+	r.Facts = newFactsReport(d.Node)
 	if d.ConfigError != nil {
 		r.Config = d.ConfigError.Error()
 	}
@@ -115,6 +117,7 @@ func (r report) print() error {
 	fmt.Fprintf(table, "driver\t%s\nversion\t%s\nrun directory\t%s\nmount\t%s\n", r.Driver, r.Version, r.RunDir, r.Mount.State)
 	r.Daemon.print(table)
 	r.SELinux.print(table)
+	r.Facts.print(table)
 	if r.Config != "" {
 		fmt.Fprintf(table, "configuration\t%s\n", r.Config)
 	}

@@ -47,6 +47,7 @@ func (w *watching) run(look func() error, page func() string) error {
 		if err != nil {
 			return fmt.Errorf("serve metrics: %w", err)
 		}
+		logLine("listening on %s", listener.Addr())
 		go func() { failed <- metrics.Serve(listener, w.pages(watch, page)) }()
 	}
 	go watch.Run(ctx)

@@ -1,6 +1,7 @@
+// Writes the image. A module of its own: what writes images is not the driver's.
 module example.com/pod-info-fuse/deploy/image
 
-go 1.26
+go 1.26.0
 
 require github.com/google/go-containerregistry v0.22.1
 

@@ -33,7 +33,7 @@ func install(binary string) (*driver, error) {
 		binary: filepath.Join(root, "plugins", vendor+"~pod-info-fuse", "pod-info-fuse"),
 	}
 	d.volume = d.volumeOf("1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1")
-	err = errors.Join(os.MkdirAll(filepath.Dir(d.binary), 0o755), d.replace(binary))
+	err = errors.Join(os.MkdirAll(filepath.Dir(d.binary), 0o755), d.replace(binary), d.makeFacts())
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(root))
 	}

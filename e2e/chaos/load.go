@@ -17,7 +17,9 @@ func (t *trial) load() []*reader {
 	}
 	all = append(all,
 		&reader{name: "the reader of an open file", operations: openFileOperations(volume)},
-		&reader{name: "the lister", operations: directoryOperations(volume)})
+		&reader{name: "the lister", operations: directoryOperations(volume)},
+		&reader{name: "the reader of a fact", operations: factOperations(volume)},
+		&reader{name: "the operator", operations: t.driver.operatorOperations()})
 	if t.verb == "soak" {
 		all = append(all,
 			&reader{name: "the kubelet", operations: t.driver.podOperations()},

@@ -139,7 +139,7 @@ func list(directory string) error {
 		}
 		if n == 0 {
 			slices.Sort(names)
-			return compare(fmt.Sprint(names), "[pid pod pod.nodename pod.uid]", nil)
+			return compare(fmt.Sprint(names), "[node."+factName+" pid pod pod.nodename pod.uid]", nil)
 		}
 		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
 	}

@@ -1,0 +1,484 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// withFacts installs a driver with a directory of facts of its own. more are other
+// keys of its configuration.
+func withFacts(t *testing.T, more map[string]any) (d installed, dir string) {
+	t.Helper()
+	d = install(t)
+	base := reachable(t)
+	dir = filepath.Join(base, "facts.d")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	configuration := map[string]any{"factsDir": dir, "log": filepath.Join(base, "log")}
+	for key, value := range more {
+		configuration[key] = value
+	}
+	text, err := json.Marshal(configuration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFact(t, string(text), filepath.Dir(d.path), "config.json")
+	return d, dir
+}
+
+// reachable is a temporary directory that the daemon's user can reach.
+func reachable(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for path := dir; path != "/"; path = filepath.Dir(path) {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, info.Mode()|0o011); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func writeFact(t *testing.T, content string, elements ...string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(elements...), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replace replaces a file in one step.
+func replace(t *testing.T, content string, elements ...string) {
+	t.Helper()
+	path := filepath.Join(elements...)
+	hidden := filepath.Join(filepath.Dir(path), ".new")
+	writeFact(t, content, hidden)
+	if err := os.Rename(hidden, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func inode(t *testing.T, elements ...string) uint64 {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(elements...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Ino
+}
+
+var everyVolume = []string{"pid", "pod", "pod.nodename", "pod.uid"}
+
+func TestAFactIsThereAsSoonAsItsFile(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	one, two := d.mount(), d.mount()
+	if got := names(t, one); !slices.Equal(got, everyVolume) {
+		t.Errorf("without facts: %q", got)
+	}
+	writeFact(t, "eu-1\n", facts, "zone")
+	for _, volume := range []string{one, two} {
+		if got := read(t, volume, "node.zone"); got != "eu-1\n" {
+			t.Errorf("added: %q", got)
+		}
+		if got := names(t, volume); !slices.Contains(got, "node.zone") {
+			t.Errorf("added: listed are %q", got)
+		}
+	}
+	replace(t, "eu-2, which is longer\n", facts, "zone")
+	if got := read(t, one, "node.zone"); got != "eu-2, which is longer\n" {
+		t.Errorf("replaced: %q", got)
+	}
+	writeFact(t, "short\n", facts, "zone") // in place
+	if got := read(t, one, "node.zone"); got != "short\n" {
+		t.Errorf("written to: %q", got)
+	}
+	if err := os.Remove(filepath.Join(facts, "zone")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(filepath.Join(one, "node.zone")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("removed: %v", err)
+	}
+	if got := names(t, one); !slices.Equal(got, everyVolume) {
+		t.Errorf("removed: listed are %q", got)
+	}
+}
+
+func TestADescriptorKeepsItsVersionOfAFact(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	volume := d.mount()
+	before := strings.Repeat("before\n", 5000)
+	for what, change := range map[string]func(){
+		"replaced": func() { replace(t, strings.Repeat("after.\n", 5000), facts, "big") },
+		"removed":  func() { os.Remove(filepath.Join(facts, "big")) },
+		"removed, and the process died": func() {
+			os.Remove(filepath.Join(facts, "big"))
+			active, _ := d.pair()
+			kill(t, active)
+		},
+	} {
+		replace(t, before, facts, "big")
+		file, err := os.Open(filepath.Join(volume, "node.big"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make([]byte, 10)
+		if _, err := io.ReadFull(file, first); err != nil {
+			t.Fatal(err)
+		}
+		change()
+		rest, err := io.ReadAll(file)
+		if got := string(first) + string(rest); err != nil || got != before {
+			t.Errorf("%s: got %d bytes, error %v; want the %d of before", what, len(got), err, len(before))
+		}
+		file.Close()
+	}
+}
+
+// A writer replaces a fact as fast as it can, readers read it in small pieces, and
+// the process that serves them dies again and again.
+func TestAFactIsNeverTorn(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	volume := d.mount()
+	const lines = 5000
+	content := func(i int) string { return strings.Repeat(fmt.Sprintf("%07d\n", i), lines) }
+	replace(t, content(0), facts, "big")
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := 1; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				replace(t, content(i), facts, "big")
+			}
+		}
+	})
+	for range 8 {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					if n == 0 {
+						t.Error("a reader has read nothing")
+					}
+					return
+				default:
+				}
+				got, err := readInPieces(filepath.Join(volume, "node.big"), 7)
+				if err != nil {
+					t.Errorf("read %d: %v", n, err)
+					return
+				}
+				if len(got) != 8*lines || got != strings.Repeat(got[:8], lines) {
+					t.Errorf("read %d is torn: %d bytes, %q to %q", n, len(got), got[:min(8, len(got))], got[max(0, len(got)-8):])
+					return
+				}
+			}
+		})
+	}
+	for range 5 {
+		time.Sleep(300 * time.Millisecond)
+		active, _ := d.pair()
+		kill(t, active)
+	}
+	close(stop)
+	all.Wait()
+}
+
+func readInPieces(path string, size int) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	var all bytes.Buffer
+	for piece := make([]byte, size); ; {
+		n, err := file.Read(piece)
+		all.Write(piece[:n])
+		if err == io.EOF {
+			return all.String(), nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
+func TestAThousandFacts(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	volume := d.mount()
+	want := slices.Clone(everyVolume)
+	for i := range 1000 {
+		name := fmt.Sprintf("fact-%d", i)
+		writeFact(t, name, facts, name)
+		want = append(want, "node."+name)
+	}
+	slices.Sort(want)
+	if got := names(t, volume); !slices.Equal(got, want) {
+		t.Errorf("%d names are listed, want %d", len(got), len(want))
+	}
+	inodes := map[uint64]string{}
+	for i := range 1000 {
+		name := fmt.Sprintf("fact-%d", i)
+		if got := read(t, volume, "node."+name); got != name {
+			t.Errorf("%s: %q", name, got)
+		}
+		number := inode(t, volume, "node."+name)
+		if other, taken := inodes[number]; taken {
+			t.Errorf("%s and %s have inode %d", name, other, number)
+		}
+		inodes[number] = name
+	}
+	if s := d.status().Facts; s.Count != 1000 || len(s.LeftOut) != 0 {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+func TestWhatCannotBeAFactIsLeftOut(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	writeFact(t, "outside", filepath.Dir(facts), "outside")
+	long, longest := strings.Repeat("l", 65), strings.Repeat("m", 64)
+	reasons := map[string]string{
+		"Capital":          "not plain",
+		"white space":      "not plain",
+		"_underscore":      "not plain",
+		"\u00fcml\u00e4ut": "not plain",
+		long:               "more than 64",
+		"directory":        "a directory",
+		"device":           "a device",
+		"fifo":             "a fifo",
+		"link-out":         "leads out",
+		"link-up":          "leads out",
+		"link-to-nothing":  "to nothing",
+		"large":            "more than 65536",
+		"secret":           "may not read",
+		"kernel":           "itself",
+	}
+	for _, err := range []error{
+		os.Mkdir(filepath.Join(facts, "directory"), 0o755),
+		syscall.Mknod(filepath.Join(facts, "device"), syscall.S_IFCHR|0o644, 1<<8|3), // /dev/null
+		syscall.Mkfifo(filepath.Join(facts, "fifo"), 0o644),
+		os.Symlink("/etc/hostname", filepath.Join(facts, "link-out")),
+		os.Symlink("../outside", filepath.Join(facts, "link-up")),
+		os.Symlink("nothing", filepath.Join(facts, "link-to-nothing")),
+		os.Symlink("good", filepath.Join(facts, "link")),
+		os.Symlink(longest, filepath.Join(facts, ".hidden-link")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"Capital", "white space", "_underscore", "\u00fcml\u00e4ut", long, "kernel", "secret"} {
+		writeFact(t, "bad", facts, name)
+	}
+	writeFact(t, strings.Repeat("x", 64<<10+1), facts, "large")
+	if err := os.Chmod(filepath.Join(facts, "secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := map[string]string{
+		"good": "good\n", "link": "good\n", "empty": "", "0.9_z-": "plain", longest: "longest",
+		"largest": strings.Repeat("y", 64<<10), "no-newline": "no newline",
+	}
+	for name, content := range good {
+		if name != "link" {
+			writeFact(t, content, facts, name)
+		}
+	}
+	volume := d.mount()
+	want := slices.Clone(everyVolume)
+	for name, content := range good {
+		want = append(want, "node."+name)
+		if got := read(t, volume, "node."+name); got != content {
+			t.Errorf("%s: got %.20q of %d bytes, want %.20q of %d", name, got, len(got), content, len(content))
+		}
+	}
+	slices.Sort(want)
+	if got := names(t, volume); !slices.Equal(got, want) {
+		t.Errorf("listed: %q\nwant    %q", got, want)
+	}
+	left := map[string]string{}
+	for _, l := range d.status().Facts.LeftOut {
+		left[l.Name] = l.Reason
+	}
+	log := read(t, filepath.Dir(facts), "log")
+	for name, reason := range reasons {
+		if !strings.Contains(left[name], reason) {
+			t.Errorf("status says of %q: %q, want %q", name, left[name], reason)
+		}
+		if !strings.Contains(log, fmt.Sprintf("fact %q is left out: %s", name, left[name])) {
+			t.Errorf("the log does not have %q:\n%s", name, log)
+		}
+		if _, err := os.Stat(filepath.Join(volume, "node."+name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q is there: %v", name, err)
+		}
+	}
+	if len(left) != len(reasons) {
+		t.Errorf("left out: %q", left)
+	}
+}
+
+func TestAFactKeepsItsInode(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	one, two := d.mount(), d.mount()
+	writeFact(t, "eu-1\n", facts, "zone")
+	want := inode(t, one, "node.zone")
+	check := func(when string) {
+		t.Helper()
+		for _, volume := range []string{one, two} {
+			if got := inode(t, volume, "node.zone"); got != want {
+				t.Errorf("%s: inode %d, before %d", when, got, want)
+			}
+		}
+	}
+	check("in another volume")
+	replace(t, "eu-2\n", facts, "zone")
+	check("replaced")
+	active, _ := d.pair()
+	kill(t, active)
+	check("after a take-over")
+	d.pair()
+	d.killPair()
+	d.must("init")
+	check("after all had died")
+	for _, e := range must(os.ReadDir(one)) {
+		if e.Name() == "node.zone" && inode(t, one, e.Name()) != want {
+			t.Error("the listing has another inode")
+		}
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func TestADirectoryOfFactsThatComesBack(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	volume := d.mount()
+	writeFact(t, "eu-1\n", facts, "zone")
+	read(t, volume, "node.zone")
+	for _, again := range []func(){
+		func() { d.must("init") },
+		func() { d.mount() },
+	} {
+		if err := os.RemoveAll(facts); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(t, volume); !slices.Equal(got, everyVolume) {
+			t.Errorf("the directory is gone: %q", got)
+		}
+		if err := os.Mkdir(facts, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		writeFact(t, "eu-2\n", facts, "zone")
+		if s := d.status().Facts; !s.Stale {
+			t.Errorf("status does not say that the directory is a new one: %+v", s)
+		}
+		again()
+		if got := read(t, volume, "node.zone"); got != "eu-2\n" {
+			t.Errorf("the directory is back: %q", got)
+		}
+		if s := d.status(); s.Facts.Stale || s.Daemon.Upgrades != 0 {
+			t.Errorf("status: %+v", s)
+		}
+	}
+	d.pair()
+}
+
+func TestFactsOfThePod(t *testing.T) {
+	kernel := strings.TrimSpace(read(t, "/proc/sys/kernel/osrelease")) + "\n"
+	for _, row := range []struct {
+		name   string
+		config map[string]any
+		option string
+		want   map[string]string
+	}{
+		{"none", nil, "", nil},
+		{"asked for", nil, "pod.name, pod.namespace", map[string]string{"pod.name": "web-0\n", "pod.namespace": "shop\n"}},
+		{"asked for twice", nil, "volume.name,volume.name", map[string]string{"volume.name": "info\n"}},
+		{"in all volumes", map[string]any{"facts": []string{"pod.serviceaccount", "node.kernel", "node.bootid"}}, "",
+			map[string]string{"pod.serviceaccount": "default\n", "node.kernel": kernel, "node.bootid": read(t, "/proc/sys/kernel/random/boot_id")}},
+		{"both", map[string]any{"facts": []string{"pod.name"}}, "pod.namespace", map[string]string{"pod.name": "web-0\n", "pod.namespace": "shop\n"}},
+	} {
+		d, _ := withFacts(t, row.config)
+		volume := t.TempDir()
+		d.must("mount", volume, withOption(row.option))
+		want := slices.Clone(everyVolume)
+		for name, content := range row.want {
+			want = append(want, name)
+			if got := read(t, volume, name); got != content {
+				t.Errorf("%s: %s is %q, want %q", row.name, name, got, content)
+			}
+		}
+		slices.Sort(want)
+		if got := names(t, volume); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", row.name, got, want)
+		}
+	}
+}
+
+// withOption is goodOptions with the option facts, if it is not empty.
+func withOption(facts string) string {
+	if facts == "" {
+		return goodOptions
+	}
+	return strings.Replace(goodOptions, "{", fmt.Sprintf(`{"facts":%q,`, facts), 1)
+}
+
+func TestFactsThatNobodyKnowsFailMount(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		config map[string]any
+		option string
+		want   []string
+	}{
+		{"option", nil, "pod.name,pod.ip", []string{`"facts"`, `"pod.ip"`, "pod.namespace"}},
+		{"option, of the node", nil, "node.kernel", []string{`"facts"`, `"node.kernel"`}},
+		{"option, empty name", nil, "pod.name,", []string{`"facts"`, `""`}},
+		{"config, unknown fact", map[string]any{"facts": []string{"pod.ip"}}, "", []string{"facts", `"pod.ip"`, "config.json"}},
+		{"config, no list", map[string]any{"facts": "pod.name"}, "", []string{"facts", "config.json"}},
+		{"config, relative directory", map[string]any{"factsDir": "facts.d"}, "", []string{"factsDir", `"facts.d"`}},
+		{"config, unknown key", map[string]any{"factDir": "/facts.d"}, "", []string{`"factDir"`}},
+	} {
+		d, _ := withFacts(t, row.config)
+		volume := t.TempDir()
+		a := d.call("mount", volume, withOption(row.option))
+		for _, want := range row.want {
+			if a.Status != "Failure" || !strings.Contains(a.Message, want) {
+				t.Errorf("%s: %+v, want a failure that has %s", row.name, a, want)
+			}
+		}
+		if mountsOn(t, volume) != 0 || len(d.records()) != 0 {
+			t.Errorf("%s: something is left", row.name)
+		}
+	}
+}

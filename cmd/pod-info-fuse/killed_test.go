@@ -1,0 +1,111 @@
+package main_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// kills is how often an installer is killed in each of the tests here.
+const kills = 50
+
+func TestAnInstallThatIsKilledLeavesAllOrNothing(t *testing.T) {
+	d := place(t)
+	duration := d.installTime(func() { d.removed() })
+	ours := contentsOf(t, binary)
+	killed := atRandom(t, duration, func(after time.Duration) bool {
+		d.removed()
+		look := d.watchPlace(ours, true)
+		interrupted := d.killInstaller(binary, after)
+		look()
+		d.isRepaired(binary)
+		return interrupted
+	})
+	t.Logf("%d of %d installations, of %v, were interrupted", killed, kills, duration)
+}
+
+func TestAnUpgradeThatIsKilledLeavesOneOrTheOther(t *testing.T) {
+	d := place(t)
+	versions := []string{binary, newer}
+	next := 0
+	duration := d.installTime(func() { next = 1 - next; d.installs(versions[next]) })
+	killed := atRandom(t, duration, func(after time.Duration) bool {
+		next = 1 - next
+		look := d.watchPlace(contentsOf(t, versions...), false)
+		interrupted := d.killInstaller(versions[next], after)
+		look()
+		d.isRepaired(versions[next])
+		return interrupted
+	})
+	t.Logf("%d of %d upgrades, of %v, were interrupted", killed, kills, duration)
+}
+
+// installTime is how long it takes to install the driver, after a preparation.
+func (d installed) installTime(prepare func()) (longest time.Duration) {
+	d.t.Helper()
+	for range 3 {
+		prepare()
+		started := time.Now()
+		d.installs(binary)
+		longest = max(longest, time.Since(started))
+	}
+	return longest
+}
+
+// atRandom tries moments up to a duration, and counts those that were in time.
+func atRandom(t *testing.T, duration time.Duration, try func(time.Duration) bool) (count int) {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range kills {
+		if try(time.Duration(random.Int64N(int64(duration)))) {
+			count++
+		}
+	}
+	if count < kills/4 {
+		t.Errorf("only %d of %d were killed before they ended", count, kills)
+	}
+	return count
+}
+
+// killInstaller kills an installer some time after its start, and says whether it
+// was still at work.
+func (d installed) killInstaller(version string, after time.Duration) bool {
+	d.t.Helper()
+	installer := d.installer(version, "install")
+	if err := installer.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	time.Sleep(after)
+	_ = installer.Process.Kill()
+	return installer.Wait() != nil
+}
+
+// removed makes the driver's place empty.
+func (d installed) removed() {
+	d.t.Helper()
+	if err := os.RemoveAll(filepath.Dir(d.path)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func TestTwoInstallersAtTheSameTime(t *testing.T) {
+	d := place(t)
+	for range 5 {
+		d.removed()
+		look := d.watchPlace(contentsOf(t, binary, newer), true)
+		one, two := d.installer(binary, "install"), d.installer(newer, "install")
+		if err := one.Start(); err != nil {
+			t.Fatal(err)
+		}
+		output, err := two.CombinedOutput()
+		if errOne := one.Wait(); errOne != nil || err != nil {
+			t.Errorf("one: %v; two: %v: %s", errOne, err, output)
+		}
+		look()
+		d.isWhole(map[string]string{"1.2.3": binary, "1.2.4": newer}[d.version()])
+	}
+}

@@ -1,0 +1,120 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMetricsBeforeTheFirstMount(t *testing.T) {
+	d := place(t)
+	w := d.watch(binary, "install")
+	w.isReady()
+	w.counts(map[string]float64{
+		fmt.Sprintf(`installer_info{driver=%q,version="1.2.3"}`, d.name): 1,
+		"repairs_total{}": 0, "broken_neighbours{}": 0, "status_error{}": 0,
+		`mount{state="ok"}`: 0, `mount{state="dead"}`: 0, `mount{state="absent"}`: 1,
+		`volumes{state="ok"}`: 0, `volumes{state="dead"}`: 0, `volumes{state="notMounted"}`: 0,
+		`volumes{state="foreign"}`: 0, `volumes{state="unknown"}`: 0,
+	})
+	if now := w.metrics(); len(now) != 12 {
+		t.Errorf("there is more: %v", now)
+	}
+}
+
+func TestMetricsCountWhatHappened(t *testing.T) {
+	d := place(t)
+	w := d.watch(binary, "install")
+	w.isReady()
+	var volumes []string
+	for range 4 {
+		volumes = append(volumes, d.mount())
+	}
+	for range 2 {
+		d.call("mount", filepath.Join(t.TempDir(), "none"), `{"kubernetes.io/pod.uid":"no"}`)
+	}
+	d.must("unmount", volumes[0])
+	d.must("init")
+	d.call("expandfs")
+	want := map[string]float64{
+		`callouts_total{callout="init",outcome="Success"}`:        1,
+		`callouts_total{callout="mount",outcome="Success"}`:       4,
+		`callouts_total{callout="mount",outcome="Failure"}`:       2,
+		`callouts_total{callout="unmount",outcome="Success"}`:     1,
+		`callouts_total{callout="unmount",outcome="Failure"}`:     0,
+		`callouts_total{callout="other",outcome="Not supported"}`: 1,
+		`callout_duration_seconds{callout="init"} count`:          1,
+		`callout_duration_seconds{callout="mount"} count`:         6,
+		`callout_duration_seconds{callout="unmount"} count`:       1,
+		`callout_duration_seconds{callout="other"} count`:         1,
+		`mount{state="ok"}`:                            1,
+		`volumes{state="ok"}`:                          3,
+		`takeovers_total{}`:                            0,
+		`upgrades_total{}`:                             0,
+		`upgrade_failed{}`:                             0,
+		`process_info{role="active",version="1.2.3"}`:  1,
+		`process_info{role="standby",version="1.2.3"}`: 1,
+	}
+	w.counts(want)
+	if sum := w.metrics()[`callout_duration_seconds{callout="mount"} sum`]; sum <= 0 || sum > 60 {
+		t.Errorf("six mounts took %v s", sum)
+	}
+
+	// One is unmounted, and on another one something is mounted, by somebody else.
+	if err := unix.Unmount(volumes[1], 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("foreign", volumes[2], "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(volumes[2], 0)
+	write(t, d.runDir+"/volumes/123456789abcdef.json", "{")
+	for state, count := range map[string]float64{"ok": 1, "notMounted": 1, "foreign": 1, "unknown": 1, "dead": 0} {
+		want[fmt.Sprintf(`volumes{state=%q}`, state)] = count
+	}
+	w.counts(want)
+	if err := os.Remove(d.runDir + "/volumes/123456789abcdef.json"); err != nil {
+		t.Fatal(err)
+	}
+	want[`volumes{state="unknown"}`] = 0
+
+	active, _ := d.pair()
+	kill(t, active)
+	d.pair()
+	want["takeovers_total{}"] = 1
+	w.counts(want)
+	w.ends()
+
+	upgraded := d.watch(newer, "install") // calls init
+	want["upgrades_total{}"], want["takeovers_total{}"] = 1, 2
+	want[`callouts_total{callout="init",outcome="Success"}`] = 2
+	want[`callout_duration_seconds{callout="init"} count`] = 2
+	for _, role := range []string{"active", "standby"} {
+		delete(want, fmt.Sprintf(`process_info{role=%q,version="1.2.3"}`, role))
+		want[fmt.Sprintf(`process_info{role=%q,version="1.2.4"}`, role)] = 1
+	}
+	want[fmt.Sprintf(`installer_info{driver=%q,version="1.2.4"}`, d.name)] = 1
+	upgraded.counts(want)
+}
+
+func TestMetricsOfConfinementAreThoseOfStatus(t *testing.T) {
+	d := place(t)
+	w := d.watch(binary, "install")
+	w.isReady()
+	d.mount()
+	d.pair()
+	now := d.status().Daemon.Confinement
+	want := map[string]float64{}
+	for role, c := range map[string]*confinement{"active": now.Active, "standby": now.Standby} {
+		for measure, inForce := range map[string]bool{
+			"user": c.UID == daemonUID, "no_capabilities": true, "no_new_privs": c.NoNewPrivs,
+			"not_dumpable": !c.Dumpable, "seccomp": c.Seccomp, "landlock": c.Landlock,
+		} {
+			want[fmt.Sprintf(`confinement{measure=%q,role=%q}`, measure, role)] = map[bool]float64{true: 1}[inForce]
+		}
+	}
+	w.counts(want)
+}

@@ -1,0 +1,164 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// isGone checks that nothing of the driver is on the node.
+func (d installed) isGone(volumes ...string) {
+	d.t.Helper()
+	for _, dir := range volumes {
+		if count := mountsOn(d.t, dir); count != 0 {
+			d.t.Errorf("%d mounts on %s", count, dir)
+		}
+	}
+	if count := mountsOn(d.t, d.runDir+"/fs"); count != 0 {
+		d.t.Errorf("%d node mounts", count)
+	}
+	if _, err := os.Stat(d.runDir); !os.IsNotExist(err) {
+		d.t.Errorf("the run directory is there: %v", err)
+	}
+	if names, err := os.ReadDir(d.pluginDir()); len(names) > 0 {
+		d.t.Errorf("in the plugin directory: %v, %v", names, err)
+	}
+	if pids := daemonsOf(d); len(pids) > 0 {
+		d.t.Errorf("processes %v", pids)
+	}
+}
+
+func TestUninstallRefusesWhileVolumesAreInUse(t *testing.T) {
+	d := place(t)
+	d.installs(binary)
+	dir := d.mount()
+	active, standby := d.pair()
+	output, err := d.installer(newer, "uninstall").CombinedOutput()
+	for _, want := range []string{"volumes are in use; delete their pods, or use --force:", dir, "shop/web-0"} {
+		if err == nil || !strings.Contains(string(output), want) {
+			t.Errorf("%v: %s; want %s", err, output, want)
+		}
+	}
+	d.isWhole(binary)
+	if a, s := d.pair(); a != active || s != standby {
+		t.Errorf("processes %d and %d became %d and %d", active, standby, a, s)
+	}
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+	d.serves()
+
+	d.must("unmount", dir)
+	if output, err := d.installer(newer, "uninstall").CombinedOutput(); err != nil || len(output) > 0 {
+		t.Errorf("%v: %s", err, output)
+	}
+	d.isGone(dir)
+}
+
+func TestUninstallForceUnmountsVolumes(t *testing.T) {
+	d := place(t)
+	d.installs(binary)
+	one, two := d.mount(), d.mount()
+	busy, err := os.Open(filepath.Join(one, "pod.uid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	if output, err := d.installer(binary, "uninstall", "--force").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+	d.isGone(one, two)
+}
+
+func TestUninstallOfWhatIsDead(t *testing.T) {
+	d := place(t)
+	d.installs(binary)
+	dir := d.mount()
+	d.killPair()
+	if output, err := d.installer(binary, "uninstall").CombinedOutput(); err == nil || !strings.Contains(string(output), dir) {
+		t.Errorf("%v: %s", err, output)
+	}
+	if output, err := d.installer(binary, "uninstall", "--force").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+	d.isGone(dir)
+}
+
+func TestUninstallOfWhatIsNotInstalled(t *testing.T) {
+	d := place(t)
+	if output, err := d.installer(binary, "uninstall").CombinedOutput(); err != nil || len(output) > 0 {
+		t.Errorf("an empty plugin directory: %v: %s", err, output)
+	}
+	if err := os.Remove(d.pluginDir()); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := d.installer(binary, "uninstall").CombinedOutput(); err != nil || len(output) > 0 {
+		t.Errorf("no plugin directory: %v: %s", err, output)
+	}
+	if _, err := os.Stat(d.pluginDir()); !os.IsNotExist(err) {
+		t.Errorf("it made the plugin directory: %v", err)
+	}
+}
+
+// Somebody has deleted the driver under its volumes.
+func TestUninstallOfWhatWasDeleted(t *testing.T) {
+	d := place(t)
+	d.installs(binary)
+	dir := d.mount()
+	if err := os.RemoveAll(d.pluginDir()); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := d.installer(binary, "uninstall").CombinedOutput(); err == nil || !strings.Contains(string(output), dir) {
+		t.Errorf("%v: %s", err, output)
+	}
+	if output, err := d.installer(binary, "uninstall", "--force").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+	if err := os.Mkdir(d.pluginDir(), 0o755); err != nil {
+		t.Errorf("it made the plugin directory: %v", err)
+	}
+	d.isGone(dir)
+}
+
+func TestUninstallRefusesALink(t *testing.T) {
+	d := place(t)
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.Mkdir(elsewhere, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, elsewhere+"/file", "precious")
+	if err := os.Symlink(elsewhere, filepath.Dir(d.path)); err != nil {
+		t.Fatal(err)
+	}
+	output, err := d.installer(binary, "uninstall", "--force").CombinedOutput()
+	if err == nil || !strings.Contains(string(output), filepath.Dir(d.path)+" is not a directory") {
+		t.Errorf("%v: %s", err, output)
+	}
+	if got := read(t, elsewhere, "file"); got != "precious" {
+		t.Errorf("it did something to %s: %q", elsewhere, got)
+	}
+}
+
+func TestUninstallWatchWaitsForTheVolumes(t *testing.T) {
+	d := place(t)
+	d.installs(binary)
+	one, two := d.mount(), d.mount()
+	w := d.watch(newer, "uninstall")
+	w.isNotReady("volumes are in use")
+	if _, text := w.get("/readyz"); !strings.Contains(text, one) || !strings.Contains(text, two) {
+		t.Errorf("readyz: %s", text)
+	}
+	w.counts(map[string]float64{`volumes{state="ok"}`: 2})
+	d.must("unmount", one)
+	w.isNotReady("volumes are in use")
+	eventually(t, "the first one is gone", func() bool { _, text := w.get("/readyz"); return !strings.Contains(text, one) })
+	d.isWhole(binary)
+	d.must("unmount", two)
+	w.isReady()
+	w.logs(filepath.Dir(d.path) + " is removed")
+	d.isGone(one, two)
+	w.counts(map[string]float64{`volumes{state="ok"}`: 0, `mount{state="absent"}`: 1})
+	w.ends()
+	d.isGone(one, two)
+}

@@ -1,0 +1,107 @@
+package main_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// interval is that of the watches here. soon is two of them, and what a busy
+// machine needs to install the driver.
+const (
+	interval = 100 * time.Millisecond
+	soon     = 2*interval + time.Second
+)
+
+// watched is a process that watches over the driver's place.
+type watched struct {
+	t       *testing.T
+	process *exec.Cmd
+	log     string // the file that it logs to
+	address string
+}
+
+// watch starts a command of the installer that watches, until the test ends.
+func (d installed) watch(version, command string, args ...string) *watched {
+	d.t.Helper()
+	args = append([]string{"--watch", "--interval", interval.String(), "--listen", "127.0.0.1:0"}, args...)
+	w := &watched{t: d.t, process: d.installer(version, command, args...), log: filepath.Join(d.t.TempDir(), "log")}
+	log, err := os.Create(w.log)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer log.Close()
+	w.process.Stderr = log
+	if err := w.process.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() {
+		if w.process.ProcessState == nil {
+			w.ends()
+		}
+		if d.t.Failed() {
+			d.t.Logf("the log of %q:\n%s", w.process.Args, read(d.t, w.log))
+		}
+	})
+	eventually(d.t, "it listens", func() bool {
+		_, after, found := strings.Cut(read(d.t, w.log), " listening on ")
+		w.address, _, _ = strings.Cut(after, "\n")
+		return found
+	})
+	return w
+}
+
+// ends ends the process, as a kubelet would, and checks how it does.
+func (w *watched) ends() {
+	w.t.Helper()
+	started := time.Now()
+	if err := w.process.Process.Signal(syscall.SIGTERM); err != nil {
+		w.t.Error(err)
+	}
+	err := w.process.Wait()
+	if took := time.Since(started); err != nil || took > time.Second {
+		w.t.Errorf("after SIGTERM, it ended with %v after %v", err, took)
+	}
+}
+
+// get asks for a page.
+func (w *watched) get(page string) (status int, body string) {
+	w.t.Helper()
+	response, err := http.Get("http://" + w.address + page)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// isReady waits until the page readyz says so.
+func (w *watched) isReady() {
+	w.t.Helper()
+	eventually(w.t, "it is ready", func() bool { status, _ := w.get("/readyz"); return status == 200 })
+}
+
+// isNotReady waits until the page readyz says why it is not.
+func (w *watched) isNotReady(why string) {
+	w.t.Helper()
+	eventually(w.t, "it is not ready because "+why, func() bool {
+		status, text := w.get("/readyz")
+		return status == 503 && strings.Contains(text, why)
+	})
+}
+
+// logs waits until there is a text in the log.
+func (w *watched) logs(text string) {
+	w.t.Helper()
+	eventually(w.t, "it logs "+text, func() bool { return strings.Contains(read(w.t, w.log), text) })
+}

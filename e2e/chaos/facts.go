@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// factName is the operator's one fact. It has many equal lines, so that a torn read
+// shows.
+const factName = "fact"
+
+const factLines = 1000
+
+func (d *driver) facts() string { return filepath.Join(d.root, "facts.d") }
+
+// makeFacts gives the driver a directory of facts of its own, which its daemon's
+// user can reach.
+func (d *driver) makeFacts() error {
+	configuration, err := json.Marshal(map[string]string{"factsDir": d.facts()})
+	return errors.Join(err,
+		os.Chmod(d.root, 0o711), os.Mkdir(d.facts(), 0o755),
+		os.WriteFile(filepath.Join(filepath.Dir(d.binary), "config.json"), configuration, 0o644),
+		d.replaceFact(0))
+}
+
+func (d *driver) replaceFact(version int) error {
+	hidden := filepath.Join(d.facts(), ".new")
+	content := strings.Repeat(fmt.Sprintf("%07d\n", version), factLines)
+	if err := os.WriteFile(hidden, []byte(content), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(hidden, filepath.Join(d.facts(), factName))
+}
+
+// operatorOperations replace the fact, a thousand times a second at most.
+func (d *driver) operatorOperations() []operation {
+	version := 0
+	return []operation{{"replace the fact", func() error {
+		version++
+		time.Sleep(time.Millisecond)
+		return d.replaceFact(version)
+	}}}
+}
+
+// factOperations read the fact in small pieces, all of which must be of one version.
+func factOperations(volume string) []operation {
+	path := filepath.Join(volume, "node."+factName)
+	return []operation{{"open, read and close " + filepath.Base(path), func() error {
+		fd, err := open(path, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		var all strings.Builder
+		for piece := make([]byte, 97); ; {
+			n, err := unix.Read(fd, piece)
+			if err != nil {
+				return fmt.Errorf("read at %d: %w", all.Len(), err)
+			}
+			if n == 0 {
+				break
+			}
+			all.Write(piece[:n])
+		}
+		got := all.String()
+		if len(got) < 8 || got != strings.Repeat(got[:8], factLines) {
+			return fmt.Errorf("torn: %d bytes, which begin with %.8q and end with %q", len(got), got, got[max(0, len(got)-8):])
+		}
+		return nil
+	}}}
+}
