@@ -23,7 +23,8 @@ type Keeper struct {
 	looked     bool
 	wanted     string    // the configuration at the last look
 	seen       signature // of the files when they were found to be right
-	healed     time.Time // when that was tried last
+	dead       bool      // the node mount, at the last look
+	tried      time.Time // to heal, in vain so far
 	repairs    atomic.Int64
 	neighbours atomic.Pointer[map[string]string]
 }

@@ -14,6 +14,10 @@ import (
 // one or not.
 var memory = []string{"/run", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers"}
 
+// written is a directory of the machine that has what was written into its root
+// directory, and nothing else.
+const written = "/run/written"
+
 // enterRoot makes the machine's root directory in dir, and makes it the root
 // directory.
 func enterRoot(dir string) error {
@@ -40,6 +44,7 @@ func enterRoot(dir string) error {
 	for _, dir := range memory {
 		m.mount("tmpfs", root+dir, "tmpfs", 0, "mode=755")
 	}
+	m.mount(upper, root+written, "", unix.MS_BIND, "")
 	if m.err == nil {
 		m.err = changeRoot(root)
 	}
