@@ -54,7 +54,7 @@ func TestADirectoryOfTooManyEntriesIsNotListed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if all, _, err := (Dir{Path: dir}).Scan(); err == nil || !strings.Contains(err.Error(), "more than 1000 entries") {
+	if all, _, err := (Dir{Path: dir}).Scan(); err == nil || !strings.Contains(err.Error(), "more than 2000 entries") {
 		t.Errorf("%d facts, %v", len(all), err)
 	}
 	if err := os.Remove(filepath.Join(dir, "0")); err != nil {

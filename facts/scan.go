@@ -56,7 +56,7 @@ func (d Dir) Scan() (all []Fact, out []LeftOut, err error) {
 
 // MaxEntries is how many entries the directory can have. Each of them is looked at
 // when somebody lists a volume, and meanwhile others wait.
-const MaxEntries = 1000
+const MaxEntries = 2000
 
 func namesIn(root *os.Root) ([]string, error) {
 	directory, err := root.Open(".")
