@@ -27,14 +27,17 @@ func helm(t *testing.T, args ...string) {
 }
 
 // The chart installs what the manifest does, and more when it is told to: a driver
-// that is healed at once. It removes all that was installed.
+// that is healed at once, and facts. It removes all that was installed.
 func TestChart(t *testing.T) {
 	before := lookAtNode()
 	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
 		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
 		"--set", "healFromHost=true",
 		"--set", "policies.validatingAdmissionPolicy=true",
-		"--set", "config.log=off")
+		"--set", "config.log=off",
+		"--set", "facts.rack=r12",
+		"--set", "nodeNameFact=name",
+		"--set", "factsFromLabels.app=app.kubernetes.io/name")
 	t.Cleanup(func() {
 		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=2m")
 		kubectl(t, "delete", "namespace", namespace, "--timeout=1m")
@@ -45,6 +48,7 @@ func TestChart(t *testing.T) {
 	t.Run("Files", func(t *testing.T) {
 		runPod(t, newPod("chart", flexVolume(driverName), stays...)).checkFiles(t, infoDir)
 	})
+	t.Run("Facts", testFacts)
 	t.Run("Policy", testPolicy)
 	t.Run("Loss", func(t *testing.T) { lose(t, 30*time.Second) })
 
