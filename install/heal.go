@@ -9,37 +9,42 @@ import (
 	"example.com/pod-info-fuse/node"
 )
 
-// healPause is the time between two attempts.
+// healPause is the time between two attempts that are in vain.
 const healPause = 10 * time.Second
 
 // heal has dead volumes healed. changed says that another version was installed,
 // which takes over in the same way: that is what init does, as it gives the daemon a
 // directory of facts that is a new one.
-func (k *Keeper) heal(changed bool) error {
-	state, err := k.Node.MountState()
+func (k *Keeper) heal(n node.Node, changed bool) error {
+	state, err := n.MountState()
 	if err != nil {
 		return err
 	}
-	stale := state == node.MountOK && k.Node.FactsStale()
+	before := k.dead
+	k.dead = state == node.MountDead
+	stale := state == node.MountOK && n.FactsStale()
 	switch {
-	case state != node.MountDead && !changed && !stale:
-		return nil
 	case changed:
-	case time.Since(k.healed) < healPause && state == node.MountDead:
+	case !k.dead && !stale:
+		k.tried = time.Time{}
+		return nil
+	case k.dead && !before:
+		return nil // it may be that a call-out starts the daemon just now
+	case time.Since(k.tried) < healPause && k.dead:
 		return errDead
-	case time.Since(k.healed) < healPause:
+	case time.Since(k.tried) < healPause:
 		return nil
 	default:
-		k.healed = time.Now()
+		k.tried = time.Now()
 	}
 	if err := k.initOnHost(); err != nil {
 		// We may not. The kubelet may, at its next volume operation.
-		if err := k.touch(); err != nil || state != node.MountDead {
+		if err := k.touch(); err != nil || !k.dead {
 			return err
 		}
 		return errDead
 	}
-	if state == node.MountDead {
+	if k.dead {
 		k.Log("the daemon had died, and the driver was called to heal its volumes")
 	}
 	return nil

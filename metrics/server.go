@@ -29,6 +29,10 @@ type Page struct {
 // listener is closed. It speaks just as much of HTTP/1.1 (RFC 9112) as kubelets and
 // Prometheus need: one request per connection, without a body.
 func Serve(listener net.Listener, pages map[string]func() Page) error {
+	return serve(listener, pages, clientTime)
+}
+
+func serve(listener net.Listener, pages map[string]func() Page, clientTime time.Duration) error {
 	clients := make(chan struct{}, maxClients)
 	for {
 		conn, err := listener.Accept()

@@ -21,6 +21,9 @@ func installCommand(args []string) error {
 	if err := parse(set, args); err != nil {
 		return err
 	}
+	if err := watch.check(); err != nil {
+		return err
+	}
 	if *rollback && (watch.on || *configFile != "" || delivery.given()) {
 		return usageError(errors.New("--rollback goes with neither --watch nor --config nor facts"))
 	}

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 // The chart's values are facts in pods, also in those that run when one changes.
 func testFacts(t *testing.T) {
 	p := runPod(t, newPod("facts", flexVolume(driverName), stays...))
-	for fact, want := range map[string]string{"rack": "r12", "name": nodeName, "app": "pod-info-fuse"} {
-		if got, err := p.exec("cat", infoDir+"/node."+fact); err != nil || strings.TrimSpace(got) != want {
+	for fact, want := range map[string]string{"rack": "r12", "name": nodeName + "\n", "app": "pod-info-fuse"} {
+		if got, err := p.exec("cat", infoDir+"/node."+fact); err != nil || got != want {
 			t.Errorf("node.%s in the pod %s: %q, %v, want %q", fact, p.name, got, err, want)
 		}
 	}
@@ -24,7 +23,7 @@ func testFacts(t *testing.T) {
 	// The kubelet takes its time to bring the files of a ConfigMap up to date.
 	err := harness.Eventually(3*time.Minute, func() error {
 		rack, err := p.exec("cat", infoDir+"/node.rack")
-		if err == nil && strings.TrimSpace(rack) != "r13" {
+		if err == nil && rack != "r13" {
 			err = fmt.Errorf("node.rack in the pod %s is %q, want r13", p.name, rack)
 		}
 		return err
