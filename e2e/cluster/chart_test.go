@@ -27,7 +27,7 @@ func helm(t *testing.T, args ...string) {
 }
 
 // The chart installs what the manifest does, and more when it is told to: a driver
-// that is healed at once. It removes all that was installed.
+// that is healed at once, and facts. It removes all that was installed.
 func TestChart(t *testing.T) {
 	before := lookAtNode()
 	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
@@ -35,8 +35,9 @@ func TestChart(t *testing.T) {
 		"--set", "healFromHost=true",
 		"--set", "policies.validatingAdmissionPolicy=true",
 		"--set", "config.log=off",
-		"--set-string", "facts.rack=r12",
-		"--set", "nodeNameFact=name")
+		"--set", "facts.rack=r12",
+		"--set", "nodeNameFact=name",
+		"--set", "factsFromLabels.app=app.kubernetes.io/name")
 	t.Cleanup(func() {
 		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=2m")
 		kubectl(t, "delete", "namespace", namespace, "--timeout=1m")
@@ -47,7 +48,7 @@ func TestChart(t *testing.T) {
 	t.Run("Files", func(t *testing.T) {
 		runPod(t, newPod("chart", flexVolume(driverName), stays...)).checkFiles(t, infoDir)
 	})
-	t.Run("Facts", testDeliveredFacts)
+	t.Run("Facts", testFacts)
 	t.Run("Policy", testPolicy)
 	t.Run("Loss", func(t *testing.T) { lose(t, 30*time.Second) })
 
@@ -75,16 +76,5 @@ func waitsFor(t *testing.T, p pod) {
 	p.checkFiles(t, infoDir)
 	if ready := kubectl(t, "-n", namespace, "get", daemonSet, "-o", "jsonpath={.status.numberReady}"); ready != "0" {
 		t.Errorf("the pod %s uses the driver, and %s nodes are said to be without it", p.name, ready)
-	}
-}
-
-// testDeliveredFacts reads what the chart's values and the downward API made facts of
-// the node.
-func testDeliveredFacts(t *testing.T) {
-	p := runPod(t, newPod("facts", flexVolume(driverName), stays...))
-	for fact, want := range map[string]string{"node.rack": "r12", "node.name": p.field(t, ".spec.nodeName") + "\n"} {
-		if got, err := p.exec("cat", infoDir+"/"+fact); err != nil || got != want {
-			t.Errorf("%s is %q (%v), want %q", fact, got, err, want)
-		}
 	}
 }

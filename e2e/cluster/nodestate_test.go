@@ -15,8 +15,8 @@ import (
 type nodeState map[string]int
 
 // unsearched are the directories of the cluster, of containerd and of the network,
-// which change with any pod.
-var unsearched = []string{clusterDir, "/run/containerd", "/run/netns", written + "/var/lib/cni"}
+// which change with any pod, and the one that does not change.
+var unsearched = []string{clusterDir, "/run/containerd", "/run/netns", written + "/var/lib/cni", original}
 
 // lookAtNode looks at the mounts, processes and cgroups of the node, and at what was
 // written: into /run, which has what was written elsewhere, too.
@@ -32,11 +32,14 @@ func lookAtNode() nodeState {
 		s["process "+strings.TrimSpace(string(name))]++
 	}
 	filepath.WalkDir("/run", func(path string, entry fs.DirEntry, err error) error {
+		before, elsewhere := strings.CutPrefix(path, written)
 		switch {
 		case err != nil:
 			return nil // it has just gone
 		case slices.Contains(unsearched, path):
 			return fs.SkipDir
+		case elsewhere && entry.IsDir() && isDir(original+before):
+			return nil // something below it was written
 		}
 		s["file "+path]++
 		return nil
@@ -45,6 +48,11 @@ func lookAtNode() nodeState {
 		s["cgroup "+dir]++
 	}
 	return s
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 // changes are the differences to a later state.
