@@ -73,10 +73,11 @@ func (f *FS) openFact(node uint64, out *fuse.OpenOut) fuse.Status {
 	if !status.Ok() {
 		return status // ESTALE makes the kernel look the name up again
 	}
-	if len(v.content) > 0 {
-		f.store(node, v.content)
+	if len(v.content) == 0 || f.store(node, v.content) {
+		f.versions.drop(node)
+	} else {
+		f.versions.put(v) // for the reads that the page cache will not answer
 	}
-	f.versions.drop(node)
 	out.OpenFlags = fuse.FOPEN_NOFLUSH | fuse.FOPEN_KEEP_CACHE
 	return fuse.OK
 }

@@ -20,32 +20,34 @@ type storing struct {
 // takes a hundredth of it.
 const storeTime = 5 * time.Millisecond
 
-// store puts a file's content into the page cache, unless that takes too long. Then
-// reads ask us, and get what is there by then.
-func (f *FS) store(node uint64, content []byte) {
+// store puts a file's content into the page cache, and reports whether it is there. If
+// not, because that takes too long, reads ask us.
+func (f *FS) store(node uint64, content []byte) bool {
 	s := &f.storing
 	select {
 	case s.slot <- struct{}{}:
 	default:
 		if s.stuck.Load() {
-			return
+			return false
 		}
 		select {
 		case s.slot <- struct{}{}:
 		case <-time.After(storeTime):
-			return
+			return false
 		}
 	}
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func(store func(uint64, []byte) error) {
-		_ = store(node, content)
+		err := store(node, content)
 		s.stuck.Store(false)
 		<-s.slot
-		close(done)
+		done <- err
 	}(f.Store)
 	select {
-	case <-done:
+	case err := <-done:
+		return err == nil
 	case <-time.After(storeTime):
 		s.stuck.Store(true)
+		return false
 	}
 }
