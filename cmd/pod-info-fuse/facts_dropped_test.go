@@ -27,8 +27,54 @@ func TestReadersThatDropPagesDoNotStopTheDaemon(t *testing.T) {
 		_ = unix.Unmount(fs, unix.MNT_FORCE)
 	})
 	defer abort.Stop()
+	wait := dropPages(t, fact, 3*time.Second)
+	time.Sleep(time.Second)
+	// The process that leaves may be waiting for a page.
+	d.replaceBinary(newer)
+	if output, err := d.command("upgrade").CombinedOutput(); err != nil {
+		t.Errorf("upgrade: %v: %s", err, output)
+	}
+	wait()
+	if s := d.status(); s.Daemon.Takeovers != 1 {
+		t.Errorf("%d take-overs, want that of the upgrade only", s.Daemon.Takeovers)
+	}
+}
+
+// One that is killed while it waits for such a page cannot end before somebody answers
+// the reader who holds it.
+func TestAProcessThatDiesWhileItWaitsForAPageIsReplaced(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d, facts := withFacts(t, nil)
+	writeFact(t, strings.Repeat("a line\n", 9000), facts, "big")
+	volume := d.mount()
+	fs := filepath.Join(d.status().RunDir, "fs")
+	abort := time.AfterFunc(60*time.Second, func() {
+		t.Error("the daemon hangs")
+		_ = unix.Unmount(fs, unix.MNT_FORCE)
+	})
+	defer abort.Stop()
+	for range 3 {
+		active, _ := d.pair()
+		wait := dropPages(t, filepath.Join(volume, "node.big"), time.Second)
+		time.Sleep(300 * time.Millisecond)
+		kill(t, active)
+		killed := time.Now()
+		wait()
+		if got := read(t, volume, "pod.nodename"); got == "" {
+			t.Error("pod.nodename is empty")
+		}
+		if took := time.Since(killed); took > 10*time.Second {
+			t.Errorf("service was back after %v", took)
+		}
+		eventually(t, "the dead process has ended", func() bool { return !alive(active) })
+	}
+}
+
+// dropPages has readers drop the pages of a fact, read them again, and open it, for a
+// time. wait waits until they have ended.
+func dropPages(t *testing.T, fact string, duration time.Duration) (wait func()) {
 	var all sync.WaitGroup
-	end := time.Now().Add(3 * time.Second)
+	end := time.Now().Add(duration)
 	for range 8 {
 		all.Go(func() {
 			file, err := os.Open(fact)
@@ -56,14 +102,5 @@ func TestReadersThatDropPagesDoNotStopTheDaemon(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(time.Second)
-	// The process that leaves may be waiting for a page.
-	d.replaceBinary(newer)
-	if output, err := d.command("upgrade").CombinedOutput(); err != nil {
-		t.Errorf("upgrade: %v: %s", err, output)
-	}
-	all.Wait()
-	if s := d.status(); s.Daemon.Takeovers != 1 {
-		t.Errorf("%d take-overs, want that of the upgrade only", s.Daemon.Takeovers)
-	}
+	return all.Wait
 }
