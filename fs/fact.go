@@ -38,9 +38,12 @@ func (f *FS) lookupFact(parent uint64, name string, out *fuse.EntryOut) fuse.Sta
 		return status
 	}
 	fact, content, err := f.facts.Read(name)
-	if errors.Is(err, facts.ErrChanged) {
+	switch {
+	case errors.Is(err, facts.ErrChanged), errors.Is(err, unix.EIO):
 		return fuse.EIO
-	} else if err != nil {
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
+		return statusOf(err)
+	case err != nil:
 		return fuse.ENOENT // it is left out, and status says why
 	}
 	f.versions.put(version{fact, content})

@@ -14,8 +14,9 @@ const (
 	maxRequest = 16 << 10
 	// maxClients is how many are served at a time; others wait.
 	maxClients = 8
-	// clientTime is how long a client may take for all of it.
-	clientTime = 10 * time.Second
+	// clientTime is how long a client may take for all of it. The kubelet, which may have
+	// to wait for others, has less patience than several times that.
+	clientTime = 2 * time.Second
 )
 
 // Page is an answer.
