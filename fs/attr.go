@@ -38,7 +38,7 @@ func (f *FS) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *
 }
 
 func (f *FS) lookup(header *fuse.InHeader, id volume.ID, k kind, out *fuse.EntryOut) fuse.Status {
-	record, err := f.volumes.Get(id)
+	record, err := f.records.get(id)
 	if errors.Is(err, os.ErrNotExist) {
 		return fuse.ENOENT
 	} else if err != nil {
@@ -79,7 +79,7 @@ func (f *FS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) f
 // unmounted, and somebody still holds it.
 func (f *FS) record(node uint64) (volume.Record, kind, fuse.Status) {
 	id, k := split(node)
-	record, err := f.volumes.Get(id)
+	record, err := f.records.get(id)
 	if errors.Is(err, os.ErrNotExist) {
 		return record, k, fuse.Status(unix.ESTALE)
 	} else if err != nil {

@@ -11,7 +11,7 @@ import (
 // FS serves the volumes of a store.
 type FS struct {
 	fuse.RawFileSystem // answers ENOSYS to what is not defined here
-	volumes            volume.Store
+	records            records
 	facts              facts.Dir
 
 	// Store puts a file's content into the kernel's page cache. Whoever serves the
@@ -30,7 +30,7 @@ type FS struct {
 // directory, "" for none.
 func New(volumes volume.Store, factsDir string) *FS {
 	return &FS{
-		RawFileSystem: fuse.NewDefaultRawFileSystem(), volumes: volumes, facts: FactsDir(factsDir),
+		RawFileSystem: fuse.NewDefaultRawFileSystem(), records: records{volumes: volumes}, facts: FactsDir(factsDir),
 		Store:   func(uint64, []byte) error { return unix.ENOTCONN },
 		Report:  func(string) {},
 		storing: storing{slot: make(chan struct{}, 1)},

@@ -24,7 +24,7 @@ func (f *FS) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList)
 	if k != directory {
 		return fuse.ENOTDIR
 	}
-	record, err := f.volumes.Get(id)
+	record, err := f.records.get(id)
 	if err != nil {
 		return fuse.Status(unix.ESTALE)
 	}
@@ -37,7 +37,7 @@ func (f *FS) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList)
 // listRoot lists the volumes by their ids, which make their offsets as well: a
 // volume that comes or goes while somebody lists moves no other.
 func (f *FS) listRoot(offset uint64, out *fuse.DirEntryList) fuse.Status {
-	ids, err := f.volumes.IDs()
+	ids, err := f.records.volumes.IDs()
 	if err != nil {
 		return statusOf(err)
 	}
