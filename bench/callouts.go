@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ladder measures call-outs and memory at more and more volumes.
+func (b *bench) ladder() error {
+	mounted := 0
+	for _, level := range b.settings.levels {
+		for ; mounted < level; mounted++ {
+			if err := b.ctx.Err(); err != nil {
+				return err
+			}
+			if _, err := b.driver.mount(mounted + 1); err != nil {
+				return err
+			}
+		}
+		if level > 0 {
+			if err := b.memory(level); err != nil {
+				return err
+			}
+		}
+		if level == 1 && !b.settings.check {
+			continue // for memory only
+		}
+		b.say("call-outs with %d volumes", level)
+		if err := b.callOuts(level); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) callOuts(level int) error {
+	// The pod that comes and goes.
+	const guest = 1 << 20
+	for range b.settings.coldCalls {
+		for _, what := range []string{"init", "mount", "unmount"} {
+			if what == "unmount" {
+				if _, err := b.driver.mount(guest); err != nil {
+					return err
+				}
+			}
+			if err := b.cold(level == 0 && what != "unmount"); err != nil {
+				return err
+			}
+			c, err := b.call(what, guest)
+			if err != nil {
+				return fmt.Errorf("cold: %w", err)
+			}
+			b.cost(what, level, "cold", c)
+			if what == "mount" {
+				if _, err := b.driver.unmount(guest); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	// Whatever was cold: from here on there is a daemon. The first round is not counted.
+	if _, err := b.driver.mount(guest); err != nil {
+		return err
+	}
+	if _, err := b.driver.unmount(guest); err != nil {
+		return err
+	}
+	if _, err := b.driver.pids(); err != nil {
+		return err
+	}
+	for range b.settings.calls {
+		if err := b.ctx.Err(); err != nil {
+			return err
+		}
+		for _, what := range []string{"nothing", "bind", "init", "mount", "unmount"} {
+			c, err := b.call(what, guest)
+			if err != nil {
+				return err
+			}
+			b.cost(what, level, "warm", c)
+		}
+	}
+	return nil
+}
+
+func (b *bench) cost(what string, level int, temperature string, c cost) {
+	b.figures.add(callName(what, level, temperature, "wall"), c.wall)
+	b.figures.add(callName(what, level, temperature, "cpu"), c.cpu)
+}
+
+// call runs one program.
+func (b *bench) call(what string, pod int) (cost, error) {
+	switch what {
+	case "nothing":
+		c, _, err := timed(filepath.Join(b.settings.others, "nothing"))
+		return c, err
+	case "bind":
+		source, target := filepath.Join(b.root, "source"), filepath.Join(b.root, "target")
+		c, _, err := timed(filepath.Join(b.settings.others, "bind"), source, target)
+		if err != nil {
+			return c, err
+		}
+		return c, unix.Unmount(target, 0)
+	case "mount":
+		return b.driver.mount(pod)
+	case "unmount":
+		return b.driver.unmount(pod)
+	}
+	return b.driver.callOut(what)
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// reading is what a client reports: how much it did, and how long that took. Times
+// are in microseconds.
+type reading struct {
+	Operations int
+	Seconds    float64
+	P50, P99   float64
+	Switches   int64 // of its own threads, voluntary or not
+}
+
+// client opens, reads and closes a file without pause, with some threads, and prints
+// a reading. It is a process of its own, so that it can be pinned.
+//
+// It is to wait for the server and for nothing else. So each thread has a processor
+// of Go's to itself, for good: the system calls are raw ones, which keep it, nothing
+// collects garbage, and asyncpreemptoff, which the caller sets, keeps the runtime
+// from sending signals, each of which would interrupt a request.
+func client(args []string) error {
+	flags := flag.NewFlagSet("client", flag.ContinueOnError)
+	file := flags.String("file", "", "")
+	threads := flags.Int("threads", 1, "")
+	length := flags.Duration("length", time.Second, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	debug.SetGCPercent(-1)
+	runtime.GOMAXPROCS(*threads + 1)
+	took := make([][]float64, *threads)
+	failures := make([]error, *threads)
+	before := ownSwitches()
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range *threads {
+		all.Go(func() { took[i], failures[i] = repeat(*file, began.Add(*length)) })
+	}
+	all.Wait()
+	seconds := time.Since(began).Seconds()
+	if err := errors.Join(failures...); err != nil {
+		return err
+	}
+	together := slices.Concat(took...)
+	slices.Sort(together)
+	n := len(together)
+	return json.NewEncoder(os.Stdout).Encode(reading{
+		Operations: n, Seconds: seconds, P50: together[n/2], P99: together[n*99/100], Switches: ownSwitches() - before,
+	})
+}
+
+func repeat(file string, end time.Time) ([]float64, error) {
+	path, err := unix.ByteSliceFromString(file)
+	if err != nil {
+		return nil, err
+	}
+	took := make([]float64, 0, 1<<16)
+	buffer := make([]byte, 256)
+	for {
+		began := time.Now()
+		if err := readOnce(path, buffer); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		now := time.Now()
+		took = append(took, float64(now.Sub(began))/float64(time.Microsecond))
+		if now.After(end) {
+			return took, nil
+		}
+	}
+}
+
+func ownSwitches() int64 {
+	var usage unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return usage.Nvcsw + usage.Nivcsw
+}
