@@ -17,34 +17,34 @@ type bench struct {
 	root     string // has everything that the run makes
 	driver   *driver
 	began    time.Time
+	machine  string // and what else it did, as rows of a table
+
+	loadBefore float64
 }
 
 // files are what there is to read in a volume.
 var files = []string{"pod.uid", "pod.nodename", "pod"}
 
 // all measures everything.
-func (b *bench) all() error {
-	err := b.with(func() error {
-		return errors.Join(b.step("call-outs and memory", b.ladder))
-	})
-	if err != nil {
+func (b *bench) all() (err error) {
+	b.loadBefore = loadAverage()
+	if err := b.with(func() error { return b.step("call-outs and memory", b.ladder) }); err != nil {
 		return err
 	}
-	err = b.with(func() error { return b.step("reads and neighbours", b.serving) })
-	if err != nil {
+	if err := b.with(func() error { return b.step("servers", b.serving) }); err != nil {
 		return err
 	}
 	if err := b.step("take-over", b.takeOver); err != nil {
 		return err
 	}
-	return b.report()
+	if b.machine, err = b.describe(); err != nil {
+		return err
+	}
+	return errors.Join(b.save(), b.report())
 }
 
 // with does something with a driver that has just been installed, and removes it.
 func (b *bench) with(do func() error) (err error) {
-	if b.began.IsZero() {
-		b.began = time.Now()
-	}
 	if b.root, err = os.MkdirTemp("", "bench-"); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 
 // settings are how much is measured, and with what.
 type settings struct {
-	binary, chaos, others, docs string
-	check                       bool
+	binary, chaos, others, docs, record string
+	quick, check, again                 bool
 
 	levels       []int         // numbers of volumes
 	calls        int           // rounds of warm call-outs at each level
@@ -52,6 +52,8 @@ func parse(args []string) (settings, error) {
 	others := flags.String("others", "bench/bin", "the `DIRECTORY` of what setup.sh made, and of the floors")
 	docs := flags.String("docs", "", "the `DIRECTORY` to write benchmarks.md and its plots into")
 	isQuick := flags.Bool("quick", false, "less of everything: three minutes")
+	record := flags.String("record", "bench/bin/figures.json", "the `FILE` that has all figures of the last run")
+	again := flags.Bool("again", false, "measure nothing, and report on the last run")
 	check := flags.Bool("check", false, "only what is the same on any machine, against what is expected")
 	if err := flags.Parse(args); err != nil {
 		return settings{}, err
@@ -62,10 +64,12 @@ func parse(args []string) (settings, error) {
 	} else if *isQuick {
 		s = quick
 	}
-	s.binary, s.chaos, s.others, s.docs, s.check = *binary, *chaos, *others, *docs, *check
+	s.binary, s.chaos, s.others, s.docs, s.record = *binary, *chaos, *others, *docs, *record
+	s.quick, s.check, s.again = *isQuick, *check, *again
 	switch {
 	case flags.NArg() > 0:
 		return s, errors.New("bench takes flags only")
+	case s.again:
 	case s.binary == "":
 		return s, errors.New("--driver-binary is missing")
 	case s.chaos == "" && !s.check:
