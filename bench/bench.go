@@ -48,11 +48,7 @@ func (b *bench) with(do func() error) (err error) {
 	if b.root, err = os.MkdirTemp("", "bench-"); err != nil {
 		return err
 	}
-	defer func() {
-		if err == nil {
-			err = os.RemoveAll(b.root)
-		}
-	}()
+	defer func() { err = errors.Join(err, os.RemoveAll(b.root), b.left()) }()
 	for _, dir := range []string{"source", "target"} {
 		if err := os.Mkdir(filepath.Join(b.root, dir), 0o755); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -39,25 +38,8 @@ func (b *bench) callOuts(level int) error {
 	// The pod that comes and goes.
 	const guest = 1 << 20
 	for range b.settings.coldCalls {
-		for _, what := range []string{"init", "mount", "unmount"} {
-			if what == "unmount" {
-				if _, err := b.driver.mount(guest); err != nil {
-					return err
-				}
-			}
-			if err := b.cold(level == 0 && what != "unmount"); err != nil {
-				return err
-			}
-			c, err := b.call(what, guest)
-			if err != nil {
-				return fmt.Errorf("cold: %w", err)
-			}
-			b.cost(what, level, "cold", c)
-			if what == "mount" {
-				if _, err := b.driver.unmount(guest); err != nil {
-					return err
-				}
-			}
+		if err := b.coldCalls(level, guest); err != nil {
+			return err
 		}
 	}
 	// Whatever was cold: from here on there is a daemon. The first round is not counted.

@@ -10,6 +10,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// coldCalls measures each call-out when there is no daemon.
+func (b *bench) coldCalls(level, guest int) error {
+	for _, what := range []string{"init", "mount", "unmount"} {
+		if what == "unmount" {
+			if _, err := b.driver.mount(guest); err != nil {
+				return err
+			}
+		}
+		if err := b.cold(level == 0 && what != "unmount"); err != nil {
+			return err
+		}
+		c, err := b.call(what, guest)
+		if err != nil {
+			return fmt.Errorf("cold: %w", err)
+		}
+		b.cost(what, level, "cold", c)
+		if what == "mount" {
+			if _, err := b.driver.unmount(guest); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // cold does away with the daemon. On a node without volumes it is stopped, as if it
 // had never been; otherwise both processes die at once, so that the call-out which
 // follows has to heal every volume.

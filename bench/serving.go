@@ -25,7 +25,7 @@ func (b *bench) serving() (err error) {
 	driver := start(b.startDriver())
 	hello := start(b.startC("hello_ll", "hello", b.other("hello_ll"), "-f", "-o", "allow_other"))
 	another := start(b.startC("hello_ll 2", "hello", b.other("hello_ll"), "-f", "-o", "allow_other"))
-	lxcfs := start(b.startC("lxcfs", "proc/uptime", b.other("lxcfs/usr/bin/lxcfs"), "-f", "--pidfile="+filepath.Join(b.root, "lxcfs.pid")))
+	lxcfs := start(b.startLXCFS())
 	goFuse := start(b.startOwn("go-fuse"))
 	if err != nil {
 		return err
