@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"example.com/pod-info-fuse/bench/svg"
 )
@@ -56,9 +57,18 @@ func (b *bench) targetPlot(title, subtitle, measure string) string {
 	p := svg.Bars{Title: title, Subtitle: subtitle, Unit: "µs"}
 	for i, target := range append(allTargets[:3:3], append([]string{cTarget}, allTargets[3:]...)...) {
 		s := b.figures[readName(target, 1, true, measure)]
-		p.Bars = append(p.Bars, bar(target, s, i < 3, i == 3 || i == 4))
+		p.Bars = append(p.Bars, bar(labelOf(target), s, i < 3, i == 3 || i == 4))
 	}
 	return p.SVG()
+}
+
+// labelOf tells what is written in C.
+func labelOf(target string) string {
+	server, file, _ := strings.Cut(target, " ")
+	if server == "hello_ll" || server == "lxcfs" {
+		server += ", in C"
+	}
+	return server + ": " + file
 }
 
 func bar(label string, s series, strong, gap bool) svg.Bar {
@@ -68,7 +78,7 @@ func bar(label string, s series, strong, gap bool) svg.Bar {
 func (b *bench) neighbourPlot() string {
 	p := svg.Bars{
 		Title:    fmt.Sprintf("One reader beside %d threads on another volume", hammers),
-		Subtitle: "each step to the right is as much again; lines: quartiles of the rounds", Unit: "µs", Logarithmic: true,
+		Subtitle: "open, read and close; hello_ll: a process for each volume; lines: quartiles of the rounds", Unit: "µs",
 	}
 	for i, company := range []string{"alone", "beside"} {
 		for j, measure := range []string{"p50", "p99"} {

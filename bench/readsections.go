@@ -26,6 +26,11 @@ func (b *bench) readSection() section {
 			}
 		}
 	}
+	most := b.settings.threads[len(b.settings.threads)-1]
+	for _, target := range allTargets {
+		s.rows = append(s.rows, b.readRow(target, 1, true, "p99", "µs", ""),
+			b.readRow(target, most, false, "p99", "µs", ""), b.readRow(target, most, false, "rate", "/s", ""))
+	}
 	return s
 }
 
@@ -52,7 +57,6 @@ func (b *bench) requestSection() section {
 		title: "What an operation costs", plot: "cpu", head: [4]string{"open, read and close", "median", "hello_ll", "ratio"},
 		text: "CPU time of the server, replies to the kernel, and context switches of the server and its readers, for one operation.",
 	}
-	most := b.settings.threads[len(b.settings.threads)-1]
 	for _, target := range allTargets {
 		goal := ""
 		if target == "driver pod" {
@@ -62,10 +66,6 @@ func (b *bench) requestSection() section {
 	}
 	for _, target := range allTargets {
 		s.rows = append(s.rows, b.readRow(target, 1, true, "requests", "", ""), b.readRow(target, 1, true, "switches", "", ""))
-	}
-	for _, target := range allTargets {
-		s.rows = append(s.rows, b.readRow(target, 1, true, "p99", "µs", ""),
-			b.readRow(target, most, false, "p99", "µs", ""), b.readRow(target, most, false, "rate", "/s", ""))
 	}
 	return s
 }

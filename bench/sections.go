@@ -52,16 +52,17 @@ func (b *bench) memorySection() section {
 	s := section{
 		title: "Memory", plot: "memory", head: [4]string{"memory of both processes", "private", "with their share of what is common", "per further volume"},
 		text: fmt.Sprintf("The daemon is two processes for the whole node. In the plot beside it, a process of hello_ll per volume.\n"+
-			"A load is every file of every volume once, and then %v of 32 threads.", b.settings.load),
+			"A load is every file of every volume once, and then %v of 32 threads. A further volume costs what there is\n"+
+			"more than with the first one, after the load.", b.settings.load),
 	}
 	for _, level := range b.settings.levels[1:] {
 		for _, when := range []string{"rest", "load", "idle"} {
 			uss := f[memoryName(level, when, "uss")]
-			r := row{what: fmt.Sprintf("%s, %d volumes", b.whenOf(when), level), ours: amount(uss, "KiB"), theirs: amount(f[memoryName(level, when, "pss")], "KiB")}
+			r := row{what: fmt.Sprintf("%s, %s", b.whenOf(when), count(level, "volume")), ours: amount(uss, "KiB"), theirs: amount(f[memoryName(level, when, "pss")], "KiB")}
 			if level == 1 {
 				r.goal = "at most 4096 KiB"
 			} else {
-				r.ratio = fmt.Sprintf("%.2f KiB", (uss.median()-f[memoryName(1, when, "uss")].median())/float64(level-1))
+				r.ratio = fmt.Sprintf("%.2f KiB", (uss.median()-f[memoryName(1, "idle", "uss")].median())/float64(level-1))
 				r.goal = "at most 2.5 KiB"
 			}
 			s.rows = append(s.rows, r)

@@ -1,7 +1,5 @@
 package svg
 
-import "math"
-
 // A Bar is one figure, with the quartiles of how it varied.
 type Bar struct {
 	Label           string
@@ -14,29 +12,21 @@ type Bar struct {
 type Bars struct {
 	Title, Subtitle, Unit string
 	Bars                  []Bar
-	Logarithmic           bool // a step is ten times as much
 }
 
 // SVG draws them.
 func (p Bars) SVG() string {
 	const left, right, top, height, gap, width = 200.0, 120.0, 66.0, 24.0, 12.0, 760.0
-	least, most, tall := math.Inf(1), 0.0, top
+	most, tall := 0.0, top
 	for _, b := range p.Bars {
-		least, most = min(least, b.Value), max(most, b.Top, b.Value)
+		most = max(most, b.Top, b.Value)
 		tall += height
 		if b.Gap {
 			tall += gap
 		}
 	}
 	c := newCanvas(width, tall+16, p.Title, p.Subtitle)
-	length := func(v float64) float64 {
-		share := v / most
-		if p.Logarithmic {
-			bottom := math.Floor(math.Log10(least)) // where the bars begin
-			share = (math.Log10(v) - bottom) / (math.Log10(most) - bottom)
-		}
-		return max(share, 0) * (width - left - right)
-	}
+	length := func(v float64) float64 { return v / most * (width - left - right) }
 	y := top
 	for _, b := range p.Bars {
 		if b.Gap {
