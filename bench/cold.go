@@ -26,10 +26,13 @@ func (b *bench) coldCalls(level, guest int) error {
 			return fmt.Errorf("cold: %w", err)
 		}
 		b.cost(what, level, "cold", c)
+		// There is a daemon again, also after unmount, which needs none.
+		next := []string{"init"}
 		if what == "mount" {
-			if _, err := b.driver.unmount(guest); err != nil {
-				return err
-			}
+			next = []string{"unmount", b.driver.volumeOf(guest)}
+		}
+		if _, err := b.driver.callOut(next...); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -41,10 +44,6 @@ func (b *bench) coldCalls(level, guest int) error {
 func (b *bench) cold(stopped bool) error {
 	if stopped {
 		return b.driver.execute("stop")
-	}
-	status, err := b.driver.status()
-	if err != nil || status.Daemon.Active == nil {
-		return err
 	}
 	pids, err := b.driver.pids()
 	if err != nil {
