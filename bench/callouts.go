@@ -1,8 +1,6 @@
 package main
 
 import (
-	"path/filepath"
-
 	"golang.org/x/sys/unix"
 )
 
@@ -76,15 +74,14 @@ func (b *bench) cost(what string, level int, temperature string, c cost) {
 func (b *bench) call(what string, pod int) (cost, error) {
 	switch what {
 	case "nothing":
-		c, _, err := timed(filepath.Join(b.settings.others, "nothing"))
+		c, _, err := timed(b.other("nothing"))
 		return c, err
 	case "bind":
-		source, target := filepath.Join(b.root, "source"), filepath.Join(b.root, "target")
-		c, _, err := timed(filepath.Join(b.settings.others, "bind"), source, target)
+		c, _, err := timed(b.other("bind"), b.source(), b.target())
 		if err != nil {
 			return c, err
 		}
-		return c, unix.Unmount(target, 0)
+		return c, unix.Unmount(b.target(), 0)
 	case "mount":
 		return b.driver.mount(pod)
 	case "unmount":
