@@ -41,7 +41,7 @@ func (b *bench) readRow(target string, threads int, pinned bool, measure, unit, 
 
 var measureOf = map[string]string{
 	"p50": "p50", "p99": "p99", "rate": "operations a second", "cpu": "CPU of the server",
-	"requests": "requests", "switches": "context switches",
+	"requests": "replies", "switches": "context switches",
 }
 
 func count(n int, what string) string {
@@ -55,7 +55,8 @@ func count(n int, what string) string {
 func (b *bench) requestSection() section {
 	s := section{
 		title: "What an operation costs", plot: "cpu", head: [4]string{"open, read and close", "median", "hello_ll", "ratio"},
-		text: "CPU time of the server, replies to the kernel, and context switches of the server and its readers, for one operation.",
+		text: "CPU time of the server, its replies to the kernel, and the context switches of the server and its readers, for one operation.\n" +
+			"Replies are counted as they are written. go-fuse writes a content twice, first into a pipe.",
 	}
 	for _, target := range allTargets {
 		goal := ""
