@@ -44,14 +44,14 @@ func (b *bench) check() error {
 func (b *bench) derive() {
 	f := b.figures
 	for _, level := range b.settings.levels[1:] {
-		f[fmt.Sprintf("KiB at %d volumes, after a load", level)] = f[memoryName(level, "idle", "uss")]
+		f[fmt.Sprintf("KiB at %s, after a load", count(level, "volume"))] = f[memoryName(level, "idle", "uss")]
 	}
 	for _, level := range b.callLevels() {
-		f[fmt.Sprintf("CPU of mount by that of a bind mount, at %d volumes", level)] =
+		f[fmt.Sprintf("CPU of mount by that of a bind mount, at %s", count(level, "volume"))] =
 			f[callName("mount", level, "warm", "cpu")].to(f[callName("bind", level, "warm", "cpu")])
 	}
 	for _, file := range files {
-		f["requests "+file] = f[readName("driver "+file, 1, true, "requests")]
+		f["replies "+file] = f[readName("driver "+file, 1, true, "requests")]
 		f["context switches "+file] = f[readName("driver "+file, 1, true, "switches")]
 	}
 }

@@ -23,6 +23,10 @@ func (b *bench) describe() (string, error) {
 	if err := unix.Sysinfo(&info); err != nil {
 		return "", err
 	}
+	binary, err := os.Stat(b.settings.binary)
+	if err != nil {
+		return "", err
+	}
 	const perLoad = 1 << 16 // linux/sysinfo.h, SI_LOAD_SHIFT
 	rows := [][2]string{
 		{"date", time.Now().UTC().Format(time.DateOnly)},
@@ -30,6 +34,7 @@ func (b *bench) describe() (string, error) {
 		{"CPUs", fmt.Sprintf("%d, %s", runtime.NumCPU(), processor())},
 		{"memory", fmt.Sprintf("%.0f GiB", float64(info.Totalram)*float64(info.Unit)/(1<<30))},
 		{"load average", fmt.Sprintf("%.1f before, %.1f after", b.loadBefore, float64(info.Loads[0])/perLoad)},
+		{"driver", fmt.Sprintf("%.1f MB", float64(binary.Size())/1e6)},
 		{"compiler", runtime.Version()},
 		{"libfuse", b.firstLine(b.other("hello_ll"), "--version")},
 		{"lxcfs", strings.Trim(b.firstLine(b.other("lxcfs/usr/bin/lxcfs"), "--version"), `"`)},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -33,18 +34,7 @@ func (b *bench) report() error {
 	return errors.Join(failed, os.WriteFile(filepath.Join(b.settings.docs, "benchmarks.md"), []byte(text.String()), 0o644))
 }
 
-const introduction = `# What the driver costs
-
-Written by ` + "`make bench`" + `, with figures of one run on one machine. Everything that is compared was
-measured in the same rounds, one after the other. A ratio is the median of the ratios of
-the rounds, and the quartiles beside it say how much they varied. Two runs are to agree
-within them; times are those of this machine, and of what else it did.
-
-To repeat it, as root, on Linux with ` + "`/dev/fuse`" + ` and Debian's packages: ` + "`make bench`" + `, in twenty
-minutes, or ` + "`make bench-quick`" + `, in three, which does less of everything and writes nothing here. ` + "`make bench-check`" + `
-measures only what does not depend on the machine's speed, and fails when that is worse than
-in ` + "`bench/expected.json`" + `. ` + "`go doc ./bench`" + ` says how it is measured.
-
-| machine | |
-|---|---|
-%s`
+// introduction is the document up to the description of the machine.
+//
+//go:embed introduction.md
+var introduction string

@@ -27,12 +27,26 @@ func (b *bench) callOutSection() section {
 			}
 		}
 	}
+	s.rows = append(s.rows, b.flatness())
 	for _, what := range []string{"init", "mount", "unmount"} {
 		for _, level := range b.callLevels() {
 			s.rows = append(s.rows, row{what: fmt.Sprintf("`%s`, no daemon, %d volumes", what, level), ours: amount(f[callName(what, level, "cold", "wall")], "ms")})
 		}
 	}
 	return s
+}
+
+// flatness is how much more of the floor a mount costs on a full node than on an empty
+// one.
+func (b *bench) flatness() row {
+	overFloor := func(level int) float64 {
+		return b.figures[callName("mount", level, "warm", "wall")].to(b.figures[callName("bind", level, "warm", "wall")]).median()
+	}
+	most := b.settings.levels[len(b.settings.levels)-1]
+	return row{
+		what:  fmt.Sprintf("`mount`, %d volumes beside none, by the floor", most),
+		ratio: fmt.Sprintf("%.2f", overFloor(most)/overFloor(0)), goal: "at most 1.15",
+	}
 }
 
 var timeOf = map[string]string{"wall": "wall time", "cpu": "CPU time"}
