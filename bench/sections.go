@@ -87,5 +87,5 @@ func (b *bench) memorySection() section {
 }
 
 func (b *bench) whenOf(when string) string {
-	return map[string]string{"rest": "mounted", "load": "after a load", "idle": fmt.Sprintf("%v later", b.settings.idle)}[when]
+	return map[string]string{"rest": "mounted", "load": "after a load", "idle": fmt.Sprintf("%.0f s later", b.settings.idle.Seconds())}[when]
 }
