@@ -8,15 +8,18 @@ export CGO_ENABLED = 0
 # What is built with these flags depends on the source alone.
 GO_BUILD = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 
+# Where it is built: another version, elsewhere.
+BIN ?= bin
+
 # One static binary.
 build:
-	$(GO_BUILD) -o bin/pod-info-fuse ./cmd/pod-info-fuse
+	$(GO_BUILD) -o $(BIN)/pod-info-fuse ./cmd/pod-info-fuse
 
 # The same for each architecture of the image. Go knows what has to be rebuilt.
 ARCHITECTURES = amd64 arm64
-BINARIES = $(ARCHITECTURES:%=bin/linux-%/pod-info-fuse)
+BINARIES = $(ARCHITECTURES:%=$(BIN)/linux-%/pod-info-fuse)
 binaries: $(BINARIES)
-$(BINARIES): bin/linux-%/pod-info-fuse: .always
+$(BINARIES): $(BIN)/linux-%/pod-info-fuse: .always
 	GOOS=linux GOARCH=$* $(GO_BUILD) -o $@ ./cmd/pod-info-fuse
 .PHONY: .always
 
@@ -24,7 +27,7 @@ $(BINARIES): bin/linux-%/pod-info-fuse: .always
 IMAGE ?= example.com/pod-info-fuse
 image: binaries
 	go -C deploy/image build -o ../../bin/image .
-	bin/image --name $(IMAGE) --version $(VERSION) --out bin/image.tar $(BINARIES)
+	bin/image --name $(IMAGE) --version $(VERSION) --out $(BIN)/image.tar $(BINARIES)
 
 # What is in it, that its binaries run, and that it can be built again.
 image-check: image
@@ -70,6 +73,7 @@ fuzz:
 	go test -run=^$$ -fuzz=^FuzzAnswer$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
 	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./volume
 	go test -run=^$$ -fuzz=^FuzzKubeletArgs$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./install
+	go test -run=^$$ -fuzz=^FuzzRequest$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./metrics
 
 # A real kubelet, built from the module proxy, on containerd and runc.
 e2e: build
@@ -77,9 +81,10 @@ e2e: build
 	go test -tags e2e -count=1 -timeout 20m ./e2e/...
 
 # The image, the manifest and the chart on a real cluster of one node.
-e2e-cluster: build
+e2e-cluster: build image helm
 	e2e/setup.sh cluster
-	go test -tags cluster -count=1 -timeout 15m ./e2e/cluster
+	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
+	go test -tags cluster -count=1 -timeout 15m -v ./e2e/cluster
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 

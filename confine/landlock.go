@@ -16,7 +16,8 @@ func restrictFiles(rules Rules) error {
 	config := landlock.V7
 	config.Scoped = ll.ScopeAbstractUnixSocket
 	if err := config.BestEffort().Restrict(
-		landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, rules.Read...),
+		// One may have gone since it was looked for.
+		landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, rules.Read...).IgnoreIfMissing(),
 		landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSExecute, "/proc/self/exe"),
 	); err != nil {
 		return err

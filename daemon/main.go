@@ -136,11 +136,28 @@ func (p *process) connect() (*connection.Connection, error) {
 	return c, err
 }
 
+// becomeActive takes the lock of the active process. Nobody serves when we have it,
+// and also not when its holder was killed and waits in the kernel, perhaps for us: then
+// we get it when that has ended.
+func (p *process) becomeActive(cause Cause) error {
+	if cause != Hang {
+		return acquire(p.resources.Lock, activeByte)
+	}
+	locked := make(chan error, 1)
+	go func() { locked <- acquire(p.resources.Lock, activeByte) }()
+	select {
+	case err := <-locked:
+		return err
+	case <-time.After(beat):
+		p.Log("the process that was killed does not end; it is replaced all the same")
+		return nil
+	}
+}
+
 // takeOver serves in the place of the process before.
 func (p *process) takeOver(cause Cause) error {
 	known := time.Now()
-	// Nobody serves when we have this.
-	if err := acquire(p.resources.Lock, activeByte); err != nil {
+	if err := p.becomeActive(cause); err != nil {
 		return err
 	}
 	if err := release(p.resources.Lock, standbyByte); err != nil {

@@ -13,6 +13,10 @@ const (
 	// taken for hung. Beats are counted and not seconds, so that a machine that
 	// was suspended has not lost any.
 	patience = 10
+	// dying is how many more pass until one that was killed need not be waited for.
+	// None of its threads runs any more then. But one may wait in the kernel, for the
+	// answer to a request that nobody serves, and keep all that the process has open.
+	dying = 2
 )
 
 // standBy waits until this process must take over, and returns why. "" means
@@ -29,6 +33,7 @@ func (p *process) standBy() (Cause, error) {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	cause := Crash
+	killed := false
 	for silent := 0; ; {
 		select {
 		case m, open := <-p.starter.messages:
@@ -49,10 +54,13 @@ func (p *process) standBy() (Cause, error) {
 				return "", nil
 			}
 		case <-ticker.C:
-			if silent == patience {
+			switch {
+			case silent == patience:
 				// Its death ends the link, and we take over.
 				cause = Hang
-				p.killActive()
+				killed = p.killActive()
+			case silent == patience+dying && killed:
+				return cause, nil
 			}
 			silent++
 			p.starter.send(message{Kind: ping})
@@ -109,8 +117,8 @@ func (p *process) alone() bool {
 }
 
 // killActive kills whoever holds the lock of the active process: a process
-// that has stopped or hangs does not end otherwise.
-func (p *process) killActive() {
+// that has stopped or hangs does not end otherwise. It reports whether there was one.
+func (p *process) killActive() bool {
 	pid, err := holder(p.resources.Lock, activeByte)
 	if err == nil && pid != 0 {
 		p.Log("the active process %d gives no sign of life: it is killed", pid)
@@ -119,4 +127,5 @@ func (p *process) killActive() {
 	if err != nil {
 		p.Log("kill the active process: %v", err)
 	}
+	return err == nil && pid != 0
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Start starts the pair on a connection, with arguments for its command, and returns when its first process
-// serves. settle is called with that process before it does, to move it to where
-// it shall stay; its error is remembered for the status. The process starts its
-// standby itself.
+// Start starts the pair on a connection, with arguments for its command, and returns
+// when its first process serves. settle is called with that process before it does,
+// to move it to where it shall stay; its error is remembered for the status. The
+// process starts its standby itself.
 func Start(args []string, r Resources, settle func(pid int) error) error {
 	ours, theirs, err := linkPair()
 	if err != nil {

@@ -20,17 +20,6 @@ type Dir struct {
 	Reserved func(name string) bool // tells whether a name is taken
 }
 
-// Get returns a fact as it is now. The error says why there is none.
-func (d Dir) Get(name string) (Fact, error) {
-	return with(d, func(root *os.Root) (Fact, error) {
-		file, f, err := d.open(root, name)
-		if err == nil {
-			file.Close()
-		}
-		return f, err
-	})
-}
-
 // Read returns a fact and its content, which is all of one version, unless somebody
 // writes to the file in place all the time.
 func (d Dir) Read(name string) (f Fact, content []byte, err error) {
@@ -45,7 +34,7 @@ func (d Dir) Read(name string) (f Fact, content []byte, err error) {
 			content, err = read(file, f)
 			return f, err
 		})
-		if !errors.Is(err, ErrChanged) {
+		if !errors.Is(err, ErrChanged) && !errors.Is(err, errDangling) {
 			return f, content, err
 		}
 	}
@@ -55,11 +44,18 @@ func (d Dir) Read(name string) (f Fact, content []byte, err error) {
 // ErrChanged: a fact is written to in place.
 var ErrChanged = errors.New("it changes while it is read; replace it by rename(2)")
 
+// errDangling: for a moment, that is what a link in a ConfigMap is, when the directory
+// that it led to is removed while it is followed.
+var errDangling = errors.New("it is a link to nothing")
+
 func read(file *os.File, f Fact) ([]byte, error) {
 	content := make([]byte, f.Size+1)
 	n, err := io.ReadFull(file, content)
-	if err == nil || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, errors.Join(err, ErrChanged) // it is longer by now
+	switch {
+	case err == nil:
+		return nil, ErrChanged // it is longer by now
+	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, err
 	}
 	after, err := file.Stat()
 	if err != nil {
@@ -125,7 +121,7 @@ func reason(root *os.Root, name string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return errors.New("the daemon may not read it; make it readable for all")
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("it is a link to nothing")
+		return errDangling
 	case info.Mode().Type() == fs.ModeSymlink:
 		return errors.New("it is a link that leads out of the directory")
 	}

@@ -3,6 +3,7 @@ package facts
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -53,13 +54,23 @@ func (d Dir) Scan() (all []Fact, out []LeftOut, err error) {
 	return all, out, nil
 }
 
+// MaxEntries is how many entries the directory can have. Each of them is looked at
+// when somebody lists a volume, and meanwhile others wait.
+const MaxEntries = 2000
+
 func namesIn(root *os.Root) ([]string, error) {
 	directory, err := root.Open(".")
 	if err != nil {
 		return nil, err
 	}
 	defer directory.Close()
-	names, err := directory.Readdirnames(-1)
+	names, err := directory.Readdirnames(MaxEntries + 1)
+	if len(names) > MaxEntries {
+		return nil, fmt.Errorf("it has more than %d entries", MaxEntries)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	slices.Sort(names)
 	return names, err
 }

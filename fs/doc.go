@@ -1,16 +1,19 @@
 // Package fs is the file system that pods see. Its root has one directory per
 // volume, named by the volume's id, which the mount call-out binds into the
-// pod. Each directory has the same entries:
+// pod. Each directory has these entries:
 //
 //	pod.uid       the pod's UID, from the volume's record
 //	pod.nodename  the node's host name, asked of uname(2) at every read
 //	pod           the process that reads the file: its PID on the host
 //	pid           symbolic link to pod
+//	node.NAME     the operator's facts, from their directory; see fact.go
+//
+// and the facts that the volume's record says.
 //
 // # No state
 //
-// The file system keeps nothing in memory. Node ids are computed from the
-// volume's id, and what a volume is stands in its record. So any process that
+// The file system keeps nothing in memory that it needs. Node ids are computed from
+// the volume's id, and what a volume is stands in its record. So any process that
 // can read the records can answer any request, also one for a file that was
 // opened while another process was serving: that is what lets a volume survive
 // the daemon. Whoever adds to this package must keep it so: no node tables, no
@@ -19,10 +22,12 @@
 // # What the kernel may cache
 //
 // Names in a volume never change, so they are cached for ever, and so are the
-// attributes and pages of pod.uid. The answers of pod depend on the reader, and
-// pod.nodename may change at any time: their attributes expire at once, they are
-// opened with FOPEN_DIRECT_IO, and a read that would fill the page cache in
-// spite of that (sendfile since Linux 6.5, a private mmap) is refused; see
+// attributes and pages of pod.uid. Names of the operator's facts are asked for at
+// every open, and each version is an inode of its own, whose attributes and pages
+// stay. The answers of pod depend on the reader, and pod.nodename may change at any
+// time: their attributes expire at once, they are opened with FOPEN_DIRECT_IO, and a
+// read that would fill the page cache in spite of that (sendfile since Linux 6.5, a
+// private mmap) is refused; see
 // [FS.Read]. In the root nothing is cached, because volumes come and go.
 //
 // The package is not built on go-fuse's package of the same name, whose node

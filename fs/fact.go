@@ -38,9 +38,12 @@ func (f *FS) lookupFact(parent uint64, name string, out *fuse.EntryOut) fuse.Sta
 		return status
 	}
 	fact, content, err := f.facts.Read(name)
-	if errors.Is(err, facts.ErrChanged) {
+	switch {
+	case errors.Is(err, facts.ErrChanged), errors.Is(err, unix.EIO):
 		return fuse.EIO
-	} else if err != nil {
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
+		return statusOf(err)
+	case err != nil:
 		return fuse.ENOENT // it is left out, and status says why
 	}
 	f.versions.put(version{fact, content})
@@ -73,11 +76,11 @@ func (f *FS) openFact(node uint64, out *fuse.OpenOut) fuse.Status {
 	if !status.Ok() {
 		return status // ESTALE makes the kernel look the name up again
 	}
-	if len(v.content) > 0 {
-		// Without it, reads will ask us, and get what is there by then.
-		_ = f.Store(node, v.content)
+	if len(v.content) == 0 || f.store(node, v.content) {
+		f.versions.drop(node)
+	} else {
+		f.versions.put(v) // for the reads that the page cache will not answer
 	}
-	f.versions.drop(node)
 	out.OpenFlags = fuse.FOPEN_NOFLUSH | fuse.FOPEN_KEEP_CACHE
 	return fuse.OK
 }

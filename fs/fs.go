@@ -21,6 +21,7 @@ type FS struct {
 	Report func(problem string)
 
 	versions versions
+	storing  storing
 	listing  listing
 	told     told
 }
@@ -30,8 +31,9 @@ type FS struct {
 func New(volumes volume.Store, factsDir string) *FS {
 	return &FS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(), volumes: volumes, facts: FactsDir(factsDir),
-		Store:  func(uint64, []byte) error { return unix.ENOTCONN },
-		Report: func(string) {},
+		Store:   func(uint64, []byte) error { return unix.ENOTCONN },
+		Report:  func(string) {},
+		storing: storing{slot: make(chan struct{}, 1)},
 	}
 }
 

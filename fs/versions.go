@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"slices"
 	"sync"
 
 	"example.com/pod-info-fuse/facts"
@@ -79,5 +80,5 @@ func (v *versions) find(node uint64) int {
 
 func (v *versions) remove(i int) {
 	v.bytes -= len(v.kept[i].content) + overhead
-	v.kept = append(v.kept[:i], v.kept[i+1:]...)
+	v.kept = slices.Delete(v.kept, i, i+1) // which also forgets the last content
 }

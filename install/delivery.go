@@ -5,28 +5,39 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"example.com/pod-info-fuse/facts"
 )
 
 // delivery is what was delivered to a directory of facts, and the list of it that is
-// kept there.
+// kept there. Others write to the directory, too: what is read there can be anything,
+// and every driver has a list of its own.
 type delivery struct {
 	dir   string
+	list  string   // the name of the list's file
 	Made  []string `json:"made"`  // directories, the outermost first
 	Names []string `json:"names"` // facts
 }
 
-const deliveryFile = ".pod-info-fuse-delivered"
+// deliveryTo returns what the target's installers have delivered to a directory.
+func (t Target) deliveryTo(dir string) (*delivery, error) {
+	d := &delivery{dir: dir, list: ".delivered-by-" + t.Driver.Dir()}
+	return d, d.read()
+}
 
-// RemoveFacts removes what was delivered to a directory.
-func RemoveFacts(dir string) error {
-	d := delivery{dir: dir}
-	err := d.read()
+// removeFacts removes what was delivered to a directory, "" for none.
+func (t Target) removeFacts(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	d, err := t.deliveryTo(dir)
 	if err != nil || len(d.Names) == 0 && len(d.Made) == 0 {
 		return err
 	}
@@ -36,7 +47,7 @@ func RemoveFacts(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(d.path(deliveryFile)); err != nil {
+	if err := os.Remove(d.path(d.list)); err != nil {
 		return err
 	}
 	for _, made := range slices.Backward(d.Made) {
@@ -51,15 +62,13 @@ func (d *delivery) put(name string, content []byte) error {
 	if err := facts.Check(name, int64(len(content))); err != nil {
 		return err
 	}
-	there, err := os.ReadFile(d.path(name))
+	there, err := d.content(name, facts.MaxSize)
 	ours := slices.Contains(d.Names, name)
 	switch {
 	case err == nil && bytes.Equal(there, content) && ours:
 		return nil
-	case err == nil && !ours:
+	case !ours && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s is there already, and not ours", d.path(name))
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
 	}
 	if !ours { // noted first: who is killed in between has noted too much, which does no harm
 		d.Names = append(d.Names, name)
@@ -93,16 +102,54 @@ func (d *delivery) path(name string) string { return filepath.Join(d.dir, name) 
 
 // read reads what was delivered before.
 func (d *delivery) read() error {
-	text, err := os.ReadFile(d.path(deliveryFile))
+	const most = 1 << 20 // bytes
+	text, err := d.content(d.list, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	} else if err != nil {
-		return err
 	}
-	if err := json.Unmarshal(text, d); err != nil {
-		return fmt.Errorf("%s: %w; remove it", d.path(deliveryFile), err)
+	if err == nil {
+		err = json.Unmarshal(text, d)
+	}
+	if err == nil {
+		err = d.check()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w; remove it", d.path(d.list), err)
 	}
 	return nil
+}
+
+// check says what no installer has delivered: it would be removed.
+func (d *delivery) check() error {
+	for _, name := range d.Names {
+		if err := facts.Check(name, 0); err != nil {
+			return fmt.Errorf("fact %q: %w", name, err)
+		}
+	}
+	for _, made := range d.Made {
+		if made != d.dir && made != filepath.Dir(d.dir) {
+			return fmt.Errorf("directory %q is not that of the facts", made)
+		}
+	}
+	return nil
+}
+
+// content reads a regular file of the directory. It follows no link, and does not
+// wait for whoever writes to a fifo.
+func (d *delivery) content(name string, most int64) ([]byte, error) {
+	file, err := os.OpenFile(d.path(name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return nil, fmt.Errorf("it is not a regular file of at most %d bytes", most)
+	}
+	return io.ReadAll(io.LimitReader(file, most))
 }
 
 func (d *delivery) note() error {
@@ -110,11 +157,12 @@ func (d *delivery) note() error {
 	if err != nil {
 		return err
 	}
-	return d.replace(deliveryFile, append(text, '\n'))
+	return d.replace(d.list, append(text, '\n'))
 }
 
 // make makes the directory, which all can read, and notes what it made.
 func (d *delivery) make() error {
+	before := len(d.Made)
 	for _, dir := range []string{filepath.Dir(d.dir), d.dir} {
 		err := os.Mkdir(dir, 0o755)
 		if errors.Is(err, fs.ErrExist) {
@@ -127,5 +175,8 @@ func (d *delivery) make() error {
 			return err
 		}
 	}
-	return nil
+	if len(d.Made) == before {
+		return nil
+	}
+	return d.note()
 }

@@ -20,9 +20,13 @@ type Facts struct {
 	Fixed map[string]string // by their names
 }
 
-// Deliver makes a directory have the facts, and no other that it delivered before.
-// Each is replaced in one step.
-func (f Facts) Deliver(dir string) error {
+// Deliver makes the target's directory of facts have them, and no other that was
+// delivered for it before. Each is replaced in one step.
+func (f Facts) Deliver(t Target) error {
+	dir, err := t.FactsDir()
+	if err != nil {
+		return fmt.Errorf("find the directory of facts: %w", err)
+	}
 	wanted, err := f.wanted()
 	if err != nil {
 		return fmt.Errorf("read the facts to deliver: %w", err)
@@ -33,8 +37,8 @@ func (f Facts) Deliver(dir string) error {
 		}
 		return nil
 	}
-	d := delivery{dir: dir}
-	if err := d.read(); err != nil || len(wanted) == 0 && len(d.Names) == 0 {
+	d, err := t.deliveryTo(dir)
+	if err != nil || len(wanted) == 0 && len(d.Names) == 0 {
 		return err
 	}
 	if err := d.make(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"example.com/pod-info-fuse/node"
 )
 
-// healPause is the time between two attempts.
+// healPause is the time between two attempts that are in vain.
 const healPause = 10 * time.Second
 
 // heal has dead volumes healed. changed says that another version was installed,
@@ -20,29 +20,43 @@ func (k *Keeper) heal(changed bool) error {
 	if err != nil {
 		return err
 	}
-	stale := state == node.MountOK && k.Node.FactsStale()
+	before := k.dead
+	k.dead = state == node.MountDead
+	stale := state == node.MountOK && k.factsStale()
 	switch {
-	case state != node.MountDead && !changed && !stale:
-		return nil
 	case changed:
-	case time.Since(k.healed) < healPause && state == node.MountDead:
+	case !k.dead && !stale:
+		k.tried = time.Time{}
+		return nil
+	case k.dead && !before:
+		return nil // it may be that a call-out starts the daemon just now
+	case time.Since(k.tried) < healPause && k.dead:
 		return errDead
-	case time.Since(k.healed) < healPause:
+	case time.Since(k.tried) < healPause:
 		return nil
 	default:
-		k.healed = time.Now()
+		k.tried = time.Now()
 	}
 	if err := k.initOnHost(); err != nil {
 		// We may not. The kubelet may, at its next volume operation.
-		if err := k.touch(); err != nil || state != node.MountDead {
+		if err := k.touch(); err != nil || !k.dead {
 			return err
 		}
 		return errDead
 	}
-	if state == node.MountDead {
+	if k.dead {
 		k.Log("the daemon had died, and the driver was called to heal its volumes")
 	}
 	return nil
+}
+
+// factsStale tells whether the daemon was given another directory of facts. Where the
+// configuration cannot be read, nobody knows which one it should have.
+func (k *Keeper) factsStale() bool {
+	n := k.Node // a copy: who makes metrics reads the original
+	var err error
+	n.FactsDir, err = k.FactsDir()
+	return err == nil && n.FactsStale()
 }
 
 var errDead = errors.New("the daemon has died, with its standby; its volumes are healed when the kubelet calls the driver")

@@ -46,7 +46,7 @@ func (t Target) hostProcess() int {
 	}
 	for _, k := range running {
 		said, _, err := k.pluginDir("/")
-		if pid, errPID := strconv.Atoi(filepath.Base(k.process)); err == nil && errPID == nil && said == t.PluginDir {
+		if pid, errPID := strconv.Atoi(filepath.Base(k.process)); err == nil && errPID == nil && said == t.PluginDir && inOurUserNamespace(k.process) {
 			return pid
 		}
 	}

@@ -34,8 +34,15 @@ func (t Target) Install(c Content) (changed bool, err error) {
 	if same, err := t.installed(c); err != nil || same {
 		return false, err
 	}
+	factsDir, unknown := t.FactsDir()
 	if err := t.install(c); err != nil {
 		return false, fmt.Errorf("install %s: %w", t.Binary(), err)
+	}
+	// Nobody would find them there, once the configuration names another directory.
+	if now, err := t.FactsDir(); err == nil && unknown == nil && now != factsDir {
+		if err := t.removeFacts(factsDir); err != nil {
+			return true, fmt.Errorf("remove the facts that were delivered: %w", err)
+		}
 	}
 	return true, nil
 }

@@ -23,7 +23,8 @@ type Keeper struct {
 	looked     bool
 	wanted     string    // the configuration at the last look
 	seen       signature // of the files when they were found to be right
-	healed     time.Time // when that was tried last
+	dead       bool      // the node mount, at the last look
+	tried      time.Time // to heal, in vain so far
 	repairs    atomic.Int64
 	neighbours atomic.Pointer[map[string]string]
 }
@@ -51,8 +52,7 @@ func (k *Keeper) Look() error {
 		// The kubelet may have met a driver here that it could not execute.
 		err = k.touch()
 	}
-	k.Node.FactsDir = k.FactsDir()
-	return errors.Join(err, k.Facts.Deliver(k.Node.FactsDir), k.heal(changed))
+	return errors.Join(err, k.Facts.Deliver(k.Target), k.heal(changed))
 }
 
 // repair installs the driver if it is not there as it should be. Files that have

@@ -28,7 +28,7 @@ func kubelets(root string) (all []kubelet, err error) {
 		if err != nil {
 			continue // it has ended
 		}
-		if args, is := kubeletArgs(strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")); is {
+		if args, is := kubeletArgs(strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")); is && privileged(process) {
 			all = append(all, kubelet{process, args})
 		}
 	}

@@ -32,12 +32,9 @@ func (t Target) config() string { return filepath.Join(t.Dir(), config.FileName)
 
 // FactsDir is the directory of the operator's facts, as the installed configuration
 // says; "" none.
-func (t Target) FactsDir() string {
+func (t Target) FactsDir() (string, error) {
 	settings, err := config.Load(t.Dir())
-	if err != nil {
-		return "" // mount calls fail, and say why
-	}
-	return settings.FactsPath()
+	return settings.FactsPath(), err
 }
 
 func (t Target) previous() string {

@@ -14,9 +14,8 @@ import (
 const stopTime = 2 * time.Minute
 
 // Uninstall ends the daemon and removes the driver from the node, with the facts that
-// were delivered. Volumes that
-// are in use prevent it, and the error names them; force unmounts them. binary is
-// one of this version, which the host executes.
+// were delivered. Volumes that are in use prevent it, and the error names them; force
+// unmounts them. binary is one of this version, which the host executes.
 func (t Target) Uninstall(binary *os.File, force bool) error {
 	unlock, err := t.lock()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,10 +33,12 @@ func (t Target) Uninstall(binary *os.File, force bool) error {
 	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if dir := t.FactsDir(); dir != "" {
-		if err := RemoveFacts(dir); err != nil {
-			return fmt.Errorf("remove the facts that were delivered: %w", err)
-		}
+	dir, err := t.FactsDir()
+	if err == nil {
+		err = t.removeFacts(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("remove the facts that were delivered: %w", err)
 	}
 	return t.remove(func() error { return t.stop(binary, force) })
 }

@@ -41,8 +41,15 @@ const callsSize = int(unsafe.Sizeof(calls{}))
 // Calls are the counts of a driver's call-outs, since its daemon was started.
 type Calls calls
 
-// CreateCalls makes the file that Record adds to, if it is not there.
+// CreateCalls makes the file that Record adds to, if it is not there. One of
+// another version is replaced: its counts are others. It is not cut, because a
+// call-out that has it in its memory would die of that.
 func CreateCalls(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.Size() != int64(callsSize) {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err

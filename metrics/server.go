@@ -14,8 +14,9 @@ const (
 	maxRequest = 16 << 10
 	// maxClients is how many are served at a time; others wait.
 	maxClients = 8
-	// clientTime is how long a client may take for all of it.
-	clientTime = 10 * time.Second
+	// clientTime is how long a client may take for all of it. The kubelet, which may have
+	// to wait for others, has less patience than several times that.
+	clientTime = 2 * time.Second
 )
 
 // Page is an answer.
@@ -29,6 +30,10 @@ type Page struct {
 // listener is closed. It speaks just as much of HTTP/1.1 (RFC 9112) as kubelets and
 // Prometheus need: one request per connection, without a body.
 func Serve(listener net.Listener, pages map[string]func() Page) error {
+	return serve(listener, pages, clientTime)
+}
+
+func serve(listener net.Listener, pages map[string]func() Page, clientTime time.Duration) error {
 	clients := make(chan struct{}, maxClients)
 	for {
 		conn, err := listener.Accept()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -18,29 +20,64 @@ import (
 // Landlock knows it by its inode. Where it is another one by now, or is there for
 // the first time, the next call-out starts the daemon anew, as in an upgrade.
 
-// factsIdentity tells which directory is there.
+// factsIdentity tells which directory is there, in lines: its path, what it is, and
+// what keeps the daemon from it. A directory that it may not reach is none to it, and
+// Landlock keeps it so.
 func (n Node) factsIdentity() string {
-	var stat unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, n.FactsDir, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &stat)
-	if err != nil {
-		return n.FactsDir + " is not there\n"
+	if n.FactsDir == "" {
+		return "\nnone\n"
 	}
-	return fmt.Sprintf("%s %d:%d %d\n", n.FactsDir, stat.Dev_major, stat.Dev_minor, stat.Ino)
+	stat, err := statxOf(n.FactsDir)
+	if err != nil {
+		return n.FactsDir + "\nis not there\n"
+	}
+	identity := fmt.Sprintf("%s\n%d:%d %d %o\n", n.FactsDir, stat.Dev_major, stat.Dev_minor, stat.Ino, stat.Mode&unix.S_IFMT)
+	for parent := n.FactsDir; parent != "/"; {
+		parent = filepath.Dir(parent)
+		if stat, err := statxOf(parent); err != nil || stat.Mode&0o001 == 0 {
+			identity += "behind " + parent + "\n"
+		}
+	}
+	return identity
 }
 
-// noteFacts notes which directory the daemon is given.
-func (n Node) noteFacts() error {
-	if err := volume.WriteFile(n.path("facts"), []byte(n.factsIdentity())); err != nil {
+// statxOf asks no server of a file system that is mounted.
+func statxOf(path string) (stat unix.Statx_t, err error) {
+	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_TYPE|unix.STATX_MODE, &stat)
+	return stat, err
+}
+
+// inVain is noted of a directory that the daemon could not be given. Call-outs that
+// mount do not try again.
+const inVain = "in vain\n"
+
+// noteFacts notes which directory the daemon was given.
+func (n Node) noteFacts(identity string) error {
+	if err := volume.WriteFile(n.path("facts"), []byte(identity)); err != nil {
 		return fmt.Errorf("note the directory of facts: %w", err)
 	}
 	return nil
 }
 
-// factsNoted tells whether the daemon was given the directory that is there now.
-func (n Node) factsNoted() bool {
+func (n Node) factsNote() string {
 	noted, err := os.ReadFile(n.path("facts"))
-	return err == nil && string(noted) == n.factsIdentity()
+	if err != nil {
+		return ""
+	}
+	return string(noted)
 }
+
+// factsGiven tells whether the daemon was given the directory that is there now.
+func (n Node) factsGiven() bool { return n.factsNote() == n.factsIdentity() }
+
+// factsTried tells whether that was tried, at least.
+func (n Node) factsTried() bool {
+	return strings.TrimSuffix(n.factsNote(), inVain) == n.factsIdentity()
+}
+
+// KeepFacts leaves the daemon the directory of facts that it has. It is for a
+// configuration that cannot be read.
+func (n *Node) KeepFacts() { n.FactsDir, _, _ = strings.Cut(n.factsNote(), "\n") }
 
 // Facts are the operator's facts as the daemon sees them.
 type Facts struct {
@@ -53,7 +90,7 @@ type Facts struct {
 
 // FactsStale tells whether the daemon was given another directory of facts than the
 // one that is there.
-func (n Node) FactsStale() bool { return exists(n.RunDir) && !n.factsNoted() }
+func (n Node) FactsStale() bool { return exists(n.RunDir) && !n.factsGiven() }
 
 // Facts looks at the directory of facts.
 func (n Node) Facts() (f Facts, err error) {

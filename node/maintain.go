@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 
 	"example.com/pod-info-fuse/daemon"
@@ -91,20 +92,21 @@ func (n Node) upgrade() (from string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("ask the daemon for its version: %w", err)
 	}
-	if report.Active.Version == n.Version && n.factsNoted() {
+	if report.Active.Version == n.Version && n.factsGiven() {
 		return "", nil
-	}
-	if err := n.noteFacts(); err != nil {
-		return "", err
 	}
 	log, err := n.log.Open()
 	if err != nil {
 		return "", fmt.Errorf("open the log: %w", err)
 	}
 	defer log.Close()
+	// As it is before the daemon opens it: a note that is too old has the daemon
+	// started once more, one that is too new has it stay without.
+	directory := n.factsIdentity()
 	err = daemon.Upgrade(n.socket(), n.serveArgs(), n.Version, log, func(pid int) { _ = n.escape(pid) })
 	if err != nil {
 		err = fmt.Errorf("upgrade from version %s to %s: %w", report.Active.Version, n.Version, err)
+		return report.Active.Version, errors.Join(err, n.noteFacts(directory+inVain))
 	}
-	return report.Active.Version, err
+	return report.Active.Version, n.noteFacts(directory)
 }

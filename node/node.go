@@ -65,7 +65,7 @@ func (n Node) Use() (release func(), err error) {
 		return nil, err
 	}
 	serving, err := n.serving()
-	if err == nil && serving && n.factsNoted() {
+	if err == nil && serving && n.factsTried() {
 		return release, nil
 	}
 	release()
@@ -79,7 +79,7 @@ func (n Node) Use() (release func(), err error) {
 		release()
 		return nil, err
 	}
-	if !n.factsNoted() {
+	if !n.factsTried() {
 		if _, err := n.upgrade(); err != nil {
 			n.Log("%v", err) // volumes work without the facts
 		}

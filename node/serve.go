@@ -58,7 +58,8 @@ func (n Node) serve(confined bool) error {
 // files are what the daemon may read.
 func (n Node) files() confine.Rules {
 	rules := confine.Rules{Read: []string{n.RunDir}}
-	if exists(n.FactsDir) {
+	// A rule for what is no directory would be refused, and all rules with it.
+	if info, err := os.Stat(n.FactsDir); err == nil && info.IsDir() {
 		rules.Read = append(rules.Read, n.FactsDir)
 	}
 	if fs.NeedsProc() {

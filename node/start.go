@@ -72,7 +72,7 @@ func (n Node) startDaemon(device int) error {
 	}
 	defer log.Close()
 	resources := daemon.Resources{Device: device, Lock: lock, Control: control, Log: log}
-	if err := n.noteFacts(); err != nil {
+	if err := n.noteFacts(n.factsIdentity()); err != nil {
 		return err
 	}
 	return daemon.Start(n.serveArgs(), resources, n.escape)

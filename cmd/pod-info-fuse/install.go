@@ -21,6 +21,9 @@ func installCommand(args []string) error {
 	if err := parse(set, args); err != nil {
 		return err
 	}
+	if err := watch.check(); err != nil {
+		return err
+	}
 	if *rollback && (watch.on || *configFile != "" || delivery.given()) {
 		return usageError(errors.New("--rollback goes with neither --watch nor --config nor facts"))
 	}
@@ -60,7 +63,7 @@ func installCommand(args []string) error {
 	if err := installOnce(target, why, binary, configuration); err != nil {
 		return err
 	}
-	return facts.Deliver(target.FactsDir())
+	return facts.Deliver(target)
 }
 
 func installOnce(target install.Target, why string, binary *os.File, configuration source) error {

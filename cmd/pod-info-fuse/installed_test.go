@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type installed struct {
 	name   string // vendor/driver
 	path   string // of the binary
 	runDir string
+	on     []string // the command that executes others on its node; none: it is this machine
 }
 
 var installations atomic.Int64
@@ -39,7 +41,7 @@ func place(t *testing.T) installed {
 	t.Helper()
 	vendor := fmt.Sprintf("%s%d", testVendor, installations.Add(1))
 	path := filepath.Join(t.TempDir(), vendor+"~pod-info-fuse", "pod-info-fuse")
-	d := installed{t, vendor + "/pod-info-fuse", path, "/run/pod-info-fuse/" + vendor + "~pod-info-fuse"}
+	d := installed{t: t, name: vendor + "/pod-info-fuse", path: path, runDir: "/run/pod-info-fuse/" + vendor + "~pod-info-fuse"}
 	t.Cleanup(func() {
 		if output, err := exec.Command(binary, "stop", "--force", "--driver", d.name).CombinedOutput(); err != nil {
 			t.Errorf("stop --force: %v: %s", err, output)
@@ -69,8 +71,16 @@ func install(t *testing.T) installed {
 // in package cgroup and in e2e/systemd; here it would take the daemons out of
 // whatever limits the tests are run with.
 func (d installed) command(args ...string) *exec.Cmd {
-	command := exec.Command(d.path, args...)
-	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWCGROUP}
+	return d.execute(append([]string{d.path}, args...))
+}
+
+// execute is a command on the driver's node.
+func (d installed) execute(words []string) *exec.Cmd {
+	words = slices.Concat(d.on, words)
+	command := exec.Command(words[0], words[1:]...)
+	if d.on == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWCGROUP}
+	}
 	return command
 }
 

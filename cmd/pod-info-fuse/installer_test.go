@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 )
 
 // pluginDir is the plugin directory that the driver has for itself.
@@ -13,10 +12,7 @@ func (d installed) pluginDir() string { return filepath.Dir(filepath.Dir(d.path)
 // installer is a command of the installer, executed from where a version was
 // built, for the driver's place.
 func (d installed) installer(version, command string, args ...string) *exec.Cmd {
-	args = append([]string{command, "--plugin-dir", d.pluginDir(), "--driver", d.name}, args...)
-	c := exec.Command(version, args...)
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWCGROUP} // as for d.command
-	return c
+	return d.execute(append([]string{version, command, "--plugin-dir", d.pluginDir(), "--driver", d.name}, args...))
 }
 
 // installs runs the installer, which must succeed, and returns what it prints.

@@ -43,6 +43,9 @@ func setUp(name string) (driver.Driver, calllog.Log, error) {
 	n := node.New(id, version, log)
 	n.Label = settings.Label()
 	n.FactsDir = settings.FactsPath()
+	if configErr != nil {
+		n.KeepFacts()
+	}
 	return driver.Driver{Node: n, ConfigError: configErr, Facts: settings.Facts}, log, nil
 }
 

@@ -14,6 +14,9 @@ func uninstall(args []string) error {
 	if err := parse(set, args); err != nil {
 		return err
 	}
+	if err := watch.check(); err != nil {
+		return err
+	}
 	binary, err := ownBinary()
 	if err != nil {
 		return err

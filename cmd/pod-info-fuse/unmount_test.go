@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,6 +162,10 @@ func TestUnmountDoesNotWaitForAHungDaemon(t *testing.T) {
 func (d installed) stopPair() {
 	d.t.Helper()
 	active, standby := d.pair()
+	// Its lock is what it is found by.
+	eventually(d.t, "the standby has its lock", func() bool {
+		return strings.Contains(read(d.t, "/proc/locks"), fmt.Sprintf(" %d ", standby))
+	})
 	for _, pid := range []int{standby, active} {
 		suspend(d.t, pid)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,17 +19,29 @@ import (
 // watching is what --watch does: it looks at the node again and again, and tells
 // a kubelet and Prometheus about it.
 type watching struct {
+	set      *pflag.FlagSet
 	on       bool
 	interval time.Duration
 	listen   string
 }
 
 func watchFlags(set *pflag.FlagSet) *watching {
-	w := &watching{}
+	w := &watching{set: set}
 	set.BoolVar(&w.on, "watch", false, "stay, look at the node again and again and do what is due, until SIGTERM")
 	set.DurationVar(&w.interval, "interval", 2*time.Second, "with --watch: `TIME` between two looks")
 	set.StringVar(&w.listen, "listen", "", "with --watch: `ADDRESS` to serve /healthz, /readyz and /metrics on, such as :9808")
 	return w
+}
+
+// check refuses flags that mean nothing.
+func (w *watching) check() error {
+	switch {
+	case !w.on && (w.set.Changed("interval") || w.set.Changed("listen")):
+		return usageError(errors.New("--interval and --listen go with --watch"))
+	case w.interval <= 0:
+		return usageError(fmt.Errorf("--interval is %v; it must be more than 0", w.interval))
+	}
+	return nil
 }
 
 // longestLook is more than a look can take: one that ends the daemon waits for two

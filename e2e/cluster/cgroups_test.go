@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // hierarchies are the root directories of this machine's cgroups.
@@ -55,4 +57,14 @@ func removeCgroups(name string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// driverCgroups are those that the driver has made for its daemon.
+func driverCgroups() []string {
+	var dirs []string
+	for _, root := range hierarchies() {
+		found, _ := filepath.Glob(filepath.Join(root, "pod-info-fuse-"+harness.Escaped(driverName)))
+		dirs = append(dirs, found...)
+	}
+	return dirs
 }

@@ -4,11 +4,12 @@ package cluster
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 const chart = "../../deploy/chart/pod-info-fuse"
@@ -18,9 +19,7 @@ func helm(t *testing.T, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "helm"), append(args, "--namespace", namespace)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+testCluster.kubeconfig("admin"),
-		"HELM_CACHE_HOME="+testCluster.file("helm"), "HELM_CONFIG_HOME="+testCluster.file("helm"), "HELM_DATA_HOME="+testCluster.file("helm"))
+	cmd := testCluster.command(ctx, "../../bin/helm", append(args, "--namespace", namespace)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		log, _ := testCluster.kubectl("-n", namespace, "logs", daemonSet, "--tail=20")
 		t.Fatalf("helm %v: %v\n%s%s", args, err, out, log)
@@ -28,24 +27,54 @@ func helm(t *testing.T, args ...string) {
 }
 
 // The chart installs what the manifest does, and more when it is told to: a driver
-// that is healed at once. It removes all that was installed.
+// that is healed at once, and facts. It removes all that was installed.
 func TestChart(t *testing.T) {
 	before := lookAtNode()
-	helm(t, "install", "pod-info-fuse", chart, "--create-namespace", "--wait", "--timeout=2m",
+	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
 		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
 		"--set", "healFromHost=true",
 		"--set", "policies.validatingAdmissionPolicy=true",
-		"--set", "config.log=off")
+		"--set", "config.log=off",
+		"--set", "facts.rack=r12",
+		"--set", "nodeNameFact=name",
+		"--set", "factsFromLabels.app=app.kubernetes.io/name")
 	t.Cleanup(func() {
 		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=2m")
 		kubectl(t, "delete", "namespace", namespace, "--timeout=1m")
 		checkUninstalled(t, before)
 	})
+	// Not helm --wait, which does not wait for what may be unavailable.
+	rolledOut(t)
 	t.Run("Files", func(t *testing.T) {
 		runPod(t, newPod("chart", flexVolume(driverName), stays...)).checkFiles(t, infoDir)
 	})
+	t.Run("Facts", testFacts)
 	t.Run("Policy", testPolicy)
 	t.Run("Loss", func(t *testing.T) { lose(t, 30*time.Second) })
 
-	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "uninstall=true", "--wait", "--timeout=2m")
+	p := runPod(t, newPod("last", flexVolume(driverName), stays...))
+	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "uninstall=true")
+	waitsFor(t, p)
+	kubectl(t, "delete", "pod", p.name)
+	rolledOut(t)
+}
+
+// waitsFor checks that the driver is not removed while a pod uses it.
+func waitsFor(t *testing.T, p pod) {
+	t.Helper()
+	uid := p.field(t, ".metadata.uid")
+	err := harness.Eventually(startLimit, func() error {
+		log, err := testCluster.kubectl("-n", namespace, "logs", daemonSet)
+		if err == nil && !strings.Contains(log, uid) {
+			err = fmt.Errorf("the driver is to be removed, and the pod %s, with the UID %s, is not in the log:\n%s", p.name, uid, log)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	p.checkFiles(t, infoDir)
+	if ready := kubectl(t, "-n", namespace, "get", daemonSet, "-o", "jsonpath={.status.numberReady}"); ready != "0" {
+		t.Errorf("the pod %s uses the driver, and %s nodes are said to be without it", p.name, ready)
+	}
 }

@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// kubectlCommand is a call of kubectl as the cluster's administrator.
-func (c *cluster) kubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "kubectl"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig("admin"), "KUBECACHEDIR="+c.file("kubectl-cache"))
+// command is a call of a client as the cluster's administrator, whose caches are
+// not on the node.
+func (c *cluster) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig("admin"), "HOME="+c.Dir)
 	return cmd
 }
 
@@ -29,7 +30,7 @@ func (c *cluster) kubectlWith(input []byte, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	var stderr bytes.Buffer
-	cmd := c.kubectlCommand(ctx, args...)
+	cmd := c.command(ctx, filepath.Join(bin, "kubectl"), args...)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &stderr
 	out, err := cmd.Output()
 	if err != nil {

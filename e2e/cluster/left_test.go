@@ -43,13 +43,14 @@ func look() (state, error) {
 			s["mount "+point] = "there"
 		}
 	}
-	for _, pattern := range []string{
-		filepath.Join(os.TempDir(), machinePrefix+"*"), pluginDir, "/run/pod-info-fuse/*", "/var/lib/kubelet", "/var/log/pods", clusterDir,
-	} {
+	for _, pattern := range []string{filepath.Join(os.TempDir(), machinePrefix+"*"), pluginDir, clusterDir} {
 		found, _ := filepath.Glob(pattern)
 		for _, dir := range found {
 			s["directory "+dir] = "there"
 		}
+	}
+	for _, dir := range driverCgroups() {
+		s["cgroup "+dir] = "there"
 	}
 	return s, nil
 }
@@ -69,6 +70,9 @@ func (before state) compare() error {
 	for what := range after {
 		if _, there := before[what]; !there {
 			errs = append(errs, fmt.Errorf("left %s", what))
+			if dir, is := strings.CutPrefix(what, "cgroup "); is {
+				errs = append(errs, os.Remove(dir))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -5,6 +5,7 @@ package cluster
 import (
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 // scrape gets the installer's metrics at the address of its pod, as Prometheus
-// does: names with labels, as they are written in a query, and values.
+// does: names with their labels, sorted, as in a query, and values.
 func scrape(t *testing.T) map[string]float64 {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second}
@@ -46,6 +47,7 @@ func labels(metric *dto.Metric) string {
 	if len(pairs) == 0 {
 		return ""
 	}
+	slices.Sort(pairs)
 	return "{" + strings.Join(pairs, ",") + "}"
 }
 

@@ -5,22 +5,21 @@ package cluster
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // A nodeState is what is on the node: what it is, and how many of it.
 type nodeState map[string]int
 
-// searched are the directories where something of the driver could stay.
-var searched = []string{"/run", "/opt", "/var/lib", "/var/log", "/etc", "/usr/libexec"}
+// unsearched are the directories of the cluster, of containerd and of the network,
+// which change with any pod, and the one that does not change.
+var unsearched = []string{clusterDir, "/run/containerd", "/run/netns", written + "/var/lib/cni", original}
 
-// lookAtNode looks at the mounts, processes, directories and cgroups of the node.
+// lookAtNode looks at the mounts, processes and cgroups of the node, and at what was
+// written: into /run, which has what was written elsewhere, too.
 func lookAtNode() nodeState {
 	s := nodeState{}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -32,29 +31,29 @@ func lookAtNode() nodeState {
 		name, _ := os.ReadFile(comm)
 		s["process "+strings.TrimSpace(string(name))]++
 	}
-	for _, top := range searched {
-		filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return nil // it has just gone
-			case slices.Contains(unsearched, path):
-				return fs.SkipDir
-			}
-			s["file "+path]++
-			return nil
-		})
-	}
-	for _, root := range hierarchies() {
-		cgroups, _ := filepath.Glob(filepath.Join(root, "*"+harness.Escaped(driverName)+"*"))
-		for _, dir := range cgroups {
-			s["cgroup "+dir]++
+	filepath.WalkDir("/run", func(path string, entry fs.DirEntry, err error) error {
+		before, elsewhere := strings.CutPrefix(path, written)
+		switch {
+		case err != nil:
+			return nil // it has just gone
+		case slices.Contains(unsearched, path):
+			return fs.SkipDir
+		case elsewhere && entry.IsDir() && isDir(original+before):
+			return nil // something below it was written
 		}
+		s["file "+path]++
+		return nil
+	})
+	for _, dir := range driverCgroups() {
+		s["cgroup "+dir]++
 	}
 	return s
 }
 
-// unsearched are those of the kubelet, of containerd and of the network.
-var unsearched = []string{clusterDir, "/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/run/containerd", "/run/netns", "/var/lib/cni"}
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
 
 // changes are the differences to a later state.
 func (s nodeState) changes(later nodeState) []string {
@@ -64,7 +63,7 @@ func (s nodeState) changes(later nodeState) []string {
 			found = append(found, fmt.Sprintf("%s: %d times, before %d times", what, count, s[what]))
 		}
 	}
-	for what := range maps.Keys(s) {
+	for what := range s {
 		if later[what] == 0 {
 			found = append(found, what+": gone")
 		}

@@ -14,6 +14,13 @@ import (
 // one or not.
 var memory = []string{"/run", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers"}
 
+// Two directories of the machine: the first has what was written into its root
+// directory, the second what was there before.
+const (
+	written  = "/run/written"
+	original = "/run/original"
+)
+
 // enterRoot makes the machine's root directory in dir, and makes it the root
 // directory.
 func enterRoot(dir string) error {
@@ -40,6 +47,8 @@ func enterRoot(dir string) error {
 	for _, dir := range memory {
 		m.mount("tmpfs", root+dir, "tmpfs", 0, "mode=755")
 	}
+	m.mount(upper, root+written, "", unix.MS_BIND, "")
+	m.mount("/", root+original, "", unix.MS_BIND, "")
 	if m.err == nil {
 		m.err = changeRoot(root)
 	}

@@ -1,0 +1,85 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestUninstallInAContainerUnmountsOnTheNode(t *testing.T) {
+	d := place(t).onNode()
+	d.installs(binary)
+	dir := d.mount()
+	inside, root := d.inContainer("unshare", "--net")
+	output, err := inside.installer(binary, "uninstall", "--root", root).CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "volumes are in use") || !strings.Contains(string(output), dir) {
+		t.Errorf("%v: %s", err, output)
+	}
+	if got := d.onItsNode(`cat "$1/pod.uid"`, dir); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+	if output, err := inside.installer(binary, "uninstall", "--root", root, "--force").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+	if count := d.mountsOnItsNode(); count != 0 {
+		t.Errorf("%d mounts are left on the node", count)
+	}
+	d.isGone()
+}
+
+// A privileged container heals by itself, and what it starts is the node's: it
+// has its host name, and goes on when the container is gone.
+func TestAWatchInAContainerHealsOnTheNode(t *testing.T) {
+	d := place(t).onNode()
+	inside, root := d.inContainer()
+	w := inside.watch(binary, "install", "--root", root)
+	w.isReady()
+	dir := d.mount()
+	w.counts(map[string]float64{`mount{state="ok"}`: 1, `volumes{state="ok"}`: 1})
+	d.killPair()
+	w.logs("the driver was called to heal its volumes")
+	w.isReady()
+	w.ends()
+	if got := d.onItsNode(`cat "$1/pod.uid" "$1/pod.nodename"`, dir); got != podUID+"\nnode\n" {
+		t.Errorf("the volume reads %q", got)
+	}
+	if d.onItsNode("readlink /proc/self/ns/mnt") != d.onItsNode("readlink /proc/$1/ns/mnt", fmt.Sprint(d.daemon())) {
+		t.Error("the daemon is not in the node's namespace")
+	}
+	if count := d.mountsOnItsNode(); count != 2 {
+		t.Errorf("there are %d mounts on the node, want the node mount and the volume", count)
+	}
+}
+
+// One without privileges touches the driver, which makes a kubelet call it.
+func TestAWatchInAnUnprivilegedContainerHasTheKubeletHeal(t *testing.T) {
+	d := place(t).onNode()
+	inside, root := d.inContainer("setpriv", "--bounding-set", "-all,+sys_chroot", "--inh-caps", "-all", "--")
+	w := inside.watch(binary, "install", "--root", root)
+	w.isReady()
+	d.isWhole(binary)
+	dir := d.mount()
+	w.counts(map[string]float64{`mount{state="ok"}`: 1, `volumes{state="ok"}`: 1})
+	before := modified(t, d.path)
+	d.killPair()
+	w.isNotReady("the daemon has died, with its standby; its volumes are healed when the kubelet calls the driver")
+	w.counts(map[string]float64{`mount{state="dead"}`: 1})
+	eventually(t, "the driver is touched", func() bool { return modified(t, d.path).After(before) })
+	d.must("init")
+	w.isReady()
+	w.counts(map[string]float64{`mount{state="ok"}`: 1, `volumes{state="ok"}`: 1, `repairs_total{}`: 0})
+	if got := d.onItsNode(`cat "$1/pod.uid"`, dir); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+}
+
+func modified(t *testing.T, path string) time.Time {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.ModTime()
+}

@@ -1,0 +1,62 @@
+package main_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestCommandLineOfTheInstaller(t *testing.T) {
+	d := place(t)
+	shared := []string{"--driver VENDOR/NAME", "--plugin-dir DIR", "--root DIR", "--watch", "--interval TIME", "--listen ADDRESS"}
+	for _, row := range []struct {
+		args   string
+		exit   int
+		stderr []string
+	}{
+		{"install --help", 0, append([]string{"Usage of install:", "--config FILE", "--rollback"}, shared...)},
+		{"uninstall --help", 0, append([]string{"Usage of uninstall:", "--force"}, shared...)},
+		{"install -h", 0, []string{"Usage of install:"}},
+		{"install now", 2, []string{`install takes no argument "now"; see pod-info-fuse help`}},
+		{"uninstall --force now", 2, []string{`uninstall takes no argument "now"`}},
+		{"install --force", 2, []string{"unknown flag: --force"}},
+		{"uninstall --rollback", 2, []string{"unknown flag: --rollback"}},
+		{"install --rollback --watch", 2, []string{"--rollback goes with neither --watch nor --config nor facts"}},
+		{"install --rollback --config x", 2, []string{"--rollback goes with neither --watch nor --config nor facts"}},
+		{"install --interval 1s", 2, []string{"--interval and --listen go with --watch"}},
+		{"uninstall --listen :0", 2, []string{"--interval and --listen go with --watch"}},
+		{"install --watch --interval 0s", 2, []string{"--interval is 0s; it must be more than 0"}},
+		{"uninstall --watch --interval -1s", 2, []string{"--interval is -1s"}},
+		{"install --watch --interval often", 2, []string{`"often"`}},
+		{"install --watch --listen 9808", 1, []string{"serve metrics: listen tcp: address 9808: missing port in address"}},
+		{"install --driver no-vendor", 1, []string{`driver name "no-vendor" is not of the form vendor/driver`}},
+		{"uninstall --driver ../x", 1, []string{`driver name "../x" is not of the form vendor/driver`}},
+		{"install --config /no/such/directory/file", 1, []string{"/no/such/directory"}},
+		{"install --config " + t.TempDir() + "/file", 1, []string{"file: no such file or directory"}},
+	} {
+		words := strings.Fields(row.args)
+		command := d.installer(binary, words[0], words[1:]...)
+		var stdout, stderr strings.Builder
+		command.Stdout, command.Stderr = &stdout, &stderr
+		if err := command.Run(); command.ProcessState == nil || command.ProcessState.ExitCode() != row.exit || stdout.Len() > 0 {
+			t.Errorf("%s: %v, want exit status %d; stdout %q", row.args, err, row.exit, stdout.String())
+		}
+		for _, text := range row.stderr {
+			if !strings.Contains(stderr.String(), text) {
+				t.Errorf("%s: stderr %q, want %q", row.args, stderr.String(), text)
+			}
+		}
+		if names, err := os.ReadDir(d.pluginDir()); err != nil || len(names) > 0 {
+			t.Errorf("%s: it made %v, %v", row.args, names, err)
+		}
+	}
+}
+
+func TestHelpNamesTheInstaller(t *testing.T) {
+	output, err := install(t).command("help").Output()
+	for _, text := range []string{"\n  install ", "\n  uninstall ", "see install --help", "see uninstall --help"} {
+		if err != nil || !strings.Contains(string(output), text) {
+			t.Errorf("%v: help lacks %q", err, text)
+		}
+	}
+}

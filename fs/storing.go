@@ -1,0 +1,53 @@
+package fs
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// storing bounds what waits for the page cache. The kernel locks a page to fill it,
+// and so does a reader whose page is missing, until his request is answered: by us.
+// Any pod can have the kernel drop the pages of a file that it has open
+// (posix_fadvise(2)) and read them again. If all who answer waited for such a page,
+// nobody would be left to answer, and the wait cannot be ended, not even with the
+// process. So another goroutine waits, of which there is one at a time.
+type storing struct {
+	slot  chan struct{} // has an element while one is under way
+	stuck atomic.Bool   // it takes longer than storeTime
+}
+
+// storeTime is how long an open waits for the page cache. To copy the largest fact
+// takes a hundredth of it.
+const storeTime = 5 * time.Millisecond
+
+// store puts a file's content into the page cache, and reports whether it is there. If
+// not, because that takes too long, reads ask us.
+func (f *FS) store(node uint64, content []byte) bool {
+	s := &f.storing
+	select {
+	case s.slot <- struct{}{}:
+	default:
+		if s.stuck.Load() {
+			return false
+		}
+		select {
+		case s.slot <- struct{}{}:
+		case <-time.After(storeTime):
+			return false
+		}
+	}
+	done := make(chan error, 1)
+	go func(store func(uint64, []byte) error) {
+		err := store(node, content)
+		s.stuck.Store(false)
+		<-s.slot
+		done <- err
+	}(f.Store)
+	select {
+	case err := <-done:
+		return err == nil
+	case <-time.After(storeTime):
+		s.stuck.Store(true)
+		return false
+	}
+}
