@@ -6,7 +6,7 @@ import (
 )
 
 func TestCheckFailsForWhatIsWorse(t *testing.T) {
-	expected := []expectation{{"requests", 4, 0.1}}
+	expected := []expectation{{"replies", 4, 0.1}}
 	for name, one := range map[string]struct {
 		measured series
 		worse    bool
@@ -17,12 +17,12 @@ func TestCheckFailsForWhatIsWorse(t *testing.T) {
 		"worse":             {series{5, 5, 4}, true},
 		"not measured":      {nil, true},
 	} {
-		b := &bench{figures: figures{"requests": one.measured}}
+		b := &bench{figures: figures{"replies": one.measured}}
 		err := b.compare(expected)
 		if (err != nil) != one.worse {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), "requests") {
+		if err != nil && !strings.Contains(err.Error(), "replies") {
 			t.Errorf("%s: the error does not say what: %v", name, err)
 		}
 	}

@@ -21,7 +21,8 @@ type reading struct {
 	Operations int
 	Seconds    float64
 	P50, P99   float64
-	Switches   int64 // of its own threads, voluntary or not
+
+	Waits, Switches int64 // of its threads: voluntary context switches, and all
 }
 
 func init() {
@@ -51,7 +52,7 @@ func client(args []string) error {
 	runtime.GOMAXPROCS(*threads)
 	took := make([][]float64, *threads)
 	failures := make([]error, *threads)
-	before := ownSwitches()
+	waitsBefore, switchesBefore := ownSwitches()
 	began := time.Now()
 	var others sync.WaitGroup
 	for i := range *threads - 1 {
@@ -66,8 +67,10 @@ func client(args []string) error {
 	together := slices.Concat(took...)
 	slices.Sort(together)
 	n := len(together)
+	waits, switches := ownSwitches()
 	return json.NewEncoder(os.Stdout).Encode(reading{
-		Operations: n, Seconds: seconds, P50: together[n/2], P99: together[n*99/100], Switches: ownSwitches() - before,
+		Operations: n, Seconds: seconds, P50: together[n/2], P99: together[n*99/100],
+		Waits: waits - waitsBefore, Switches: switches - switchesBefore,
 	})
 }
 
@@ -91,10 +94,10 @@ func repeat(file string, end time.Time) ([]float64, error) {
 	}
 }
 
-func ownSwitches() int64 {
+func ownSwitches() (waits, all int64) {
 	var usage unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
-		return 0
+		return 0, 0
 	}
-	return usage.Nvcsw + usage.Nivcsw
+	return usage.Nvcsw, usage.Nvcsw + usage.Nivcsw
 }

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // counters are what the processes of a server have done so far.
 type counters struct {
-	cpu      float64 // µs
-	replies  int64   // writes, and what is written are replies to requests
-	switches int64   // of all threads, voluntary or not
+	cpu     float64 // µs
+	replies int64   // writes, and what is written are replies to requests
+
+	waits, switches int64 // of all threads: voluntary context switches, and all
 }
 
 func countersOf(pids []int) (c counters, err error) {
@@ -36,8 +36,9 @@ func countersOf(pids []int) (c counters, err error) {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 		for _, thread := range threads {
 			// A thread may have ended meanwhile.
-			switches, _ := fieldsOf(thread, "voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
-			c.switches += switches
+			waits, _ := fieldsOf(thread, "voluntary_ctxt_switches:")
+			others, _ := fieldsOf(thread, "nonvoluntary_ctxt_switches:")
+			c.waits, c.switches = c.waits+waits, c.switches+waits+others
 		}
 	}
 	return c, nil
@@ -56,7 +57,7 @@ func fieldsOf(path string, names ...string) (sum int64, err error) {
 			continue
 		}
 		for _, wanted := range names {
-			if strings.EqualFold(name, wanted) {
+			if name == wanted {
 				sum += value
 			}
 		}

@@ -58,7 +58,8 @@ func (b *bench) read(t target, threads, cpu int) error {
 	for measure, value := range map[string]float64{
 		"rate": n / r.Seconds, "p50": r.P50, "p99": r.P99,
 		"cpu":      (after.cpu - before.cpu) / n,
-		"requests": float64(after.replies-before.replies) / n,
+		"replies":  float64(after.replies-before.replies) / n,
+		"waits":    float64(after.waits-before.waits+r.Waits) / n,
 		"switches": float64(after.switches-before.switches+r.Switches) / n,
 	} {
 		b.figures.add(readName(t.name(), threads, cpu != anywhere, measure), value)

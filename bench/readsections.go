@@ -41,7 +41,7 @@ func (b *bench) readRow(target string, threads int, pinned bool, measure, unit, 
 
 var measureOf = map[string]string{
 	"p50": "p50", "p99": "p99", "rate": "operations a second", "cpu": "CPU of the server",
-	"requests": "replies", "switches": "context switches",
+	"replies": "replies", "switches": "context switches",
 }
 
 func count(n int, what string) string {
@@ -66,7 +66,7 @@ func (b *bench) requestSection() section {
 		s.rows = append(s.rows, b.readRow(target, 1, true, "cpu", "µs", goal))
 	}
 	for _, target := range allTargets {
-		s.rows = append(s.rows, b.readRow(target, 1, true, "requests", "", ""), b.readRow(target, 1, true, "switches", "", ""))
+		s.rows = append(s.rows, b.readRow(target, 1, true, "replies", "", ""), b.readRow(target, 1, true, "switches", "", ""))
 	}
 	return s
 }

@@ -41,7 +41,7 @@ var (
 	}
 	stable = settings{
 		levels: []int{0, 1, 500}, calls: 20, load: time.Second, idle: 20 * time.Second,
-		readRounds: 5, readLength: 200 * time.Millisecond, threads: []int{1},
+		readRounds: 15, readLength: 100 * time.Millisecond, threads: []int{1},
 	}
 )
 
