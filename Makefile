@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race fuzz e2e chaos chaos-builds soak neighbours e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
+.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race fuzz e2e chaos chaos-builds soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
 
 # What is built with these flags depends on the source alone.
 GO_BUILD = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
@@ -124,6 +124,28 @@ soak: chaos-builds
 neighbours: chaos-builds
 	e2e/bin/chaos neighbours --driver-binary bin/pod-info-fuse --duration 40s
 
+# What is measured, with what it is compared with, which setup.sh installs.
+bench-builds: build
+	bench/setup.sh
+	go build -o bench/bin/bench ./bench
+	go build -trimpath -ldflags '-s -w' -o bench/bin ./bench/floor/nothing ./bench/floor/bind
+	go build -o e2e/bin/chaos ./e2e/chaos
+BENCH = bench/bin/bench --driver-binary bin/pod-info-fuse --chaos e2e/bin/chaos
+
+# What call-outs, memory and reads cost, beside others, in twenty minutes. Writes
+# docs/benchmarks.md.
+bench: bench-builds
+	$(BENCH) --docs docs
+
+# The same with less of everything, in three minutes. Only prints.
+bench-quick: bench-builds
+	$(BENCH) --quick
+
+# Memory, allocations, requests and context switches are no worse than expected.json
+# says.
+bench-check: bench-builds
+	$(BENCH) --check
+
 # The same on a real Linux 6.1, in an emulated machine.
 e2e-linux-6.1: chaos-builds
 	e2e/linux-6.1/run.sh 'set -e; uname -r; \
@@ -156,4 +178,4 @@ lint:
 	.ci/check
 
 clean:
-	rm -rf bin e2e/bin
+	rm -rf bin e2e/bin bench/bin

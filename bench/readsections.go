@@ -1,0 +1,104 @@
+package main
+
+import "fmt"
+
+// cTarget is what every read is compared with.
+const cTarget = "hello_ll hello"
+
+var allTargets = []string{"driver pod.uid", "driver pod.nodename", "driver pod", "go-fuse pod.uid", "go-fuse pod.nodename", "go-fuse pod", "lxcfs uptime"}
+
+var placeOf = map[bool]string{true: "on one CPU", false: "anywhere"}
+
+func (b *bench) readSection() section {
+	s := section{
+		title: "Reads", plot: "reads", head: [4]string{"open, read and close", "median", "hello_ll", "ratio"},
+		text: "go-fuse is the same file system, served by go-fuse's own server. hello_ll answers three requests from a constant.\n" +
+			"\"On one CPU\" means the readers and the server, together.",
+	}
+	for _, pinned := range []bool{true, false} {
+		for _, threads := range b.settings.threads {
+			for _, target := range allTargets {
+				goal := ""
+				if pinned && threads == 1 {
+					goal = map[string]string{"driver pod": "at most 1.0", "driver pod.uid": "at most 0.7"}[target]
+				}
+				s.rows = append(s.rows, b.readRow(target, threads, pinned, "p50", "µs", goal))
+			}
+		}
+	}
+	most := b.settings.threads[len(b.settings.threads)-1]
+	for _, target := range allTargets {
+		s.rows = append(s.rows, b.readRow(target, 1, true, "p99", "µs", ""),
+			b.readRow(target, most, false, "p99", "µs", ""), b.readRow(target, most, false, "rate", "/s", ""))
+	}
+	return s
+}
+
+func (b *bench) readRow(target string, threads int, pinned bool, measure, unit, goal string) row {
+	return compared(fmt.Sprintf("%s, %s, %s %s", target, measureOf[measure], count(threads, "thread"), placeOf[pinned]),
+		b.figures[readName(target, threads, pinned, measure)], b.figures[readName(cTarget, threads, pinned, measure)], unit, goal)
+}
+
+var measureOf = map[string]string{
+	"p50": "p50", "p99": "p99", "rate": "operations a second", "cpu": "CPU of the server",
+	"replies": "replies", "switches": "context switches",
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// requestSection has what an operation costs the machine.
+func (b *bench) requestSection() section {
+	s := section{
+		title: "What an operation costs", plot: "cpu", head: [4]string{"open, read and close", "median", "hello_ll", "ratio"},
+		text: "CPU time of the server, its replies to the kernel, and the context switches of the server and its readers, for one operation.\n" +
+			"Replies are counted as they are written. go-fuse writes a content twice, first into a pipe.",
+	}
+	for _, target := range allTargets {
+		goal := ""
+		if target == "driver pod" {
+			goal = "at most 1.2"
+		}
+		s.rows = append(s.rows, b.readRow(target, 1, true, "cpu", "µs", goal))
+	}
+	for _, target := range allTargets {
+		s.rows = append(s.rows, b.readRow(target, 1, true, "replies", "", ""), b.readRow(target, 1, true, "switches", "", ""))
+	}
+	return s
+}
+
+func (b *bench) neighbourSection() section {
+	f := b.figures
+	s := section{
+		title: "Neighbours", plot: "neighbours", head: [4]string{"reader of one volume", "driver", "two processes of hello_ll", "ratio"},
+		text: fmt.Sprintf("One thread reads `pod`, alone and beside %d threads of another pod that do nothing but read theirs.\n"+
+			"All volumes share the daemon's queue; each process of hello_ll has its own.", hammers),
+	}
+	for _, company := range []string{"alone", "beside"} {
+		for _, measure := range []string{"p50", "p99"} {
+			goal := ""
+			if company == "beside" && measure == "p99" {
+				goal = "at most 1.0"
+			}
+			what := company
+			if company == "beside" {
+				what = fmt.Sprintf("beside %d threads", hammers)
+			}
+			s.rows = append(s.rows, compared(what+", "+measure, f[besideName("driver", company, measure)], f[besideName("hello_ll", company, measure)], "µs", goal))
+		}
+	}
+	s.rows = append(s.rows, compared("what the others reach", f[besideName("driver", "hammers", "rate")], f[besideName("hello_ll", "hammers", "rate")], "/s", ""))
+	return s
+}
+
+func (b *bench) takeOverSection() section {
+	return section{
+		title: "Take-over", head: [4]string{"kills", "longest stall of a reader", "", ""},
+		text: "The active process or the standby, at random, is killed under the readers of `make chaos`. None of them sees an error.",
+		rows: []row{{what: b.settings.kills + " in " + b.settings.killDuration, ours: amount(b.figures["take-over/stall"], "ms"), goal: "below 100 ms"}},
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"time"
+)
+
+// settings are how much is measured, and with what.
+type settings struct {
+	binary, chaos, others, docs, record string
+	quick, check, again                 bool
+
+	levels       []int         // numbers of volumes
+	calls        int           // rounds of warm call-outs at each level
+	coldCalls    int           // rounds of cold ones
+	load         time.Duration // before memory is measured again
+	idle         time.Duration // and again
+	readRounds   int
+	readLength   time.Duration // of each turn
+	threads      []int
+	nextRounds   int // of neighbours
+	nextLength   time.Duration
+	kills        string
+	killDuration string
+}
+
+// full is a run for the record, quick one to look at while working, stable what
+// --check measures.
+var (
+	full = settings{
+		levels: []int{0, 1, 100, 1000, 5000}, calls: 40, coldCalls: 3, load: 3 * time.Second, idle: time.Minute,
+		readRounds: 15, readLength: 300 * time.Millisecond, threads: []int{1, 4, 32},
+		nextRounds: 10, nextLength: 1500 * time.Millisecond, kills: "200", killDuration: "60s",
+	}
+	quick = settings{
+		levels: []int{0, 1, 100, 1000}, calls: 10, coldCalls: 1, load: time.Second, idle: 10 * time.Second,
+		readRounds: 5, readLength: 100 * time.Millisecond, threads: []int{1, 4, 32},
+		nextRounds: 4, nextLength: 600 * time.Millisecond, kills: "30", killDuration: "10s",
+	}
+	stable = settings{
+		levels: []int{0, 1, 500}, calls: 20, load: time.Second, idle: 20 * time.Second,
+		readRounds: 15, readLength: 100 * time.Millisecond, threads: []int{1},
+	}
+)
+
+func parse(args []string) (settings, error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	binary := flags.String("driver-binary", "", "the driver, a `FILE`")
+	chaos := flags.String("chaos", "", "the program that kills, a `FILE`")
+	others := flags.String("others", "bench/bin", "the `DIRECTORY` of what setup.sh made, and of the floors")
+	docs := flags.String("docs", "", "the `DIRECTORY` to write benchmarks.md and its plots into")
+	isQuick := flags.Bool("quick", false, "less of everything: three minutes")
+	record := flags.String("record", "bench/bin/figures.json", "the `FILE` that has all figures of the last run")
+	again := flags.Bool("again", false, "measure nothing, and report on the last run")
+	check := flags.Bool("check", false, "only what is the same on any machine, against what is expected")
+	if err := flags.Parse(args); err != nil {
+		return settings{}, err
+	}
+	s := full
+	if *check {
+		s = stable
+	} else if *isQuick {
+		s = quick
+	}
+	s.binary, s.chaos, s.others, s.docs, s.record = *binary, *chaos, *others, *docs, *record
+	s.quick, s.check, s.again = *isQuick, *check, *again
+	switch {
+	case flags.NArg() > 0:
+		return s, errors.New("bench takes flags only")
+	case s.again:
+	case s.binary == "":
+		return s, errors.New("--driver-binary is missing")
+	case s.chaos == "" && !s.check:
+		return s, errors.New("--chaos is missing")
+	case os.Geteuid() != 0:
+		return s, errors.New("mounting needs root")
+	}
+	return s, nil
+}
