@@ -40,7 +40,7 @@ func (b *bench) callOutPlot() string {
 }
 
 func (b *bench) memoryPlot() string {
-	p := svg.Lines{Title: "Memory, by the number of volumes", Subtitle: "private memory of all processes that serve them", Unit: "MiB"}
+	p := svg.Lines{Title: "Memory, by the number of volumes", Subtitle: "private memory of all processes that serve them; of hello_ll, that of one process times the number", Unit: "MiB"}
 	ours := svg.Line{Name: "driver, after a load", Strong: true}
 	theirs := svg.Line{Name: "a hello_ll each"}
 	for _, level := range b.settings.levels[1:] {

@@ -23,7 +23,7 @@ type Lines struct {
 
 // SVG draws them.
 func (p Lines) SVG() string {
-	const left, right, top, bottom, width, height = 70.0, 230.0, 70.0, 40.0, 760.0, 380.0
+	const left, right, top, bottom, width, height = 90.0, 230.0, 70.0, 40.0, 760.0, 380.0
 	least, most := math.Inf(1), 0.0
 	for _, l := range p.Lines {
 		for _, v := range l.Values {
