@@ -16,9 +16,15 @@ type storing struct {
 	stuck atomic.Bool   // it takes longer than storeTime
 }
 
-// storeTime is how long an open waits for the page cache. To copy the largest fact
-// takes a hundredth of it.
-const storeTime = 5 * time.Millisecond
+const (
+	// storeTime is how long an open waits for the page cache. To copy the largest fact
+	// takes microseconds; but while an open has not been answered, nobody reads what it
+	// stores, and so nobody holds a page of it.
+	storeTime = 200 * time.Millisecond
+	// slotTime is how long another open waits for that one. It is short, because nobody
+	// else may be there to answer the reader who holds a page.
+	slotTime = 5 * time.Millisecond
+)
 
 // store puts a file's content into the page cache, and reports whether it is there. If
 // not, because that takes too long, reads ask us.
@@ -32,7 +38,7 @@ func (f *FS) store(node uint64, content []byte) bool {
 		}
 		select {
 		case s.slot <- struct{}{}:
-		case <-time.After(storeTime):
+		case <-time.After(slotTime):
 			return false
 		}
 	}

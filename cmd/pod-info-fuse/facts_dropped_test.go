@@ -36,7 +36,7 @@ func TestReadersThatDropPagesDoNotStopTheDaemon(t *testing.T) {
 	}
 	wait()
 	if s := d.status(); s.Daemon.Takeovers != 1 {
-		t.Errorf("%d take-overs, want that of the upgrade only", s.Daemon.Takeovers)
+		t.Errorf("status: %+v; want the take-over of the upgrade only", s.Daemon)
 	}
 }
 

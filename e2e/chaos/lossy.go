@@ -30,7 +30,9 @@ func (t *trial) lossy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.report.tookOver(now, next, "crash")
+		// It cannot end while a thread of it waits for the page that the lost request
+		// was to fill (package fs, storing): its standby takes it for hung then.
+		t.report.tookOver(now, next, "crash", "hang")
 		now = next
 	}
 	t.report.note("losses          %d", t.rounds)

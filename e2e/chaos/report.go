@@ -82,10 +82,10 @@ func (r *report) recovered(took time.Duration) {
 
 // tookOver checks that there was one take-over since, for this cause, and adds
 // its time.
-func (r *report) tookOver(before, now status, cause string) {
+func (r *report) tookOver(before, now status, causes ...string) {
 	last := now.Daemon.LastTakeover
-	if since := now.Daemon.Takeovers - before.Daemon.Takeovers; since != 1 || last == nil || last.Cause != cause {
-		r.violation("%d take-overs in the place of one with cause %q; the last is %+v", since, cause, last)
+	if since := now.Daemon.Takeovers - before.Daemon.Takeovers; since != 1 || last == nil || !slices.Contains(causes, last.Cause) {
+		r.violation("%d take-overs in the place of one with a cause of %q; the last is %+v", since, causes, last)
 		return
 	}
 	r.mu.Lock()
