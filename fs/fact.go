@@ -89,6 +89,7 @@ func (f *FS) openFact(node uint64, out *fuse.OpenOut) fuse.Status {
 // gave its pages up. If the fact was replaced meanwhile, the version is lost, and
 // the read fails; it never gets another one.
 func (f *FS) readFact(in *fuse.ReadIn, buffer []byte) (fuse.ReadResult, fuse.Status) {
+	f.storing.missed()
 	v, status := f.version(in.NodeId)
 	if !status.Ok() {
 		return nil, status

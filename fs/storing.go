@@ -14,6 +14,8 @@ import (
 type storing struct {
 	slot  chan struct{} // has an element while one is under way
 	stuck atomic.Bool   // it takes longer than storeTime
+
+	lastMissed atomic.Int64 // when, in nanoseconds since 1970
 }
 
 const (
@@ -21,10 +23,24 @@ const (
 	// takes microseconds; but while an open has not been answered, nobody reads what it
 	// stores, and so nobody holds a page of it.
 	storeTime = 200 * time.Millisecond
-	// slotTime is how long another open waits for that one. It is short, because nobody
-	// else may be there to answer the reader who holds a page.
-	slotTime = 5 * time.Millisecond
+	// slotTime is how long another open waits for that one, as long as no pages are
+	// missed. Then it is short, because nobody else may be there to answer the reader
+	// who holds one.
+	slotTime      = 100 * time.Millisecond
+	shortSlotTime = 5 * time.Millisecond
+	missedTime    = time.Second // for which a missed page counts
 )
+
+// missed notes that somebody reads a page that the page cache does not have.
+func (s *storing) missed() { s.lastMissed.Store(time.Now().UnixNano()) }
+
+// patience is how long to wait for the slot.
+func (s *storing) patience() time.Duration {
+	if time.Since(time.Unix(0, s.lastMissed.Load())) < missedTime {
+		return shortSlotTime
+	}
+	return slotTime
+}
 
 // store puts a file's content into the page cache, and reports whether it is there. If
 // not, because that takes too long, reads ask us.
@@ -38,7 +54,7 @@ func (f *FS) store(node uint64, content []byte) bool {
 		}
 		select {
 		case s.slot <- struct{}{}:
-		case <-time.After(slotTime):
+		case <-time.After(s.patience()):
 			return false
 		}
 	}
