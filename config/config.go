@@ -41,25 +41,20 @@ type Config struct {
 const DefaultFactsDir = "/etc/pod-info-fuse/facts.d"
 
 // FactsPath is the directory of the operator's facts, "" for none.
-func (c Config) FactsPath() string {
-	switch c.FactsDir {
-	case "":
-		return DefaultFactsDir
-	case "none":
-		return ""
-	}
-	return c.FactsDir
-}
+func (c Config) FactsPath() string { return orDefault(c.FactsDir, DefaultFactsDir) }
 
 // Label is the SELinux label to mount with, "" for none.
-func (c Config) Label() string {
-	switch c.SELinuxContext {
+func (c Config) Label() string { return orDefault(c.SELinuxContext, selinux.DefaultLabel) }
+
+// orDefault is a value that can be left out, and can be "none".
+func orDefault(value, byDefault string) string {
+	switch value {
 	case "":
-		return selinux.DefaultLabel
+		return byDefault
 	case "none":
 		return ""
 	}
-	return c.SELinuxContext
+	return value
 }
 
 // Load reads the configuration in a directory.

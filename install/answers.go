@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/flex"
 )
 
 // initTime is how long a driver may take to answer init. Tests have less time.
@@ -24,8 +26,8 @@ func answers(path string) error {
 	case err != nil:
 		return err
 	}
-	var answer struct{ Status, Message string }
-	if err := json.Unmarshal(output, &answer); err != nil || answer.Status != "Success" {
+	var answer flex.Answer
+	if err := json.Unmarshal(output, &answer); err != nil || answer.Status != flex.Success {
 		return fmt.Errorf("%s init answers %q; that is not a driver", path, output)
 	}
 	return nil
