@@ -116,7 +116,9 @@ func (f *FS) version(node uint64) (version, fuse.Status) {
 		}
 		now, content, err := f.facts.Read(fact.Name)
 		if err == nil && factNode(now) == node {
-			return version{now, content}, fuse.OK
+			v := version{now, content}
+			f.versions.put(v) // who reads a page that is missing reads the next one, too
+			return v, fuse.OK
 		}
 	}
 	return version{}, fuse.Status(unix.ESTALE)
