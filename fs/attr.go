@@ -52,7 +52,7 @@ func (f *FS) lookup(header *fuse.InHeader, id volume.ID, k kind, out *fuse.Entry
 	// (fs/fuse/dir.c, fuse_stale_inode), so that a directory that is mounted for
 	// another pod does not show what is cached of the one before.
 	out.Generation = record.Generation()
-	out.AttrValid = attributes(record, k, header, &out.Attr)
+	out.AttrValid = f.attributes(record, out.NodeId, header, &out.Attr)
 	return fuse.OK
 }
 
@@ -68,17 +68,21 @@ func (f *FS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) f
 	if isFact(in.NodeId) {
 		return f.factAttributes(in.NodeId, out)
 	}
-	record, k, status := f.record(in.NodeId)
+	record, _, status := f.record(in.NodeId)
 	if status.Ok() {
-		out.AttrValid = attributes(record, k, &in.InHeader, &out.Attr)
+		out.AttrValid = f.attributes(record, in.NodeId, &in.InHeader, &out.Attr)
 	}
 	return status
 }
 
-// record is the record of a node that the kernel knows. ESTALE: the volume was
+// record is the record of a node that the kernel knows. What is in a dynamic file
+// does not depend on it, and nobody reads it for that. ESTALE: the volume was
 // unmounted, and somebody still holds it.
 func (f *FS) record(node uint64) (volume.Record, kind, fuse.Status) {
 	id, k := split(node)
+	if k.dynamic() {
+		return volume.Record{}, k, fuse.OK
+	}
 	record, err := f.records.get(id)
 	if errors.Is(err, os.ErrNotExist) {
 		return record, k, fuse.Status(unix.ESTALE)
@@ -97,8 +101,9 @@ func rootAttributes(attr *fuse.Attr) {
 
 // attributes fills in the attributes of a node for the process that asks, and
 // returns for how many seconds they are valid.
-func attributes(record volume.Record, k kind, caller *fuse.InHeader, attr *fuse.Attr) (valid uint64) {
-	attr.Ino = nodeID(record.ID(), k)
+func (f *FS) attributes(record volume.Record, node uint64, caller *fuse.InHeader, attr *fuse.Attr) (valid uint64) {
+	_, k := split(node)
+	attr.Ino = node
 	changed := record.Mounted
 	switch k {
 	case directory:
@@ -109,7 +114,7 @@ func attributes(record volume.Record, k kind, caller *fuse.InHeader, attr *fuse.
 	default:
 		var buffer [maxContent]byte
 		// A caller who could not read the file gets no error for asking its size.
-		content, _ := content(buffer[:0], record, k, caller.Pid)
+		content, _ := f.content(buffer[:0], record, k, caller.Pid)
 		attr.Size = uint64(len(content))
 	}
 	if e, known := entryByKind(k); known {

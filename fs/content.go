@@ -15,7 +15,7 @@ const maxContent = 256
 
 // content appends what the thread that has this id on the host reads in a
 // file. ESRCH: the reader is not a process that the file system can name.
-func content(buffer []byte, record volume.Record, k kind, thread uint32) ([]byte, error) {
+func (f *FS) content(buffer []byte, record volume.Record, k kind, thread uint32) ([]byte, error) {
 	switch k {
 	case podUID:
 		buffer = append(buffer, record.PodUID...)
@@ -26,7 +26,7 @@ func content(buffer []byte, record volume.Record, k kind, thread uint32) ([]byte
 		}
 		buffer = append(buffer, unix.ByteSliceToString(name.Nodename[:])...)
 	case pod:
-		process, err := threadGroup(thread)
+		process, err := f.threads.group(thread)
 		if err != nil {
 			return buffer, err
 		}

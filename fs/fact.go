@@ -94,10 +94,7 @@ func (f *FS) readFact(in *fuse.ReadIn, buffer []byte) (fuse.ReadResult, fuse.Sta
 	if !status.Ok() {
 		return nil, status
 	}
-	if in.Offset >= uint64(len(v.content)) {
-		return fuse.ReadResultData(nil), fuse.OK
-	}
-	return fuse.ReadResultData(buffer[:copy(buffer, v.content[in.Offset:])]), fuse.OK
+	return filledFrom(v.content, in.Offset, buffer), fuse.OK
 }
 
 // version finds a version that the kernel knows: the one that was looked up just

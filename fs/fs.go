@@ -12,6 +12,7 @@ import (
 type FS struct {
 	fuse.RawFileSystem // answers ENOSYS to what is not defined here
 	records            records
+	threads            threads
 	facts              facts.Dir
 
 	// Store puts a file's content into the kernel's page cache. Whoever serves the

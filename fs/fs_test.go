@@ -13,26 +13,33 @@ import (
 	"example.com/pod-info-fuse/volume"
 )
 
-func TestThreadGroup(t *testing.T) {
+func TestTheProcessOfAThread(t *testing.T) {
 	self := uint32(os.Getpid())
+	var known threads
 	done := make(chan bool)
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
 		thread := uint32(unix.Gettid())
-		if got, err := threadGroup(thread); err != nil || got != self {
-			t.Errorf("thread %d of process %d: %d, %v", thread, self, got, err)
+		for range 2 {
+			if got, err := known.group(thread); err != nil || got != self {
+				t.Errorf("thread %d of process %d: %d, %v", thread, self, got, err)
+			}
+		}
+		// The id was another process's before.
+		known.guesses[thread%uint32(len(known.guesses))].Store(uint64(thread)<<32 | 1)
+		if got, err := known.group(thread); err != nil || got != self {
+			t.Errorf("thread %d of process %d, taken for one of 1: %d, %v", thread, self, got, err)
 		}
 	}()
 	<-done
-	if got, err := threadGroup(self); err != nil || got != self {
-		t.Errorf("process %d: %d, %v", self, got, err)
-	}
-	if got, err := threadGroup(1); err != nil || got != 1 {
-		t.Errorf("process 1: %d, %v", got, err)
+	for _, process := range []uint32{self, 1} {
+		if got, err := known.group(process); err != nil || got != process {
+			t.Errorf("process %d: %d, %v", process, got, err)
+		}
 	}
 	for problem, thread := range map[string]uint32{"outside of the PID namespace": 0, "no such thread": 1<<31 - 2} {
-		if got, err := threadGroup(thread); err != unix.ESRCH {
+		if got, err := known.group(thread); err != unix.ESRCH {
 			t.Errorf("%s: %d, %v; want ESRCH", problem, got, err)
 		}
 	}

@@ -6,31 +6,46 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
-// threadGroup returns the process that a thread belongs to. FUSE requests
+// threads tells which process a thread belongs to. What it remembers of them are
+// guesses: each answer was asked of the kernel just now.
+type threads struct {
+	guesses [64]atomic.Uint64 // a thread's id above, its process's below
+}
+
+// group returns the process that a thread belongs to. FUSE requests
 // carry the id of the thread that made them, in the PID namespace of the process
 // that mounted the file system (fs/fuse/dev.c, fuse_get_req), which must be
 // ours. ESRCH: the reader is in none of the PID namespaces below it (the kernel
 // says 0), or is gone.
-func threadGroup(thread uint32) (uint32, error) {
+func (t *threads) group(thread uint32) (uint32, error) {
 	if thread == 0 {
 		return 0, unix.ESRCH
 	}
-	// tgkill(t, t, 0) asks whether t leads its thread group, in one system call
-	// and without its leave: EPERM means that it does, and is not ours to signal;
+	slot := &t.guesses[thread%uint32(len(t.guesses))]
+	guess := thread // as most programs have one thread
+	if g := slot.Load(); uint32(g>>32) == thread {
+		guess = uint32(g)
+	}
+	// tgkill(g, t, 0) asks whether t is of the thread group g, in one system call
+	// and without its leave: EPERM means that it is, and is not ours to signal;
 	// EACCES, that a security module says so.
-	switch err := unix.Tgkill(int(thread), int(thread), 0); {
+	switch err := unix.Tgkill(int(guess), int(thread), 0); {
 	case err == nil, errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return thread, nil
+		return guess, nil
 	case !errors.Is(err, unix.ESRCH):
 		return 0, err
 	}
 	process, err := leader(thread)
 	if errors.Is(err, errNoPidfdInfo) {
-		return leaderByProc(thread)
+		process, err = leaderByProc(thread)
+	}
+	if err == nil {
+		slot.Store(uint64(thread)<<32 | uint64(process))
 	}
 	return process, err
 }

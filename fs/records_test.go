@@ -14,11 +14,12 @@ func TestARecordIsReadAsItIsNow(t *testing.T) {
 	store := volume.Store{Dir: t.TempDir()}
 	f := New(store, "")
 	read := func(node uint64) (string, fuse.Status) {
-		result, status := f.Read(nil, &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: node}, Size: 4096}, make([]byte, 4096))
+		buffer := make([]byte, 4096)
+		result, status := f.Read(nil, &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: node}, Size: 4096}, buffer)
 		if !status.Ok() {
 			return "", status
 		}
-		content, _ := result.Bytes(nil)
+		content, _ := result.Bytes(buffer)
 		return string(content), status
 	}
 	first := volume.Record{Dir: "/volume", PodUID: "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"}

@@ -49,11 +49,12 @@ func TestAVersionIsReadWithoutThePageCache(t *testing.T) {
 			t.Errorf("open took %v", took)
 		}
 		put("another one")
-		result, status := f.Read(nil, &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: entry.NodeId}, Size: 4096}, make([]byte, 4096))
+		buffer := make([]byte, 4096)
+		result, status := f.Read(nil, &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: entry.NodeId}, Size: 4096}, buffer)
 		if !status.Ok() {
 			t.Fatal(status)
 		}
-		if got, _ := result.Bytes(nil); !strings.HasPrefix(string(got), content) {
+		if got, _ := result.Bytes(buffer); !strings.HasPrefix(string(got), content) {
 			t.Errorf("read %q, want %q", got, content)
 		}
 	}
