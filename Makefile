@@ -71,6 +71,7 @@ FUZZTIME ?= 20s
 fuzz:
 	go test -run=^$$ -fuzz=^FuzzOptions$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
 	go test -run=^$$ -fuzz=^FuzzAnswer$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
+	go test -run=^$$ -fuzz=^FuzzTurns$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./connection
 	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./volume
 	go test -run=^$$ -fuzz=^FuzzKubeletArgs$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./install
 	go test -run=^$$ -fuzz=^FuzzRequest$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./metrics

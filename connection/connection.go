@@ -3,37 +3,57 @@ package connection
 import (
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 )
+
+// FileSystem answers the requests.
+type FileSystem interface {
+	fuse.RawFileSystem
+	// VolumeOf returns what a node belongs to. Volumes are served in turn.
+	VolumeOf(node uint64) (volume uint64)
+	// IsPrompt tells whether a node is opened and read without any wait, but for the
+	// files of the run directory, which are in memory.
+	IsPrompt(node uint64) bool
+}
 
 // Connection is a FUSE connection that this process serves.
 type Connection struct {
-	workers []*worker
-	stopped atomic.Bool
+	device   *device
+	fs       FileSystem
+	protocol protocol
+	report   func(string)
+	workers  []*worker
+	stopped  atomic.Bool
+	round    chan struct{} // gets an element when the worker that waits was woken
+	ended    chan struct{} // closed when Serve returns
+
+	lead  sync.Mutex // held by the worker that takes requests; guards what follows
+	turns turns
+	last  uint32 // the thread that sent the last request
+	ahead bool   // requests may be read before those are answered that were read earlier
 }
 
 // New prepares to serve a connection on which Handshake was done, by this or
-// another process. The device stays the caller's; the workers read duplicates of
-// it, each waiting in the runtime's poller by itself. report is told of what
+// another process. The device stays the caller's. report is told of what
 // goes wrong without ending the connection.
-func New(device int, agreed Params, fs fuse.RawFileSystem, workers int, report func(problem string)) (*Connection, error) {
-	p := newProtocol(fs, report)
-	if err := p.resume(agreed); err != nil {
+func New(fd int, agreed Params, fs FileSystem, workers int, report func(problem string)) (*Connection, error) {
+	c := &Connection{
+		fs: fs, protocol: newProtocol(fs, report), report: report,
+		round: make(chan struct{}, 1), ended: make(chan struct{}),
+		turns: newTurns(), ahead: agreed.canResend(),
+	}
+	if err := c.protocol.resume(agreed); err != nil {
 		return nil, fmt.Errorf("resume the FUSE connection: %w", err)
 	}
-	c := &Connection{}
+	var err error
+	if c.device, err = newDevice(fd); err != nil {
+		return nil, err
+	}
 	for range workers {
-		w, err := newWorker(device, p, &c.stopped, report)
-		if err != nil {
-			c.Close()
-			return nil, err
-		}
-		c.workers = append(c.workers, w)
+		c.workers = append(c.workers, newWorker(c))
 	}
 	return c, nil
 }
@@ -42,6 +62,7 @@ func New(device int, agreed Params, fs fuse.RawFileSystem, workers int, report f
 // which are no errors. It can be called once.
 func (c *Connection) Serve() error {
 	defer c.Close()
+	defer close(c.ended)
 	failures := make([]error, len(c.workers))
 	var all sync.WaitGroup
 	for i, w := range c.workers {
@@ -59,41 +80,44 @@ func (c *Connection) Serve() error {
 // is answered, and those that were not are left to whoever serves next.
 func (c *Connection) Stop() {
 	c.stopped.Store(true)
-	for _, w := range c.workers {
-		w.wake()
-	}
+	c.device.wake()
 }
 
-// Probe waits for a sign of life: each worker must come round to the place
-// where it waits for a request. It reports false when the connection has ended.
-// It does not return while a worker hangs. It must not be called again before it
-// has returned.
+// Probe waits for a sign of life: one worker must come round to the place where it
+// waits for a request, and each must end the answer that it is giving. It reports
+// false when the connection has ended. It does not return while a worker hangs. It
+// must not be called again before it has returned.
 func (c *Connection) Probe() bool {
-	for _, w := range c.workers {
-		w.wake()
+	c.device.wake()
+	select {
+	case <-c.round:
+	case <-c.ended:
+		return false
 	}
 	for _, w := range c.workers {
-		select {
-		case <-w.round:
-		case <-w.ended:
-			return false
-		}
+		w.goesOn()
 	}
 	return true
 }
 
-// Close releases the descriptors. Serve does that by itself.
-func (c *Connection) Close() {
-	for _, w := range c.workers {
-		w.device.Close()
+// showUp is the sign of life.
+func (c *Connection) showUp() {
+	select {
+	case c.round <- struct{}{}:
+	default: // nobody has taken the one before
 	}
 }
 
-// duplicate returns a descriptor of the same open file description.
-func duplicate(device int) (*os.File, error) {
-	fd, err := unix.FcntlInt(uintptr(device), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return nil, os.NewSyscallError("duplicate /dev/fuse", err)
+// others tells whether readers compete: the request is of another thread than the one
+// before.
+func (c *Connection) others(request []byte) bool {
+	thread := sender(request)
+	if thread == 0 || thread == c.last {
+		return false
 	}
-	return os.NewFile(uintptr(fd), "/dev/fuse"), nil
+	c.last = thread
+	return true
 }
+
+// Close releases the descriptor. Serve does that by itself.
+func (c *Connection) Close() { c.device.file.Close() }

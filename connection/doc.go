@@ -15,8 +15,18 @@
 // FUSE_DEV_IOC_CLONE are aborted when that clone closes, and would die with the
 // process.
 //
-// A request is read, answered and written by one worker, which then looks
-// whether it shall stop: [Connection.Stop] returns at a request boundary, with
-// nothing read that is not answered. That is why the loop is ours and not
-// go-fuse's server.
+// # The loop
+//
+// Of the workers one leads: it waits for requests, reads those that there are, and
+// takes the one whose turn it is. All volumes of a node are one connection and one
+// queue in the kernel; that each gets its turn, however many readers another one
+// has, is done here (turns.go). Reading ahead makes more requests wait in this
+// process when it dies, so it is done where the kernel can queue them again only.
+//
+// A worker answers the requests of an open, a read and a close itself, without an
+// allocation; the others go through go-fuse's server.
+//
+// Before a worker takes a request it looks whether it shall stop: [Connection.Stop]
+// returns at a request boundary, with nothing read that is not answered. That is why
+// the loop is ours and not go-fuse's server.
 package connection

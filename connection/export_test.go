@@ -2,5 +2,5 @@ package connection
 
 // InterruptOrphans is what Recover does before Linux 6.9.
 func (c *Connection) InterruptOrphans(mountPoint string) error {
-	return c.workers[0].interruptOrphans(mountPoint)
+	return c.interruptOrphans(mountPoint)
 }

@@ -15,6 +15,10 @@ type Params struct {
 	Flags        uint64 `json:"flags"`        // FUSE_* that both sides want
 }
 
+// canResend tells whether the kernel can queue again what a server that died had
+// read: since protocol 7.40, of Linux 6.9.
+func (p Params) canResend() bool { return useResend && p.Minor >= 40 }
+
 // Encode returns the parameters as they are stored.
 func (p Params) Encode() []byte {
 	data, err := json.MarshalIndent(p, "", "  ")

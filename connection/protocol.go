@@ -27,6 +27,10 @@ const (
 
 	// linux/fuse.h, enum fuse_opcode
 	opForget      = 2
+	opGetAttr     = 3
+	opOpen        = 14
+	opRead        = 15
+	opRelease     = 18
 	opGetXAttr    = 22
 	opListXAttr   = 23
 	opInit        = 26
@@ -47,26 +51,36 @@ func replySize() int   { return MaxRead + headerSize }
 
 // protocol decodes requests and encodes replies.
 type protocol struct {
+	fs     fuse.RawFileSystem
+	report func(problem string)
 	server *fuse.ProtocolServer
 }
 
 func newProtocol(fs fuse.RawFileSystem, report func(problem string)) protocol {
-	return protocol{fuse.NewProtocolServer(fs, &fuse.MountOptions{
+	p := protocol{fs: fs, report: report}
+	p.server = fuse.NewProtocolServer(fs, &fuse.MountOptions{
 		MaxWrite:             MaxRead, // the kernel takes it for the unit of other transfers, too
 		IDMappedMount:        true,    // for pods with hostUsers: false; Linux 6.12
 		DisableReadDirPlus:   true,    // names are cached for ever: nothing to gain
 		EnableSymlinkCaching: true,
 		Logger:               log.New(io.Discard, "", 0), // it reports what a caller did wrong
-		PanicHandler: func(reason any) fuse.Status {
-			report(fmt.Sprintf("internal error while serving a request: %v", reason))
-			return fuse.EIO
-		},
-	})}
+		PanicHandler:         p.panicked,
+	})
+	return p
+}
+
+// panicked makes an error of a panic: one request fails, and all others go on.
+func (p protocol) panicked(reason any) fuse.Status {
+	p.report(fmt.Sprintf("internal error while serving a request: %v", reason))
+	return fuse.EIO
 }
 
 // handle answers a request. It returns the length of the reply, 0 when there
 // is to be none.
 func (p protocol) handle(request, reply [][]byte) int {
+	if n, done := p.direct(request[0], reply[0]); done {
+		return n
+	}
 	switch opcode(request[0]) {
 	case opGetXAttr, opListXAttr:
 		// There are none, and the kernel need not ask again. go-fuse would say so
@@ -86,10 +100,20 @@ func refuse(request, reply []byte, status fuse.Status) int {
 	if len(request) < 16 {
 		return 0
 	}
-	binary.NativeEndian.PutUint32(reply[0:], uint32(outHeaderSize))
+	return header(request, reply, status, 0)
+}
+
+// accept completes a reply whose body has so many bytes.
+func accept(request, reply []byte, body int) int { return header(request, reply, fuse.OK, body) }
+
+// header writes the header of a reply, and returns the length of that and the body
+// (linux/fuse.h, struct fuse_out_header).
+func header(request, reply []byte, status fuse.Status, body int) int {
+	n := outHeaderSize + body
+	binary.NativeEndian.PutUint32(reply[0:], uint32(n))
 	binary.NativeEndian.PutUint32(reply[4:], uint32(-int32(status)))
 	copy(reply[8:16], request[8:16]) // the request's unique id
-	return outHeaderSize
+	return n
 }
 
 // initialise answers the connection's first request and returns what was
@@ -138,6 +162,11 @@ func bytesOf[T any](message *T) []byte {
 
 // opcode is what a request asks for.
 func opcode(request []byte) uint32 { return binary.NativeEndian.Uint32(request[4:]) }
+
+// node is what a request is about, and sender the thread that made it, 0 where the
+// kernel does not say.
+func node(request []byte) uint64   { return binary.NativeEndian.Uint64(request[16:]) }
+func sender(request []byte) uint32 { return binary.NativeEndian.Uint32(request[32:]) }
 
 // requestID returns a request's id, and whether its sender waits for an answer.
 func requestID(request []byte) (id uint64, waiting bool) {

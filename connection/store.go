@@ -2,10 +2,7 @@ package connection
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-
-	"golang.org/x/sys/unix"
 )
 
 // notifyStore is FUSE_NOTIFY_STORE (linux/fuse.h).
@@ -21,23 +18,8 @@ func (c *Connection) Store(node uint64, content []byte) error {
 	binary.NativeEndian.PutUint32(header[4:], notifyStore)
 	binary.NativeEndian.PutUint64(header[16:], node)
 	binary.NativeEndian.PutUint32(header[32:], uint32(len(content)))
-	if err := c.workers[0].writeApart(header[:], content); err != nil {
+	if err := c.device.writeApart(header[:], content); err != nil {
 		return fmt.Errorf("put a file into the page cache: %w", err)
 	}
 	return nil
-}
-
-// writeApart writes a packet through a descriptor of its own: to close one that is
-// in use waits for who uses it.
-func (w *worker) writeApart(parts ...[]byte) (err error) {
-	fd := -1
-	controlErr := w.raw.Control(func(device uintptr) {
-		fd, err = unix.FcntlInt(device, unix.F_DUPFD_CLOEXEC, 3)
-	})
-	if err := errors.Join(controlErr, err); err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	_, err = unix.Writev(fd, parts)
-	return err
 }

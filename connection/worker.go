@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,134 +13,154 @@ import (
 // worker serves one request at a time. Its buffers and functions are made
 // once, so that a request costs no allocation here.
 type worker struct {
-	device   *os.File
-	raw      syscall.RawConn
-	protocol protocol
-	report   func(string)
-
-	stopped *atomic.Bool  // shared by the connection's workers
-	round   chan struct{} // gets an element when the worker was woken and goes on
-	ended   chan struct{} // closed when serve returns
-
+	*Connection
 	request, reply       []byte
 	requestVec, replyVec [1][]byte
-	readOnce             func(fd uintptr) (done bool)
-	writeOnce            func(fd uintptr)
-	n                    int   // of the last read or write
-	err                  error // of the last read or write
+	readOnce             func(uintptr) (done bool)
+	n                    int   // of the last read
+	err                  error // of the last read
+
+	answers atomic.Uint32 // begun and ended: odd while one is on
 }
 
-func newWorker(device int, p protocol, stopped *atomic.Bool, report func(string)) (*worker, error) {
-	file, err := duplicate(device)
-	if err != nil {
-		return nil, err
-	}
-	// Only a descriptor that the runtime polls can be stopped.
-	if err := file.SetReadDeadline(time.Time{}); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("/dev/fuse is not open in non-blocking mode: %w", err)
-	}
-	raw, err := file.SyscallConn()
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	w := &worker{
-		device: file, raw: raw, protocol: p, report: report,
-		stopped: stopped, round: make(chan struct{}, 1), ended: make(chan struct{}),
-		request: make([]byte, requestSize()), reply: make([]byte, replySize()),
-	}
+func newWorker(c *Connection) *worker {
+	w := &worker{Connection: c, request: make([]byte, requestSize()), reply: make([]byte, replySize())}
 	w.replyVec[0] = w.reply
-	w.readOnce = func(fd uintptr) bool {
-		w.n, w.err = unix.Read(int(fd), w.request)
+	w.readOnce = func(uintptr) bool {
+		w.n, w.err = c.device.read(w.request)
 		return w.err != unix.EAGAIN
 	}
-	w.writeOnce = func(fd uintptr) {
-		w.n, w.err = unix.Write(int(fd), w.reply[:w.n])
-	}
-	return w, nil
-}
-
-// wake ends the worker's wait for a request.
-func (w *worker) wake() {
-	// A deadline in the past does that, and nothing else. It fails for a closed
-	// file only, whose worker has ended.
-	_ = w.device.SetReadDeadline(time.Unix(1, 0))
-}
-
-// goOn is called when the worker was woken, and reports whether it shall wait
-// again.
-func (w *worker) goOn() bool {
-	_ = w.device.SetReadDeadline(time.Time{})
-	// Asked after the deadline is gone: a Stop after this wakes us again.
-	if w.stopped.Load() {
-		return false
-	}
-	select {
-	case w.round <- struct{}{}:
-	default: // nobody has taken the one before
-	}
-	return true
+	return w
 }
 
 // serve answers requests until the connection ends or is stopped.
+//
+// One worker leads: it waits for requests and takes them. As long as they come one
+// after the other, from one reader, it answers them itself and goes on leading; to
+// wake another processor for each would cost more than to answer it. Where more of
+// them wait, or an answer may take long, it lets another worker lead meanwhile.
 func (w *worker) serve() error {
-	defer close(w.ended)
 	for {
-		if err := w.raw.Read(w.readOnce); errors.Is(err, os.ErrDeadlineExceeded) {
-			if w.goOn() {
-				continue
+		w.lead.Lock()
+		n, more, err := w.take()
+		for n > 0 && !more {
+			w.answer(n)
+			n, more, err = w.take()
+		}
+		w.lead.Unlock()
+		if n == 0 {
+			return err
+		}
+		w.answer(n)
+	}
+}
+
+// take finds the request whose turn it is, and returns its length, 0 when there will
+// be no more. more says that another worker shall take the next one now.
+func (w *worker) take() (n int, more bool, err error) {
+	if w.turns.none() {
+		n, err := w.wait()
+		if n == 0 {
+			return 0, false, err
+		}
+		if request := w.request[:n]; !w.others(request) || !w.turns.add(request, w.fs.VolumeOf(node(request))) {
+			return n, !w.prompt(request), nil
+		}
+	}
+	if n := w.readAhead(); n > 0 {
+		return n, true, nil
+	}
+	n = w.turns.next(w.request)
+	return n, !w.turns.none() || !w.prompt(w.request[:n]), nil
+}
+
+// wait reads a request when there is one, and returns its length, 0 when there will
+// be no more.
+func (w *worker) wait() (n int, err error) {
+	for !w.stopped.Load() {
+		err := w.device.raw.Read(w.readOnce)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			w.device.rest() // before we look at stopped: a Stop after that wakes us again
+			if !w.stopped.Load() {
+				w.showUp()
 			}
-			return nil
-		} else if err != nil {
-			return w.whyNoWait(err)
+			continue
 		}
-		switch w.err {
-		case nil:
-			w.answer()
-		case unix.ENODEV: // unmounted
-			return nil
-		case unix.EINTR, unix.ENOENT:
-			// ENOENT: the request was interrupted while it was being read
-			// (fs/fuse/dev.c, fuse_dev_do_read).
+		if err == nil {
+			err = w.err
+		} else {
+			err = w.device.whyNoWait(err, w.request)
+		}
+		switch {
+		case err == nil && opcode(w.request) != opInterrupt:
+			return w.n, nil
+		case err == nil, passed(err):
+		case errors.Is(err, unix.ENODEV): // unmounted
+			return 0, nil
 		default:
-			return os.NewSyscallError("read a FUSE request", w.err)
+			return 0, fmt.Errorf("read a FUSE request: %w", err)
 		}
 	}
+	return 0, nil
 }
 
-// whyNoWait says why the poller does not wait for requests. When the file system
-// is unmounted, it may tell nothing but that (fs/fuse/dev.c, fuse_dev_poll:
-// EPOLLERR); reading tells the rest. nil: unmounted.
-func (w *worker) whyNoWait(waitErr error) error {
-	if err := w.raw.Control(func(fd uintptr) { w.readOnce(fd) }); err == nil && w.err == unix.ENODEV {
-		return nil
+// readAhead reads all the requests that there are, so that they get their turns. One
+// that is too long to wait is in w.request then, and its length is returned.
+func (w *worker) readAhead() (n int) {
+	for w.ahead && !w.turns.full() && !w.stopped.Load() {
+		n, err := w.device.read(w.request)
+		switch {
+		case err != nil && !passed(err):
+			return 0 // there is none, or what wait will find as well
+		case err != nil, opcode(w.request) == opInterrupt:
+		case !w.turns.add(w.request[:n], w.fs.VolumeOf(node(w.request))):
+			return n
+		}
 	}
-	return fmt.Errorf("wait for a FUSE request: %w", waitErr)
+	return 0
 }
 
-func (w *worker) answer() {
-	w.requestVec[0] = w.request[:w.n]
-	if opcode(w.request) == opInterrupt {
-		// Nothing here takes long enough to be interrupted. To answer that we do
-		// not know the request, as go-fuse does, would make the kernel ask again at
-		// once, and before anything else (fs/fuse/dev.c, fuse_dev_do_read): for a
-		// request that a dead server had read, for ever.
+// passed tells whether reading failed for a request that was interrupted while it was
+// read (fs/fuse/dev.c, fuse_dev_do_read: ENOENT), or was interrupted itself.
+func passed(err error) bool { return err == unix.ENOENT || err == unix.EINTR }
+
+// prompt tells whether to answer takes no longer than to look at a record.
+func (w *worker) prompt(request []byte) bool {
+	switch opcode(request) {
+	case opGetAttr, opOpen, opRead, opRelease, opForget, opBatchForget:
+		return w.fs.IsPrompt(node(request))
+	}
+	return false
+}
+
+// answer answers the request.
+//
+// Not FUSE_INTERRUPT, which does not get here: nothing takes long enough to be
+// interrupted. To answer that we do not know the request, as go-fuse does, would make
+// the kernel ask again at once, and before anything else (fs/fuse/dev.c,
+// fuse_dev_do_read): for a request that a dead server had read, for ever.
+func (w *worker) answer(n int) {
+	w.answers.Add(1)
+	defer w.answers.Add(1)
+	w.requestVec[0] = w.request[:n]
+	beforeAnswer(w.request[:n])
+	length := w.protocol.handle(w.requestVec[:], w.replyVec[:])
+	if length == 0 {
 		return
 	}
-	beforeAnswer(w.requestVec[0])
-	w.n = w.protocol.handle(w.requestVec[:], w.replyVec[:])
-	if w.n == 0 {
-		return
-	}
-	if err := w.raw.Control(w.writeOnce); err != nil {
-		w.err = err
-	}
-	switch w.err {
+	switch err := w.device.write(w.reply[:length]); err {
 	case nil, unix.ENOENT, unix.ENODEV:
 		// ENOENT: the request was interrupted, nobody waits for the reply any
 		// more. ENODEV: unmounted meanwhile, as the next read will say.
 	default:
-		w.report(fmt.Sprintf("write a reply to FUSE: %v", w.err))
+		w.report(fmt.Sprintf("write a reply to FUSE: %v", err))
+	}
+}
+
+// goesOn returns when an answer that is on has ended.
+func (w *worker) goesOn() {
+	const look = time.Millisecond
+	for begun := w.answers.Load(); begun%2 == 1 && w.answers.Load() == begun; {
+		time.Sleep(look)
 	}
 }

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -24,7 +25,7 @@ func (f *FS) content(buffer []byte, record volume.Record, k kind, thread uint32)
 		if err := unix.Uname(&name); err != nil {
 			return buffer, err
 		}
-		buffer = append(buffer, unix.ByteSliceToString(name.Nodename[:])...)
+		buffer = appendField(buffer, name.Nodename[:])
 	case pod:
 		process, err := f.threads.group(thread)
 		if err != nil {
@@ -50,9 +51,15 @@ func (f *FS) content(buffer []byte, record volume.Record, k kind, thread uint32)
 		if k == nodeArch {
 			field = name.Machine[:]
 		}
-		buffer = append(buffer, unix.ByteSliceToString(field)...)
+		buffer = appendField(buffer, field)
 	default:
 		return buffer, fmt.Errorf("node of kind %d is not a file", k)
 	}
 	return append(buffer, '\n'), nil
+}
+
+// appendField appends what uname(2) wrote into a field, which ends with a zero.
+func appendField(buffer, field []byte) []byte {
+	text, _, _ := bytes.Cut(field, []byte{0})
+	return append(buffer, text...)
 }

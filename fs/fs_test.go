@@ -173,6 +173,27 @@ func TestWhatTheKernelMayCache(t *testing.T) {
 	}
 }
 
+// Garbage would be collected while readers wait.
+func TestWhatDependsOnTheReaderIsReadWithoutAllocations(t *testing.T) {
+	fs := New(volume.Store{Dir: t.TempDir()}, "")
+	buffer := make([]byte, 4096)
+	for _, k := range []kind{pod, podNodename} {
+		header := fuse.InHeader{NodeId: nodeID(1, k), Caller: fuse.Caller{Pid: uint32(os.Getpid())}}
+		stat, out := &fuse.GetAttrIn{InHeader: header}, &fuse.AttrOut{}
+		read := &fuse.ReadIn{InHeader: header, Size: 4096, ReadFlags: fuse.READ_LOCKOWNER}
+		n := testing.AllocsPerRun(100, func() {
+			status := fs.GetAttr(nil, stat, out)
+			result, failed := fs.Read(nil, read, buffer)
+			if !status.Ok() || !failed.Ok() || result.Size() != int(out.Size) || out.Size < 2 {
+				t.Errorf("kind %d: %v, size %d, %v, %v", k, status, out.Size, failed, result)
+			}
+		})
+		if n != 0 {
+			t.Errorf("kind %d: %v allocations", k, n)
+		}
+	}
+}
+
 func TestNodesOfAVolumeThatIsGoneAreStale(t *testing.T) {
 	fs := New(volume.Store{Dir: t.TempDir()}, "")
 	node := nodeID(volume.NewID("/gone"), podUID)

@@ -39,6 +39,14 @@ func split(node uint64) (volume.ID, kind) {
 	return volume.ID(node >> kindBits), kind(node & (1<<kindBits - 1))
 }
 
+// VolumeOf returns the volume of a node, and in its place the version of a fact, which
+// has none.
+func (*FS) VolumeOf(node uint64) uint64 { return node >> kindBits }
+
+// IsPrompt tells whether a node is opened and read without any wait but for a
+// record. The operator's facts are not: they may be on any file system.
+func (*FS) IsPrompt(node uint64) bool { return !isFact(node) }
+
 // entry is a name in a volume's directory.
 type entry struct {
 	name string
