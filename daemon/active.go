@@ -43,8 +43,13 @@ func (a *active) serve(c *connection.Connection) {
 func (a *active) run() error {
 	go a.accept()
 	a.startStandby()
+	var left memory
+	look := time.NewTicker(looks)
+	defer look.Stop()
 	for {
 		select {
+		case <-look.C:
+			left.look()
 		case err := <-a.served: // unmounted, or broken
 			a.dismiss()
 			return err
