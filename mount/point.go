@@ -90,33 +90,18 @@ func (p *Point) Mounted() (bool, error) {
 		return p.stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 	}
 	// Before Linux 5.8, only mountinfo tells.
-	info, err := p.find(func(info *mountinfo.Info) bool { return info.Mountpoint == p.realPath() })
+	info, err := p.Info()
 	return info != nil, err
+}
+
+// mountID tells the mount that the directory is in, since Linux 5.8.
+func (p *Point) mountID() (id uint64, ok bool) {
+	return p.stat.Mnt_id, p.stat.Mask&unix.STATX_MNT_ID != 0
 }
 
 // Info returns what mountinfo says of the mount on the directory, nil when it
 // is gone. It costs time with the number of mounts on the node.
-func (p *Point) Info() (*mountinfo.Info, error) {
-	if p.stat.Mask&unix.STATX_MNT_ID == 0 {
-		return p.find(func(info *mountinfo.Info) bool { return info.Mountpoint == p.realPath() })
-	}
-	return p.find(func(info *mountinfo.Info) bool { return uint64(info.ID) == p.stat.Mnt_id })
-}
-
-// find returns the last match: of mounts stacked on one path, mountinfo lists
-// the one on top last.
-func (p *Point) find(match func(*mountinfo.Info) bool) (*mountinfo.Info, error) {
-	infos, err := mountinfo.GetMounts(func(info *mountinfo.Info) (skip, stop bool) {
-		return !match(info), false
-	})
-	if err != nil {
-		return nil, fmt.Errorf("find the mount on %s: %w", p.Path, err)
-	}
-	if len(infos) == 0 {
-		return nil, nil
-	}
-	return infos[len(infos)-1], nil
-}
+func (p *Point) Info() (*mountinfo.Info, error) { return new(Table).Info(p) }
 
 // realPath is the path with the links in its middle resolved.
 func (p *Point) realPath() string {

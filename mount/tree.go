@@ -9,6 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// moveMountBeneath has move_mount(2) put a mount beneath the topmost one
+// (include/uapi/linux/mount.h; not yet in package unix).
+const moveMountBeneath = 0x200
+
 // Tree is a copy of a mount that is attached nowhere yet (open_tree(2), Linux
 // 5.2 and later).
 type Tree struct {
@@ -44,16 +48,38 @@ func (t *Tree) Replace(path string, mounts int) error {
 		return &fs.PathError{Op: "chdir", Path: parent.Path, Err: err}
 	}
 	name := "./" + filepath.Base(path)
+	if err := unmount(name, mounts-1); err != nil {
+		return &fs.PathError{Op: "unmount", Path: path, Err: err}
+	}
+	// The last one goes when the tree is beneath it. Whoever is killed in between leaves
+	// something to heal; before Linux 6.5, a directory with nothing on it.
+	there := t.attach(parent, name, moveMountBeneath) == nil
+	if err := unmount(name, 1); err != nil {
+		return &fs.PathError{Op: "unmount", Path: path, Err: err}
+	}
+	if there {
+		return nil
+	}
+	if err := t.attach(parent, name, 0); err != nil {
+		return &fs.PathError{Op: "move_mount " + t.source + " to", Path: path, Err: err}
+	}
+	return nil
+}
+
+func (t *Tree) attach(parent *Point, name string, flags int) error {
+	return unix.MoveMount(t.fd, "", parent.fd, name, unix.MOVE_MOUNT_F_EMPTY_PATH|flags)
+}
+
+// unmount detaches the topmost mounts from a path, but for those that a user name space
+// has locked: the tree goes on top of them.
+func unmount(name string, mounts int) error {
 	for range mounts {
 		err := unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		if errors.Is(err, unix.EINVAL) {
-			break // locked by a user name space: the tree goes on top
+			return nil
 		} else if err != nil {
-			return &fs.PathError{Op: "unmount", Path: path, Err: err}
+			return err
 		}
-	}
-	if err := unix.MoveMount(t.fd, "", parent.fd, name, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return &fs.PathError{Op: "move_mount " + t.source + " to", Path: path, Err: err}
 	}
 	return nil
 }

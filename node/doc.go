@@ -9,6 +9,7 @@
 //	    control          the active process's socket, which root can connect to
 //	    callouts         counts of them; see package metrics
 //	    facts            which directory of facts the daemon was given
+//	    unhealed         is there while volumes may be dead that a daemon left
 //	    fs               the node's FUSE mount
 //	    volumes/         a record per volume; see package volume
 //

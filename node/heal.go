@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,15 @@ type Healed struct {
 // heal puts the living file system in the place of dead ones, wherever they are
 // mounted: in the kubelet's directories, and in every container. The kubelet does
 // neither: it never calls mount again for a volume that it believes mounted.
-func (n Node) heal() (all []Healed) {
+func (n Node) heal() []Healed {
+	all := n.healNamespaces()
+	if !slices.ContainsFunc(all, func(h Healed) bool { return h.Err != nil }) {
+		n.noteHealed()
+	}
+	return all
+}
+
+func (n Node) healNamespaces() (all []Healed) {
 	state, device, err := n.mountState()
 	if err != nil || state != MountOK {
 		return []Healed{{Path: n.fsPath(), Err: fmt.Errorf("the node mount is %s", state)}}

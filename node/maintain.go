@@ -22,32 +22,8 @@ func (n Node) Maintain() error {
 	if err := n.ensure(); err != nil {
 		return err
 	}
-	// A volume can still be dead: whoever healed the others may have been killed.
-	if dead, err := n.anyDead(); err != nil {
-		return err
-	} else if dead {
-		n.logHealed(n.heal())
-	}
 	_, err = n.upgrade()
 	return err
-}
-
-func (n Node) anyDead() (bool, error) {
-	state, device, err := n.mountState()
-	if err != nil {
-		return false, err
-	}
-	ids, err := n.Volumes().IDs()
-	if err != nil {
-		return false, err
-	}
-	for _, id := range ids {
-		record, err := n.Volumes().Get(id)
-		if err == nil && n.volumeState(record, state, device) == VolumeDead {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // Restore heals what is dead, and says what it did.

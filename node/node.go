@@ -87,16 +87,19 @@ func (n Node) Use() (release func(), err error) {
 	return release, nil
 }
 
-// ensure starts the daemon if it is not there, and heals what its predecessor
-// left behind. The caller holds the exclusive lock.
+// ensure starts the daemon if it is not there, and heals what one before left
+// behind. The caller holds the exclusive lock.
 func (n Node) ensure() error {
-	if serving, err := n.serving(); err != nil || serving {
+	if serving, err := n.serving(); err != nil {
 		return err
+	} else if !serving {
+		if err := n.start(); err != nil {
+			return err
+		}
 	}
-	if err := n.start(); err != nil {
-		return err
+	if n.unhealed() {
+		n.logHealed(n.heal())
 	}
-	n.logHealed(n.heal())
 	return nil
 }
 

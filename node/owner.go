@@ -18,10 +18,10 @@ func (n Node) OwnerOf(point *mount.Point) (Owner, error) {
 	if err != nil {
 		return Nobody, err
 	}
-	return n.ownerOf(point, state, device)
+	return n.ownerOf(point, state, device, new(mount.Table))
 }
 
-func (n Node) ownerOf(point *mount.Point, state MountState, device uint64) (Owner, error) {
+func (n Node) ownerOf(point *mount.Point, state MountState, device uint64, table *mount.Table) (Owner, error) {
 	mounted, err := point.Mounted()
 	if err != nil || !mounted {
 		return Nobody, err
@@ -30,7 +30,7 @@ func (n Node) ownerOf(point *mount.Point, state MountState, device uint64) (Owne
 		return Us, nil
 	}
 	// Not of the connection that is served. Of one before, if it says so.
-	info, err := point.Info()
+	info, err := table.Info(point)
 	if err != nil {
 		return Nobody, err
 	}

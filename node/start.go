@@ -19,13 +19,16 @@ import (
 )
 
 // start mounts the node's file system and starts its daemon. The caller holds
-// the exclusive lock. When it fails, nothing of it is left.
+// the exclusive lock, and heals next. When it fails, nothing of it is left.
 func (n Node) start() (err error) {
 	// What is left of a daemon that died, or that lost its mount.
 	if err := n.clear(); err != nil {
 		return err
 	}
 	if err := n.makeDirs(); err != nil {
+		return err
+	}
+	if err := n.noteUnhealed(); err != nil {
 		return err
 	}
 	if err := metrics.CreateCalls(n.CallsFile()); err != nil {

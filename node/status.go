@@ -60,6 +60,7 @@ func (n Node) Status() (Status, error) {
 	if pids.Alive() {
 		status.Daemon, status.DaemonError = daemon.Ask(n.socket())
 	}
+	table := new(mount.Table) // read once, for all volumes
 	for _, id := range ids {
 		record, err := n.Volumes().Get(id)
 		if errors.Is(err, os.ErrNotExist) {
@@ -67,14 +68,14 @@ func (n Node) Status() (Status, error) {
 		}
 		v := Volume{ID: id, Record: record, State: VolumeUnknown, Problem: err}
 		if err == nil {
-			v.State = n.volumeState(record, state, device)
+			v.State = n.volumeState(record, state, device, table)
 		}
 		status.Volumes = append(status.Volumes, v)
 	}
 	return status, nil
 }
 
-func (n Node) volumeState(record volume.Record, state MountState, device uint64) VolumeState {
+func (n Node) volumeState(record volume.Record, state MountState, device uint64, table *mount.Table) VolumeState {
 	point, err := volume.OpenDir(record.Dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, mount.ErrLink):
@@ -83,7 +84,7 @@ func (n Node) volumeState(record volume.Record, state MountState, device uint64)
 		return VolumeUnknown
 	}
 	defer point.Close()
-	owner, err := n.ownerOf(point, state, device)
+	owner, err := n.ownerOf(point, state, device, table)
 	if err != nil {
 		return VolumeUnknown
 	}

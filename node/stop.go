@@ -60,7 +60,7 @@ func (n Node) removeRunDir() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"fs", "connection.json", "control", "callouts", "facts", "daemon.lock", "lock"} {
+	for _, name := range []string{"fs", "connection.json", "control", "callouts", "facts", "unhealed", "daemon.lock", "lock"} {
 		names = append(names, n.path(name))
 	}
 	for _, name := range names {
