@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 )
 
@@ -20,20 +21,36 @@ func (b *bench) save() error {
 	return os.WriteFile(b.settings.record, data, 0o644)
 }
 
-// again reports on the run that was recorded.
+// again reports on the run that was recorded, and says where another one does not agree
+// with it.
 func (b *bench) again() error {
-	data, err := os.ReadFile(b.settings.record)
+	if err := b.recall(b.settings.record); err != nil {
+		return err
+	}
+	if b.settings.beside != "" {
+		other := &bench{}
+		if err := other.recall(b.settings.beside); err != nil {
+			return err
+		}
+		return b.agree(os.Stdout, other)
+	}
+	return b.report()
+}
+
+// recall is in the place of a run: it has the figures of the one that was recorded.
+func (b *bench) recall(file string) error {
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	docs := b.settings.docs
+	docs, beside := b.settings.docs, b.settings.beside
 	if b.settings = full; r.Quick {
 		b.settings = quick
 	}
-	b.settings.docs, b.machine, b.figures = docs, r.Machine, r.Figures
-	return b.report()
+	b.settings.docs, b.settings.beside, b.machine, b.figures = docs, beside, r.Machine, r.Figures
+	return nil
 }

@@ -9,8 +9,8 @@ import (
 
 // settings are how much is measured, and with what.
 type settings struct {
-	binary, chaos, others, docs, record string
-	quick, check, again                 bool
+	binary, chaos, others, docs, record, beside string
+	quick, check, again                         bool
 
 	levels       []int         // numbers of volumes
 	calls        int           // rounds of warm call-outs at each level
@@ -54,6 +54,7 @@ func parse(args []string) (settings, error) {
 	isQuick := flags.Bool("quick", false, "less of everything: three minutes")
 	record := flags.String("record", "bench/bin/figures.json", "the `FILE` that has all figures of the last run")
 	again := flags.Bool("again", false, "measure nothing, and report on the last run")
+	beside := flags.String("beside", "", "with --again: say which ratios of the run in this `FILE` do not agree with the last one's")
 	check := flags.Bool("check", false, "only what is the same on any machine, against what is expected")
 	if err := flags.Parse(args); err != nil {
 		return settings{}, err
@@ -64,11 +65,13 @@ func parse(args []string) (settings, error) {
 	} else if *isQuick {
 		s = quick
 	}
-	s.binary, s.chaos, s.others, s.docs, s.record = *binary, *chaos, *others, *docs, *record
+	s.binary, s.chaos, s.others, s.docs, s.record, s.beside = *binary, *chaos, *others, *docs, *record, *beside
 	s.quick, s.check, s.again = *isQuick, *check, *again
 	switch {
 	case flags.NArg() > 0:
 		return s, errors.New("bench takes flags only")
+	case s.beside != "" && !s.again:
+		return s, errors.New("--beside goes with --again")
 	case s.again:
 	case s.binary == "":
 		return s, errors.New("--driver-binary is missing")

@@ -15,11 +15,16 @@ type section struct {
 }
 
 // A row has a figure of the driver, the one that it is compared with, and the ratio.
-type row struct{ what, ours, theirs, ratio, goal string }
+type row struct {
+	what, ours, theirs, ratio, goal string
+
+	ratios series // what ratio is the median of
+}
 
 // compared is a row of two figures that were measured in the same rounds.
 func compared(what string, ours, theirs series, unit, goal string) row {
-	return row{what, amount(ours, unit), amount(theirs, unit), spread(ours.to(theirs)), goal}
+	ratios := ours.to(theirs)
+	return row{what, amount(ours, unit), amount(theirs, unit), spread(ratios), goal, ratios}
 }
 
 // amount is the median of a figure.
