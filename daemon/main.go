@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -21,6 +22,10 @@ import (
 // it lives longer than a request, and the runtime's default would let 4 MB of it
 // gather before it collects for the first time.
 const gcPercent = 20
+
+// standbyMemory is at what size, in bytes, a standby collects garbage in spite of that:
+// several times what it needs.
+const standbyMemory = 16 << 20
 
 // Config is what a process of the pair is told.
 type Config struct {
@@ -60,7 +65,10 @@ func InheritedLog() calllog.Log { return calllog.Inherit(logFD) }
 // Main is the life of a process of the pair: first it stands by, then it
 // serves. It returns when its successor serves, or when nobody needs it.
 func Main(config Config) error {
-	debug.SetGCPercent(gcPercent)
+	// A standby makes no garbage. To collect none all the same, which the runtime does
+	// every two minutes (runtime/proc.go, forcegcperiod), costs it a third of its memory.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(standbyMemory)
 	starter, err := newLink(linkFD)
 	if err != nil {
 		return err
@@ -157,6 +165,8 @@ func (p *process) becomeActive(cause Cause) error {
 // takeOver serves in the place of the process before.
 func (p *process) takeOver(cause Cause) error {
 	known := time.Now()
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(math.MaxInt64)
 	if err := p.becomeActive(cause); err != nil {
 		return err
 	}
