@@ -31,6 +31,7 @@ func (b *bench) report() error {
 	for _, s := range sections {
 		text.WriteString("\n" + s.markdown())
 	}
+	text.WriteString(remarks)
 	return errors.Join(failed, os.WriteFile(filepath.Join(b.settings.docs, "benchmarks.md"), []byte(text.String()), 0o644))
 }
 
@@ -38,3 +39,8 @@ func (b *bench) report() error {
 //
 //go:embed introduction.md
 var introduction string
+
+// remarks say what the figures do not.
+//
+//go:embed remarks.md
+var remarks string
