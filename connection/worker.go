@@ -58,6 +58,7 @@ func (w *worker) serve() error {
 // take finds the request whose turn it is, and returns its length, 0 when there will
 // be no more. more says that another worker shall take the next one now.
 func (w *worker) take() (n int, more bool, err error) {
+	w.showUp() // here, too: under a load, nobody gets to wait
 	if w.turns.none() {
 		n, err := w.wait()
 		if n == 0 {
@@ -81,9 +82,7 @@ func (w *worker) wait() (n int, err error) {
 		err := w.device.raw.Read(w.readOnce)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			w.device.rest() // before we look at stopped: a Stop after that wakes us again
-			if !w.stopped.Load() {
-				w.showUp()
-			}
+			w.showUp()
 			continue
 		}
 		if err == nil {

@@ -1,0 +1,92 @@
+package connection_test
+
+import (
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/connection"
+)
+
+// slow is a file system that takes longer to answer than its readers to ask again, as
+// on a machine with many processors.
+type slow struct{ connection.FileSystem }
+
+const slowTime = time.Millisecond
+
+func (s slow) Read(cancel <-chan struct{}, in *fuse.ReadIn, buffer []byte) (fuse.ReadResult, fuse.Status) {
+	time.Sleep(slowTime)
+	return s.FileSystem.Read(cancel, in, buffer)
+}
+
+// hammer asks from so many threads that requests wait all the time.
+func (m *mounted) hammer(ask func(thread int)) {
+	var stop atomic.Bool
+	ended := make(chan bool)
+	const threads = 8
+	for i := range threads {
+		go func() {
+			for !stop.Load() {
+				ask(i)
+			}
+			ended <- true
+		}()
+	}
+	m.t.Cleanup(func() {
+		stop.Store(true)
+		for range threads {
+			<-ended
+		}
+	})
+	time.Sleep(20 * slowTime)
+}
+
+// serveSlowly serves until the test ends.
+func (m *mounted) serveSlowly() *connection.Connection {
+	m.t.Helper()
+	c, err := connection.New(m.device, m.agreed, slow{m.fs}, 2, func(problem string) { m.t.Error(problem) })
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- c.Serve() }()
+	m.t.Cleanup(func() {
+		c.Stop()
+		if err := <-served; err != nil {
+			m.t.Error(err)
+		}
+	})
+	return c
+}
+
+// The standby kills who gives no sign of life, and many readers are no reason.
+func TestProbeUnderALoadThatNeverEnds(t *testing.T) {
+	m := mountOne(t)
+	c := m.serveSlowly()
+	fd, err := open(filepath.Join(m.volume, "pod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	m.hammer(func(int) {
+		if _, err := readAt0(fd); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 10 {
+		alive := make(chan bool, 1)
+		go func() { alive <- c.Probe() }()
+		select {
+		case there := <-alive:
+			if !there {
+				t.Fatal("it is said to have ended")
+			}
+		case <-time.After(time.Second):
+			t.Fatal("no sign of life")
+		}
+	}
+}
