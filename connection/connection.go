@@ -35,6 +35,8 @@ type Connection struct {
 	turns turns
 	last  uint32 // the thread that sent the last request
 	ahead bool   // requests may be read before those are answered that were read earlier
+
+	overtaken bool // those whose turn it was, by one that is too long to wait
 }
 
 // New prepares to serve a connection on which Handshake was done, by this or

@@ -2,6 +2,7 @@ package connection_test
 
 import (
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/connection"
+	"example.com/pod-info-fuse/volume"
 )
 
 // slow is a file system that takes longer to answer than its readers to ask again, as
@@ -17,6 +19,11 @@ import (
 type slow struct{ connection.FileSystem }
 
 const slowTime = time.Millisecond
+
+func (s slow) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	time.Sleep(slowTime)
+	return s.FileSystem.Lookup(cancel, header, name, out)
+}
 
 func (s slow) Read(cancel <-chan struct{}, in *fuse.ReadIn, buffer []byte) (fuse.ReadResult, fuse.Status) {
 	time.Sleep(slowTime)
@@ -87,6 +94,43 @@ func TestProbeUnderALoadThatNeverEnds(t *testing.T) {
 			}
 		case <-time.After(time.Second):
 			t.Fatal("no sign of life")
+		}
+	}
+}
+
+// Names that are too long to wait with the others do not overtake them for ever.
+func TestLongNamesGetTheirTurnsToo(t *testing.T) {
+	m := mountOne(t)
+	other := volume.Record{Dir: "/other", PodUID: uid}
+	if err := m.store.Put(other); err != nil {
+		t.Fatal(err)
+	}
+	m.serveSlowly()
+	fd, err := open(filepath.Join(m.root, other.ID().String(), "pod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	// As a pod has it, which does not come from the root.
+	directory, err := unix.Open(m.volume, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(directory) })
+	long := strings.Repeat("x", 250)
+	m.hammer(func(thread int) {
+		var stat unix.Stat_t
+		if err := unix.Fstatat(directory, long+string(rune('a'+thread)), &stat, 0); err != unix.ENOENT {
+			t.Errorf("a name that is not there: %v", err)
+		}
+	})
+	for range 10 {
+		asked := time.Now()
+		if _, err := readAt0(fd); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(asked); took > 500*time.Millisecond {
+			t.Fatalf("a reader of another volume waits for %v", took)
 		}
 	}
 }

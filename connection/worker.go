@@ -68,9 +68,15 @@ func (w *worker) take() (n int, more bool, err error) {
 			return n, !w.prompt(request), nil
 		}
 	}
-	if n := w.readAhead(); n > 0 {
-		return n, true, nil
+	// One that is too long to wait is answered when it is read, but those whose turn it
+	// is are not overtaken twice.
+	if !w.overtaken {
+		if n := w.readAhead(); n > 0 {
+			w.overtaken = true
+			return n, true, nil
+		}
 	}
+	w.overtaken = false
 	n = w.turns.next(w.request)
 	return n, !w.turns.none() || !w.prompt(w.request[:n]), nil
 }
