@@ -2,6 +2,7 @@ package connection_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,12 +31,14 @@ func (s slow) Read(cancel <-chan struct{}, in *fuse.ReadIn, buffer []byte) (fuse
 	return s.FileSystem.Read(cancel, in, buffer)
 }
 
-// hammer asks from so many threads that requests wait all the time.
+// hammers is how many threads hammer, so that requests wait all the time.
+const hammers = 32
+
+// hammer asks from that many threads.
 func (m *mounted) hammer(ask func(thread int)) {
 	var stop atomic.Bool
 	ended := make(chan bool)
-	const threads = 8
-	for i := range threads {
+	for i := range hammers {
 		go func() {
 			for !stop.Load() {
 				ask(i)
@@ -45,11 +48,43 @@ func (m *mounted) hammer(ask func(thread int)) {
 	}
 	m.t.Cleanup(func() {
 		stop.Store(true)
-		for range threads {
+		for range hammers {
 			<-ended
 		}
 	})
 	time.Sleep(20 * slowTime)
+}
+
+// hammerOnPod hammers on one file.
+func (m *mounted) hammerOnPod() {
+	m.t.Helper()
+	fd := m.pod(m.volume)
+	m.hammer(func(int) {
+		if _, err := readAt0(fd); err != nil {
+			m.t.Error(err)
+		}
+	})
+}
+
+// pod opens the file of a volume that is read each time.
+func (m *mounted) pod(volume string) (fd int) {
+	m.t.Helper()
+	fd, err := open(filepath.Join(volume, "pod"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+// another opens that file of another volume.
+func (m *mounted) another() (fd int) {
+	m.t.Helper()
+	other := volume.Record{Dir: "/other", PodUID: uid}
+	if err := m.store.Put(other); err != nil {
+		m.t.Fatal(err)
+	}
+	return m.pod(filepath.Join(m.root, other.ID().String()))
 }
 
 // serveSlowly serves until the test ends.
@@ -74,16 +109,7 @@ func (m *mounted) serveSlowly() *connection.Connection {
 func TestProbeUnderALoadThatNeverEnds(t *testing.T) {
 	m := mountOne(t)
 	c := m.serveSlowly()
-	fd, err := open(filepath.Join(m.volume, "pod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Close(fd) })
-	m.hammer(func(int) {
-		if _, err := readAt0(fd); err != nil {
-			t.Error(err)
-		}
-	})
+	m.hammerOnPod()
 	for range 10 {
 		alive := make(chan bool, 1)
 		go func() { alive <- c.Probe() }()
@@ -98,19 +124,34 @@ func TestProbeUnderALoadThatNeverEnds(t *testing.T) {
 	}
 }
 
+// In the order in which they come, each read would wait for sixteen others.
+func TestAReaderOfAnotherVolumeWaitsForOneOfEach(t *testing.T) {
+	m := mountOne(t)
+	if m.agreed.Minor < 40 {
+		t.Skip("requests are read ahead on Linux 6.9 and later")
+	}
+	m.serveSlowly()
+	fd := m.another()
+	m.hammerOnPod()
+	var took []time.Duration
+	for range 21 {
+		asked := time.Now()
+		if _, err := readAt0(fd); err != nil {
+			t.Error(err)
+		}
+		took = append(took, time.Since(asked))
+	}
+	slices.Sort(took)
+	if median := took[len(took)/2]; median > hammers*slowTime/4 {
+		t.Errorf("it waits for %v, an answer takes %v", median, slowTime)
+	}
+}
+
 // Names that are too long to wait with the others do not overtake them for ever.
 func TestLongNamesGetTheirTurnsToo(t *testing.T) {
 	m := mountOne(t)
-	other := volume.Record{Dir: "/other", PodUID: uid}
-	if err := m.store.Put(other); err != nil {
-		t.Fatal(err)
-	}
 	m.serveSlowly()
-	fd, err := open(filepath.Join(m.root, other.ID().String(), "pod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Close(fd) })
+	fd := m.another()
 	// As a pod has it, which does not come from the root.
 	directory, err := unix.Open(m.volume, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -120,7 +161,7 @@ func TestLongNamesGetTheirTurnsToo(t *testing.T) {
 	long := strings.Repeat("x", 250)
 	m.hammer(func(thread int) {
 		var stat unix.Stat_t
-		if err := unix.Fstatat(directory, long+string(rune('a'+thread)), &stat, 0); err != unix.ENOENT {
+		if err := unix.Fstatat(directory, long+string(rune('A'+thread)), &stat, 0); err != unix.ENOENT {
 			t.Errorf("a name that is not there: %v", err)
 		}
 	})
