@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,6 +67,26 @@ func (m *mounted) hammerOnPod() {
 	})
 }
 
+// read reads a file from its beginning, and says how long that took.
+func (m *mounted) read(fd int) (took time.Duration) {
+	m.t.Helper()
+	asked := time.Now()
+	answer := make(chan error, 1)
+	go func() {
+		_, err := readAt0(fd)
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		if err != nil {
+			m.t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		m.t.Fatal("the reader is not answered")
+	}
+	return time.Since(asked)
+}
+
 // pod opens the file of a volume that is read each time.
 func (m *mounted) pod(volume string) (fd int) {
 	m.t.Helper()
@@ -88,9 +109,12 @@ func (m *mounted) another() (fd int) {
 }
 
 // serveSlowly serves until the test ends.
-func (m *mounted) serveSlowly() *connection.Connection {
+func (m *mounted) serveSlowly() *connection.Connection { return m.serveWith(slow{m.fs}) }
+
+// serveWith serves the volumes by another file system until the test ends.
+func (m *mounted) serveWith(fs connection.FileSystem) *connection.Connection {
 	m.t.Helper()
-	c, err := connection.New(m.device, m.agreed, slow{m.fs}, 2, func(problem string) { m.t.Error(problem) })
+	c, err := connection.New(m.device, m.agreed, fs, 2, func(problem string) { m.t.Error(problem) })
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -135,11 +159,7 @@ func TestAReaderOfAnotherVolumeWaitsForOneOfEach(t *testing.T) {
 	m.hammerOnPod()
 	var took []time.Duration
 	for range 21 {
-		asked := time.Now()
-		if _, err := readAt0(fd); err != nil {
-			t.Error(err)
-		}
-		took = append(took, time.Since(asked))
+		took = append(took, m.read(fd))
 	}
 	slices.Sort(took)
 	if median := took[len(took)/2]; median > hammers*slowTime/4 {
@@ -166,12 +186,57 @@ func TestLongNamesGetTheirTurnsToo(t *testing.T) {
 		}
 	})
 	for range 10 {
-		asked := time.Now()
-		if _, err := readAt0(fd); err != nil {
-			t.Error(err)
-		}
-		if took := time.Since(asked); took > 500*time.Millisecond {
+		if took := m.read(fd); took > 500*time.Millisecond {
 			t.Fatalf("a reader of another volume waits for %v", took)
 		}
+	}
+}
+
+// hanging is a file system that does not answer for one name until it is told.
+type hanging struct {
+	connection.FileSystem
+	goOn chan struct{}
+}
+
+func (h hanging) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if name == "hangs" {
+		<-h.goOn
+	}
+	return h.FileSystem.Lookup(cancel, header, name, out)
+}
+
+// A worker that hangs is found out, though others go on.
+func TestProbeWaitsForWhoHangs(t *testing.T) {
+	m := mountOne(t)
+	fs := hanging{m.fs, make(chan struct{})}
+	goOn := sync.OnceFunc(func() { close(fs.goOn) })
+	c := m.serveWith(fs)
+	t.Cleanup(goOn)
+	fd := m.pod(m.volume)
+	asked := make(chan error, 1)
+	go func() {
+		var stat unix.Stat_t
+		asked <- unix.Stat(filepath.Join(m.volume, "hangs"), &stat)
+	}()
+	time.Sleep(20 * time.Millisecond)
+	m.read(fd)
+	alive := make(chan bool, 1)
+	go func() { alive <- c.Probe() }()
+	select {
+	case <-alive:
+		t.Error("a sign of life of one that hangs")
+	case <-time.After(100 * time.Millisecond):
+	}
+	goOn()
+	if err := await(t, asked); err != unix.ENOENT {
+		t.Error(err)
+	}
+	select {
+	case there := <-alive:
+		if !there {
+			t.Error("it is said to have ended")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("no sign of life")
 	}
 }
