@@ -23,7 +23,8 @@ const (
 	// slotSize has room for the requests that the names and files of a volume make. A
 	// longer one is for a name that is not there, and does not wait here.
 	slotSize = 160
-	// maxWaiting is how many wait here at most. The others wait in the kernel.
+	// maxWaiting is how many wait here at most. The others wait in the kernel, in the
+	// order in which they came.
 	maxWaiting = 256
 )
 
