@@ -27,13 +27,16 @@ type Connection struct {
 	report   func(string)
 	workers  []*worker
 	stopped  atomic.Bool
-	round    chan struct{} // gets an element when the worker that waits was woken
+	asked    atomic.Bool   // for a sign of life
+	round    chan struct{} // gets an element when one was given
 	ended    chan struct{} // closed when Serve returns
 
 	lead  sync.Mutex // held by the worker that takes requests; guards what follows
 	turns turns
 	last  uint32 // the thread that sent the last request
 	ahead bool   // requests may be read before those are answered that were read earlier
+
+	overtaken bool // those whose turn it was, by one that is too long to wait
 }
 
 // New prepares to serve a connection on which Handshake was done, by this or
@@ -84,10 +87,11 @@ func (c *Connection) Stop() {
 }
 
 // Probe waits for a sign of life: one worker must come round to the place where it
-// waits for a request, and each must end the answer that it is giving. It reports
+// takes a request, and each must end the answer that it is giving. It reports
 // false when the connection has ended. It does not return while a worker hangs. It
 // must not be called again before it has returned.
 func (c *Connection) Probe() bool {
+	c.asked.Store(true)
 	c.device.wake()
 	select {
 	case <-c.round:
@@ -100,11 +104,10 @@ func (c *Connection) Probe() bool {
 	return true
 }
 
-// showUp is the sign of life.
+// showUp is the sign of life, if one was asked for.
 func (c *Connection) showUp() {
-	select {
-	case c.round <- struct{}{}:
-	default: // nobody has taken the one before
+	if c.asked.Load() && c.asked.CompareAndSwap(true, false) {
+		c.round <- struct{}{} // the one before was taken: Probe waits for it
 	}
 }
 

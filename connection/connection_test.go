@@ -25,6 +25,7 @@ type mounted struct {
 	t      *testing.T
 	device int
 	agreed connection.Params
+	store  volume.Store
 	fs     *fs.FS
 	root   string
 	volume string // its directory
@@ -42,7 +43,7 @@ func mountOne(t *testing.T) *mounted {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(device) })
-	m := &mounted{t: t, device: device, fs: fs.New(store, ""), root: t.TempDir()}
+	m := &mounted{t: t, device: device, store: store, fs: fs.New(store, ""), root: t.TempDir()}
 	m.volume = filepath.Join(m.root, record.ID().String())
 	point, err := mount.Open(m.root)
 	if err != nil {

@@ -20,10 +20,11 @@ type waiting struct {
 }
 
 const (
-	// slotSize has room for the requests of which there may be many; a long one is
-	// that of a name, which is looked up once.
+	// slotSize has room for the requests that the names and files of a volume make. A
+	// longer one is for a name that is not there, and does not wait here.
 	slotSize = 160
-	// maxWaiting is how many wait here at most. The others wait in the kernel.
+	// maxWaiting is how many wait here at most. The others wait in the kernel, in the
+	// order in which they came.
 	maxWaiting = 256
 )
 

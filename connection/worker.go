@@ -58,6 +58,7 @@ func (w *worker) serve() error {
 // take finds the request whose turn it is, and returns its length, 0 when there will
 // be no more. more says that another worker shall take the next one now.
 func (w *worker) take() (n int, more bool, err error) {
+	w.showUp() // here, too: under a load, nobody gets to wait
 	if w.turns.none() {
 		n, err := w.wait()
 		if n == 0 {
@@ -67,9 +68,15 @@ func (w *worker) take() (n int, more bool, err error) {
 			return n, !w.prompt(request), nil
 		}
 	}
-	if n := w.readAhead(); n > 0 {
-		return n, true, nil
+	// One that is too long to wait is answered when it is read, but those whose turn it
+	// is are not overtaken twice.
+	if !w.overtaken {
+		if n := w.readAhead(); n > 0 {
+			w.overtaken = true
+			return n, true, nil
+		}
 	}
+	w.overtaken = false
 	n = w.turns.next(w.request)
 	return n, !w.turns.none() || !w.prompt(w.request[:n]), nil
 }
@@ -81,9 +88,7 @@ func (w *worker) wait() (n int, err error) {
 		err := w.device.raw.Read(w.readOnce)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			w.device.rest() // before we look at stopped: a Stop after that wakes us again
-			if !w.stopped.Load() {
-				w.showUp()
-			}
+			w.showUp()
 			continue
 		}
 		if err == nil {

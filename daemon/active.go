@@ -34,6 +34,7 @@ func newActive(p *process, c *connection.Connection) *active {
 func (a *active) serve(c *connection.Connection) {
 	served := make(chan error, 1)
 	a.conn, a.served = c, served
+	a.probing = false // whoever asked a connection that has ended gets no answer
 	go func() { served <- c.Serve() }()
 }
 
