@@ -7,69 +7,82 @@ import "slices"
 // hammer on it does not make those of the others wait for more than one request of
 // each.
 type turns struct {
-	waiting []waiting // in the order in which they came
-	volumes []uint64  // that have any, in the order of their turns
-	free    []uint8   // slots
-	slots   [][slotSize]byte
+	queues []queue // of the volumes that have any, in the order of their turns
+	slots  []slot
+	used   uint16 // slots that ever were: memory that was never needed is never touched
+	free   uint16 // the first slot that is free again, or none
 }
 
-type waiting struct {
-	volume uint64
-	length uint16
-	slot   uint8
+// queue are the requests of one volume.
+type queue struct {
+	volume      uint64
+	first, last uint16 // slots
+}
+
+type slot struct {
+	next    uint16 // slot
+	length  uint16
+	request [slotSize]byte
 }
 
 const (
-	// slotSize has room for the requests that the names and files of a volume make. A
-	// longer one is for a name that is not there, and does not wait here.
+	// slotSize has room for the requests of which there may be many. A longer one, for a
+	// name of more than 119 bytes, is answered when it is read.
 	slotSize = 160
-	// maxWaiting is how many wait here at most. The others wait in the kernel, in the
-	// order in which they came.
-	maxWaiting = 256
+	// maxWaiting is how many wait here at most. The others wait in the kernel.
+	maxWaiting = 1024
+
+	noSlot = maxWaiting
 )
 
 func newTurns() turns {
-	t := turns{
-		waiting: make([]waiting, 0, maxWaiting), volumes: make([]uint64, 0, maxWaiting),
-		free: make([]uint8, maxWaiting), slots: make([][slotSize]byte, maxWaiting),
-	}
-	for i := range t.free {
-		t.free[i] = uint8(maxWaiting - 1 - i) // so that memory that was never needed is never touched
-	}
-	return t
+	return turns{slots: make([]slot, maxWaiting), free: noSlot}
 }
 
-func (t *turns) none() bool { return len(t.waiting) == 0 }
+func (t *turns) none() bool { return len(t.queues) == 0 }
 
-func (t *turns) full() bool { return len(t.free) == 0 }
+func (t *turns) full() bool { return t.free == noSlot && t.used == maxWaiting }
 
 // add lets a copy of a request wait, and reports false if it is too long for that.
 func (t *turns) add(request []byte, volume uint64) bool {
 	if len(request) > slotSize {
 		return false
 	}
-	last := len(t.free) - 1
-	slot := t.free[last]
-	t.free = t.free[:last]
-	copy(t.slots[slot][:], request)
-	t.waiting = append(t.waiting, waiting{volume, uint16(len(request)), slot})
-	if !slices.Contains(t.volumes, volume) {
-		t.volumes = append(t.volumes, volume)
+	at := t.take()
+	s := &t.slots[at]
+	s.next, s.length = noSlot, uint16(copy(s.request[:], request))
+	for i := range t.queues {
+		if q := &t.queues[i]; q.volume == volume {
+			t.slots[q.last].next = at
+			q.last = at
+			return true
+		}
 	}
+	t.queues = append(t.queues, queue{volume, at, at})
 	return true
+}
+
+// take returns a slot that is free.
+func (t *turns) take() uint16 {
+	if t.free == noSlot {
+		t.used++
+		return t.used - 1
+	}
+	at := t.free
+	t.free = t.slots[at].next
+	return at
 }
 
 // next copies the request whose turn it is, and returns its length.
 func (t *turns) next(buffer []byte) int {
-	volume := t.volumes[0]
-	t.volumes = slices.Delete(t.volumes, 0, 1)
-	of := func(w waiting) bool { return w.volume == volume }
-	first := slices.IndexFunc(t.waiting, of)
-	w := t.waiting[first]
-	t.waiting = slices.Delete(t.waiting, first, first+1)
-	if slices.ContainsFunc(t.waiting[first:], of) {
-		t.volumes = append(t.volumes, volume)
+	q := t.queues[0]
+	t.queues = slices.Delete(t.queues, 0, 1)
+	at := q.first
+	s := &t.slots[at]
+	n := copy(buffer, s.request[:s.length])
+	if q.first = s.next; q.first != noSlot {
+		t.queues = append(t.queues, q) // behind all others
 	}
-	t.free = append(t.free, w.slot)
-	return copy(buffer, t.slots[w.slot][:w.length])
+	s.next, t.free = t.free, at
+	return n
 }

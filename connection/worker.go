@@ -64,8 +64,12 @@ func (w *worker) take() (n int, more bool, err error) {
 		if n == 0 {
 			return 0, false, err
 		}
-		if request := w.request[:n]; !w.others(request) || !w.turns.add(request, w.fs.VolumeOf(node(request))) {
+		request := w.request[:n]
+		if !w.others(request) {
 			return n, !w.prompt(request), nil
+		}
+		if !w.ahead || !w.turns.add(request, w.fs.VolumeOf(node(request))) {
+			return n, true, nil
 		}
 	}
 	// One that is too long to wait is answered when it is read, but those whose turn it
@@ -112,7 +116,7 @@ func (w *worker) wait() (n int, err error) {
 // readAhead reads all the requests that there are, so that they get their turns. One
 // that is too long to wait is in w.request then, and its length is returned.
 func (w *worker) readAhead() (n int) {
-	for w.ahead && !w.turns.full() && !w.stopped.Load() {
+	for !w.turns.full() && !w.stopped.Load() {
 		n, err := w.device.read(w.request)
 		switch {
 		case err != nil && !passed(err):
