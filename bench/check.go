@@ -43,12 +43,8 @@ func (b *bench) check() error {
 // derive gives the figures that are compared the names by which they are expected.
 func (b *bench) derive() {
 	f := b.figures
-	for _, level := range b.settings.levels[1:] {
+	for _, level := range b.settings.levels {
 		f[fmt.Sprintf("KiB at %s, after a load", count(level, "volume"))] = f[memoryName(level, "idle", "uss")]
-	}
-	for _, level := range b.callLevels() {
-		f[fmt.Sprintf("CPU of mount by that of a bind mount, at %s", count(level, "volume"))] =
-			f[callName("mount", level, "warm", "cpu")].to(f[callName("bind", level, "warm", "cpu")])
 	}
 	for _, file := range files {
 		f["replies "+file] = f[readName("driver "+file, 1, true, "replies")]

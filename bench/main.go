@@ -18,8 +18,8 @@
 // It prints a table, and writes it with plots and the machine's description where --docs
 // says. With --check it measures what does not depend on the machine's speed, and
 // fails when that has become worse than expected.json says by more than the margin there:
-// memory, allocations, replies and voluntary context switches, and the CPU time of a
-// mount in terms of the floor's.
+// memory, allocations, replies and voluntary context switches. With --again it reports on
+// the last run, or says where another one does not agree with it.
 //
 // It plays the kubelet for a driver of its own name, needs root, and leaves no process,
 // mount or file. It starts itself in two roles: as the client that reads, and as a

@@ -40,7 +40,7 @@ var (
 		nextRounds: 4, nextLength: 600 * time.Millisecond, kills: "30", killDuration: "10s",
 	}
 	stable = settings{
-		levels: []int{0, 1, 500}, calls: 20, load: time.Second, idle: 45 * time.Second,
+		levels: []int{1, 500}, load: time.Second, idle: 45 * time.Second,
 		readRounds: 15, readLength: 100 * time.Millisecond, threads: []int{1},
 	}
 )
