@@ -65,7 +65,7 @@ func TestDirectAnswersAreThoseOfTheServer(t *testing.T) {
 			}
 			got, want := bytes.Repeat([]byte{0xff}, replySize()), make([]byte, replySize())
 			n, done := p.direct(request, got)
-			length, failed := p.server.HandleRequest([][]byte{request}, [][]byte{want})
+			length, failed := p.indirect([][]byte{request}, [][]byte{want})
 			if !done || !failed.Ok() || !bytes.Equal(got[:n], want[:length]) {
 				t.Errorf("%s, status %v:\n got %v %x\nwant %v %x", name, status, done, got[:n], failed, want[:length])
 			}
