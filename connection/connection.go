@@ -122,5 +122,5 @@ func (c *Connection) others(request []byte) bool {
 	return true
 }
 
-// Close releases the descriptor. Serve does that by itself.
-func (c *Connection) Close() { c.device.file.Close() }
+// Close releases the descriptors. Serve does that by itself.
+func (c *Connection) Close() { c.device.close() }

@@ -2,50 +2,113 @@ package connection
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"syscall"
+	"sync"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// device is this process's own descriptor of /dev/fuse. It is in the runtime's
-// poller: that is how a wait for a request can be ended.
+// device is this process's own descriptor of /dev/fuse, in non-blocking mode, and what
+// it takes to wait for a request.
+//
+// The runtime's poller could wait as well, and end a wait. But it would have the scheduler
+// look for other work before each wait and after it, which takes longer than an
+// answer; and a worker has nothing else to do.
 type device struct {
-	file *os.File
-	raw  syscall.RawConn
-	fd   int // of file, until that is closed
+	fd     int
+	epoll  int // waits for fd and woken
+	woken  int // eventfd(2)
+	events [2]unix.EpollEvent
+
+	mu     sync.RWMutex // held for reading by who uses fd beside the workers
+	closed bool
 }
 
 // newDevice duplicates a descriptor, which stays the caller's.
 func newDevice(fd int) (*device, error) {
-	fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return nil, os.NewSyscallError("duplicate /dev/fuse", err)
-	}
-	d := &device{file: os.NewFile(uintptr(fd), "/dev/fuse"), fd: fd}
-	if err := d.file.SetReadDeadline(time.Time{}); err != nil {
-		d.file.Close()
-		return nil, fmt.Errorf("/dev/fuse is not open in non-blocking mode: %w", err)
-	}
-	if d.raw, err = d.file.SyscallConn(); err != nil {
-		d.file.Close()
+	d := &device{fd: -1, epoll: -1, woken: -1}
+	if err := d.open(fd); err != nil {
+		d.close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// wake ends a wait for a request with os.ErrDeadlineExceeded, the one that is on, or
-// the next.
-func (d *device) wake() {
-	// It fails for a closed file only, of which nobody waits for anything.
-	_ = d.file.SetReadDeadline(time.Unix(1, 0))
+func (d *device) open(fd int) (err error) {
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err != nil {
+		return os.NewSyscallError("look at /dev/fuse", err)
+	} else if flags&unix.O_NONBLOCK == 0 {
+		return errors.New("/dev/fuse is not open in non-blocking mode")
+	}
+	if d.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
+		return os.NewSyscallError("duplicate /dev/fuse", err)
+	}
+	if d.woken, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	for _, fd := range []int{d.fd, d.woken} {
+		if err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+			return os.NewSyscallError("epoll_ctl", err)
+		}
+	}
+	return nil
 }
 
-// rest makes waits possible after wake.
-func (d *device) rest() { _ = d.file.SetReadDeadline(time.Time{}) }
+// close closes all descriptors, once. Nobody may be reading or waiting.
+func (d *device) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	d.closed = true
+	for _, fd := range []int{d.epoll, d.woken, d.fd} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// forever is no limit for await.
+const forever = -1
+
+// await waits until there is something to read, be it how the connection ended; until
+// wake is called; or until the limit. One goroutine may wait. It may return too early.
+func (d *device) await(limit time.Duration) error {
+	milliseconds := -1
+	if limit != forever {
+		milliseconds = int(limit.Milliseconds()) + 1
+	}
+	// Not unix.EpollWait, which on some machines is another system call: the daemon may
+	// make this one only.
+	n, err := result(unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll), uintptr(unsafe.Pointer(&d.events)),
+		uintptr(len(d.events)), uintptr(milliseconds), 0, 0))
+	if err != nil && err != unix.EINTR {
+		return os.NewSyscallError("epoll_pwait", err)
+	}
+	for _, event := range d.events[:n] {
+		if int(event.Fd) == d.woken {
+			var count [8]byte
+			_, _ = unix.Read(d.woken, count[:]) // so that it is not readable any more
+		}
+	}
+	return nil
+}
+
+// wake ends a wait, the one that is on, or the next.
+func (d *device) wake() {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if !d.closed {
+		one := [8]byte{1} // any number but 0 and the largest
+		_, _ = unix.Write(d.woken, one[:])
+	}
+}
 
 // read reads a request. EAGAIN: there is none.
 //
@@ -71,12 +134,9 @@ func result(n, _ uintptr, errno unix.Errno) (int, error) {
 
 // writeApart writes a packet that the kernel may take long for. Nothing that this
 // process does with its other descriptors waits for it, close included.
-func (d *device) writeApart(parts ...[]byte) (err error) {
-	fd := -1
-	controlErr := d.raw.Control(func(device uintptr) {
-		fd, err = unix.FcntlInt(device, unix.F_DUPFD_CLOEXEC, 3)
-	})
-	if err := errors.Join(controlErr, err); err != nil {
+func (d *device) writeApart(parts ...[]byte) error {
+	fd, err := d.duplicate()
+	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
@@ -84,12 +144,11 @@ func (d *device) writeApart(parts ...[]byte) (err error) {
 	return err
 }
 
-// whyNoWait says why the poller does not wait for requests. When the file system
-// is unmounted, it may tell nothing but that (fs/fuse/dev.c, fuse_dev_poll:
-// EPOLLERR); reading tells the rest. ENODEV: unmounted.
-func (d *device) whyNoWait(waitErr error, buffer []byte) error {
-	if _, err := d.read(buffer); err == unix.ENODEV {
-		return err
+func (d *device) duplicate() (int, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.closed {
+		return -1, os.ErrClosed
 	}
-	return fmt.Errorf("wait for a FUSE request: %w", waitErr)
+	return unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 3)
 }

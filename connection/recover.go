@@ -3,6 +3,7 @@ package connection
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -75,25 +76,26 @@ func (c *Connection) interruptOrphans(mountPoint string) error {
 
 // readNext reads the next request that somebody waits for, and returns its length.
 func (w *worker) readNext(limit time.Duration) (n int, err error) {
-	if err := w.device.file.SetReadDeadline(time.Now().Add(limit)); err != nil {
-		return 0, err
-	}
-	defer w.device.rest()
-	for {
-		if err := w.device.raw.Read(w.readOnce); err != nil {
-			return 0, w.device.whyNoWait(err, w.request)
-		}
+	for deadline := time.Now().Add(limit); ; {
+		n, err := w.device.read(w.request)
 		switch {
-		case w.err != nil && passed(w.err):
-			continue
-		case w.err != nil:
-			return 0, os.NewSyscallError("read a FUSE request", w.err)
-		}
-		if _, waiting := requestID(w.request[:w.n]); waiting {
-			return w.n, nil
-		}
-		if opcode(w.request) != opInterrupt {
-			w.answer(w.n)
+		case err == unix.EAGAIN:
+			left := time.Until(deadline)
+			if left <= 0 {
+				return 0, fmt.Errorf("wait for a FUSE request: %w after %v", unix.ETIMEDOUT, limit)
+			}
+			if err := w.device.await(left); err != nil {
+				return 0, err
+			}
+		case err != nil && passed(err):
+		case err != nil:
+			return 0, os.NewSyscallError("read a FUSE request", err)
+		case opcode(w.request) == opInterrupt:
+		default:
+			if _, waiting := requestID(w.request[:n]); waiting {
+				return n, nil
+			}
+			w.answer(n)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package connection
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -10,15 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// worker serves one request at a time. Its buffers and functions are made
-// once, so that a request costs no allocation here.
+// worker serves one request at a time. Its buffers are made once, so that a request
+// costs no allocation here.
 type worker struct {
 	*Connection
 	request, reply       []byte
 	requestVec, replyVec [1][]byte
-	readOnce             func(uintptr) (done bool)
-	n                    int   // of the last read
-	err                  error // of the last read
 
 	answers atomic.Uint32 // begun and ended: odd while one is on
 }
@@ -26,10 +22,6 @@ type worker struct {
 func newWorker(c *Connection) *worker {
 	w := &worker{Connection: c, request: make([]byte, requestSize()), reply: make([]byte, replySize())}
 	w.replyVec[0] = w.reply
-	w.readOnce = func(uintptr) bool {
-		w.n, w.err = c.device.read(w.request)
-		return w.err != unix.EAGAIN
-	}
 	return w
 }
 
@@ -89,25 +81,20 @@ func (w *worker) take() (n int, more bool, err error) {
 // be no more.
 func (w *worker) wait() (n int, err error) {
 	for !w.stopped.Load() {
-		err := w.device.raw.Read(w.readOnce)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			w.device.rest() // before we look at stopped: a Stop after that wakes us again
-			w.showUp()
-			continue
-		}
-		if err == nil {
-			err = w.err
-		} else {
-			err = w.device.whyNoWait(err, w.request)
-		}
+		n, err := w.device.read(w.request)
 		switch {
 		case err == nil && opcode(w.request) != opInterrupt:
-			return w.n, nil
+			return n, nil
 		case err == nil, passed(err):
-		case errors.Is(err, unix.ENODEV): // unmounted
+		case err == unix.EAGAIN:
+			if err := w.device.await(forever); err != nil {
+				return 0, err
+			}
+			w.showUp()
+		case err == unix.ENODEV: // unmounted
 			return 0, nil
 		default:
-			return 0, fmt.Errorf("read a FUSE request: %w", err)
+			return 0, os.NewSyscallError("read a FUSE request", err)
 		}
 	}
 	return 0, nil
