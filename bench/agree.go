@@ -7,8 +7,7 @@ import (
 )
 
 // agree prints the ratios of this run and another one that do not agree, and how many
-// do. They agree when the half of the rounds in the middle of the one, which is the
-// spread that is printed, has a value in common with that of the other.
+// do. They agree when the spreads that are printed have a value in common.
 func (b *bench) agree(w io.Writer, other *bench) error {
 	theirs := map[string]series{}
 	for _, s := range other.sections() {
@@ -37,8 +36,10 @@ func (b *bench) agree(w io.Writer, other *bench) error {
 	return table.Flush()
 }
 
-// overlaps tells whether the quartiles of two series have a value between them in
+// overlaps tells whether the spreads of two series, as they are printed, have a value in
 // common.
 func (s series) overlaps(other series) bool {
-	return s.quantile(0.25) <= other.quantile(0.75) && other.quantile(0.25) <= s.quantile(0.75)
+	low, top := s.spread()
+	otherLow, otherTop := other.spread()
+	return low <= otherTop && otherLow <= top
 }

@@ -12,8 +12,8 @@
 //
 // A machine is faster at some times than at others. So everything that is compared has
 // its turn in every round, and what is compared are the ratios of each round: the
-// median of them, and the quartiles, which tell how far it can be trusted. A ratio is
-// good on any machine; a time, on the one that measured it.
+// median of them, and between what nine tenths of them are, which tells how far it can
+// be trusted. A ratio is good on any machine; a time, on the one that measured it.
 //
 // It prints a table, and writes it with plots and the machine's description where --docs
 // says. With --check it measures what does not depend on the machine's speed, and

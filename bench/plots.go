@@ -12,8 +12,8 @@ import (
 func (b *bench) plots() map[string]string {
 	return map[string]string{
 		"call-outs": b.callOutPlot(), "memory": b.memoryPlot(), "neighbours": b.neighbourPlot(),
-		"reads": b.targetPlot("How long a reader waits", "open, read and close; median; one thread, on the CPU of its server; lines: quartiles of the rounds", "p50"),
-		"cpu":   b.targetPlot("What a read costs the server", "CPU time for one open, read and close; lines: quartiles of the rounds", "cpu"),
+		"reads": b.targetPlot("How long a reader waits", "open, read and close; median; one thread, on the CPU of its server; lines: nine tenths of the rounds", "p50"),
+		"cpu":   b.targetPlot("What a read costs the server", "CPU time for one open, read and close; lines: nine tenths of the rounds", "cpu"),
 	}
 }
 
@@ -72,13 +72,13 @@ func labelOf(target string) string {
 }
 
 func bar(label string, s series, strong, gap bool) svg.Bar {
-	return svg.Bar{Label: label, Value: s.median(), Low: s.quantile(0.25), Top: s.quantile(0.75), Strong: strong, Gap: gap}
+	return svg.Bar{Label: label, Value: s.median(), Low: s.quantile(0.05), Top: s.quantile(0.95), Strong: strong, Gap: gap}
 }
 
 func (b *bench) neighbourPlot() string {
 	p := svg.Bars{
 		Title:    fmt.Sprintf("One reader beside %d threads on another volume", hammers),
-		Subtitle: "open, read and close; hello_ll: a process for each volume; lines: quartiles of the rounds", Unit: "µs",
+		Subtitle: "open, read and close; hello_ll: a process for each volume; lines: nine tenths of the rounds", Unit: "µs",
 	}
 	for i, company := range []string{"alone", "beside"} {
 		for j, measure := range []string{"p50", "p99"} {

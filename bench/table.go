@@ -35,12 +35,13 @@ func amount(s series, unit string) string {
 	return figure(s.median()) + " " + unit
 }
 
-// spread is a median, between the quartiles.
+// spread is a median, and between what nine tenths of the rounds are.
 func spread(s series) string {
 	if len(s) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.median(), s.quantile(0.25), s.quantile(0.75))
+	low, top := s.spread()
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.median(), low, top)
 }
 
 func figure(v float64) string {
