@@ -82,10 +82,8 @@ func (m *mounted) serve() (c *connection.Connection, wait func() error) {
 	return c, func() error { return <-result }
 }
 
-// open opens a file without the runtime's poller, which os.Open would add it
-// to. To add a file, the kernel asks its file system whether it can be polled, with
-// the poller locked; the workers that must answer wait in the same poller, in
-// this process. A process that only serves, or only reads, has no such problem.
+// open opens a file without the runtime's poller. os.Open would add it there, for which
+// the kernel asks the file system whether it can be polled.
 func open(path string) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
