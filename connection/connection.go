@@ -24,7 +24,6 @@ type Connection struct {
 	device   *device
 	fs       FileSystem
 	protocol protocol
-	report   func(string)
 	workers  []*worker
 	stopped  atomic.Bool
 	asked    atomic.Bool   // for a sign of life
@@ -44,7 +43,7 @@ type Connection struct {
 // goes wrong without ending the connection.
 func New(fd int, agreed Params, fs FileSystem, workers int, report func(problem string)) (*Connection, error) {
 	c := &Connection{
-		fs: fs, protocol: newProtocol(fs, report), report: report,
+		fs: fs, protocol: newProtocol(fs, report),
 		round: make(chan struct{}, 1), ended: make(chan struct{}),
 		turns: newTurns(), ahead: agreed.canResend(),
 	}

@@ -118,14 +118,7 @@ func (m *mounted) serveWith(fs connection.FileSystem) *connection.Connection {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	served := make(chan error, 1)
-	go func() { served <- c.Serve() }()
-	m.t.Cleanup(func() {
-		c.Stop()
-		if err := <-served; err != nil {
-			m.t.Error(err)
-		}
-	})
+	m.serveToTheEnd(c)
 	return c
 }
 

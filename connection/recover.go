@@ -77,9 +77,14 @@ func (c *Connection) interruptOrphans(mountPoint string) error {
 // readNext reads the next request that somebody waits for, and returns its length.
 func (w *worker) readNext(limit time.Duration) (n int, err error) {
 	for deadline := time.Now().Add(limit); ; {
-		n, err := w.device.read(w.request)
-		switch {
-		case err == unix.EAGAIN:
+		n, err := w.read()
+		switch err {
+		case nil:
+			if _, waiting := requestID(w.request[:n]); waiting {
+				return n, nil
+			}
+			w.answer(n)
+		case unix.EAGAIN:
 			left := time.Until(deadline)
 			if left <= 0 {
 				return 0, fmt.Errorf("wait for a FUSE request: %w after %v", unix.ETIMEDOUT, limit)
@@ -87,15 +92,8 @@ func (w *worker) readNext(limit time.Duration) (n int, err error) {
 			if err := w.device.await(left); err != nil {
 				return 0, err
 			}
-		case err != nil && passed(err):
-		case err != nil:
-			return 0, os.NewSyscallError("read a FUSE request", err)
-		case opcode(w.request) == opInterrupt:
 		default:
-			if _, waiting := requestID(w.request[:n]); waiting {
-				return n, nil
-			}
-			w.answer(n)
+			return 0, os.NewSyscallError("read a FUSE request", err)
 		}
 	}
 }

@@ -62,6 +62,11 @@ func (m *mounted) recoverWith(how func(*connection.Connection) error) {
 	if took := time.Since(started); took > time.Second {
 		m.t.Errorf("to recover took %v", took)
 	}
+	m.serveToTheEnd(c)
+}
+
+// serveToTheEnd serves a connection until the test ends.
+func (m *mounted) serveToTheEnd(c *connection.Connection) {
 	served := make(chan error, 1)
 	go func() { served <- c.Serve() }()
 	m.t.Cleanup(func() {

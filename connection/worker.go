@@ -81,17 +81,16 @@ func (w *worker) take() (n int, more bool, err error) {
 // be no more.
 func (w *worker) wait() (n int, err error) {
 	for !w.stopped.Load() {
-		n, err := w.device.read(w.request)
-		switch {
-		case err == nil && opcode(w.request) != opInterrupt:
+		n, err := w.read()
+		switch err {
+		case nil:
 			return n, nil
-		case err == nil, passed(err):
-		case err == unix.EAGAIN:
+		case unix.EAGAIN:
 			if err := w.device.await(forever); err != nil {
 				return 0, err
 			}
 			w.showUp()
-		case err == unix.ENODEV: // unmounted
+		case unix.ENODEV: // unmounted
 			return 0, nil
 		default:
 			return 0, os.NewSyscallError("read a FUSE request", err)
@@ -104,21 +103,36 @@ func (w *worker) wait() (n int, err error) {
 // that is too long to wait is in w.request then, and its length is returned.
 func (w *worker) readAhead() (n int) {
 	for !w.turns.full() && !w.stopped.Load() {
-		n, err := w.device.read(w.request)
-		switch {
-		case err != nil && !passed(err):
+		n, err := w.read()
+		if err != nil {
 			return 0 // there is none, or what wait will find as well
-		case err != nil, opcode(w.request) == opInterrupt:
-		case !w.turns.add(w.request[:n], w.fs.VolumeOf(node(w.request))):
+		}
+		if !w.turns.add(w.request[:n], w.fs.VolumeOf(node(w.request))) {
 			return n
 		}
 	}
 	return 0
 }
 
-// passed tells whether reading failed for a request that was interrupted while it was
-// read (fs/fuse/dev.c, fuse_dev_do_read: ENOENT), or was interrupted itself.
-func passed(err error) bool { return err == unix.ENOENT || err == unix.EINTR }
+// read reads the next request that is to be answered. EAGAIN: there is none.
+//
+// FUSE_INTERRUPT is not: nothing takes long enough to be interrupted. To answer that
+// we do not know the request, as go-fuse does, would make the kernel ask again at once,
+// and before anything else (fs/fuse/dev.c, fuse_dev_do_read): for a request that a dead
+// server had read, for ever.
+func (w *worker) read() (n int, err error) {
+	for {
+		n, err = w.device.read(w.request)
+		switch {
+		case err == unix.ENOENT, err == unix.EINTR:
+			// ENOENT: the request was interrupted while it was read
+			// (fs/fuse/dev.c, fuse_dev_do_read).
+		case err == nil && opcode(w.request) == opInterrupt:
+		default:
+			return n, err
+		}
+	}
+}
 
 // prompt tells whether to answer takes no longer than to look at a record.
 func (w *worker) prompt(request []byte) bool {
@@ -130,11 +144,6 @@ func (w *worker) prompt(request []byte) bool {
 }
 
 // answer answers the request.
-//
-// Not FUSE_INTERRUPT, which does not get here: nothing takes long enough to be
-// interrupted. To answer that we do not know the request, as go-fuse does, would make
-// the kernel ask again at once, and before anything else (fs/fuse/dev.c,
-// fuse_dev_do_read): for a request that a dead server had read, for ever.
 func (w *worker) answer(n int) {
 	w.answers.Add(1)
 	defer w.answers.Add(1)
@@ -149,7 +158,7 @@ func (w *worker) answer(n int) {
 		// ENOENT: the request was interrupted, nobody waits for the reply any
 		// more. ENODEV: unmounted meanwhile, as the next read will say.
 	default:
-		w.report(fmt.Sprintf("write a reply to FUSE: %v", err))
+		w.protocol.report(fmt.Sprintf("write a reply to FUSE: %v", err))
 	}
 }
 
