@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"text/tabwriter"
 )
 
@@ -41,5 +42,6 @@ func (b *bench) agree(w io.Writer, other *bench) error {
 func (s series) overlaps(other series) bool {
 	low, top := s.spread()
 	otherLow, otherTop := other.spread()
-	return low <= otherTop && otherLow <= top
+	hundredths := func(v float64) float64 { return math.Round(v * 100) }
+	return hundredths(low) <= hundredths(otherTop) && hundredths(otherLow) <= hundredths(top)
 }

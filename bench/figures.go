@@ -23,11 +23,8 @@ func (s series) quantile(q float64) float64 {
 
 func (s series) median() float64 { return s.quantile(0.5) }
 
-// spread is between which two figures nine tenths of the rounds are, as it is printed.
-func (s series) spread() (low, top float64) {
-	hundredths := func(q float64) float64 { return math.Round(s.quantile(q)*100) / 100 }
-	return hundredths(0.05), hundredths(0.95)
-}
+// spread is between which two figures nine tenths of the rounds are.
+func (s series) spread() (low, top float64) { return s.quantile(0.05), s.quantile(0.95) }
 
 // to are the ratios of two series, round by round. A round that measured nothing has
 // none.

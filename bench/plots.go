@@ -72,7 +72,8 @@ func labelOf(target string) string {
 }
 
 func bar(label string, s series, strong, gap bool) svg.Bar {
-	return svg.Bar{Label: label, Value: s.median(), Low: s.quantile(0.05), Top: s.quantile(0.95), Strong: strong, Gap: gap}
+	low, top := s.spread()
+	return svg.Bar{Label: label, Value: s.median(), Low: low, Top: top, Strong: strong, Gap: gap}
 }
 
 func (b *bench) neighbourPlot() string {

@@ -24,20 +24,23 @@ func (b *bench) save() error {
 // again reports on the run that was recorded, and says where another one does not agree
 // with it.
 func (b *bench) again() error {
-	if err := b.recall(b.settings.record); err != nil {
+	asked := b.settings
+	if err := b.recall(asked.record); err != nil {
 		return err
 	}
-	if b.settings.beside != "" {
-		other := &bench{}
-		if err := other.recall(b.settings.beside); err != nil {
-			return err
-		}
-		return b.agree(os.Stdout, other)
+	b.settings.docs = asked.docs
+	if asked.beside == "" {
+		return b.report()
 	}
-	return b.report()
+	other := &bench{}
+	if err := other.recall(asked.beside); err != nil {
+		return err
+	}
+	return b.agree(os.Stdout, other)
 }
 
-// recall is in the place of a run: it has the figures of the one that was recorded.
+// recall is in the place of a run: it has the settings and figures of the one that was
+// recorded.
 func (b *bench) recall(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -47,10 +50,9 @@ func (b *bench) recall(file string) error {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	docs, beside := b.settings.docs, b.settings.beside
 	if b.settings = full; r.Quick {
 		b.settings = quick
 	}
-	b.settings.docs, b.settings.beside, b.machine, b.figures = docs, beside, r.Machine, r.Figures
+	b.machine, b.figures = r.Machine, r.Figures
 	return nil
 }
