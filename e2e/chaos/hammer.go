@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -53,9 +52,6 @@ func elsewhereOperations(string) []operation {
 
 // runHammer is the process.
 func runHammer(s settings) int {
-	// Or most threads would wait for their turn in Go's scheduler, and not for the
-	// driver.
-	runtime.GOMAXPROCS(hammerThreads)
 	report := newReport(s)
 	var all []*reader
 	for i := range hammerThreads {

@@ -37,6 +37,8 @@ func (t *trial) kill(ctx context.Context) error {
 // replace sends a signal to the process in a role and waits until there are
 // two processes again, without that one.
 func (t *trial) replace(ctx context.Context, now status, victim role, signal unix.Signal) (status, error) {
+	t.readers.replacements.beginOrEnd()
+	defer t.readers.replacements.beginOrEnd()
 	began := time.Now()
 	if err := t.driver.signal(now.pid(victim), signal); err != nil {
 		return now, err

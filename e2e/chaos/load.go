@@ -19,11 +19,11 @@ func (t *trial) load() []*reader {
 		&reader{name: "the reader of an open file", operations: openFileOperations(volume)},
 		&reader{name: "the lister", operations: directoryOperations(volume)},
 		&reader{name: "the reader of a fact", operations: factOperations(volume)},
-		&reader{name: "the operator", operations: t.driver.operatorOperations()})
+		&reader{name: "the operator", operations: t.driver.operatorOperations(), apart: true})
 	if t.verb == "soak" {
 		all = append(all,
-			&reader{name: "the kubelet", operations: t.driver.podOperations()},
-			&reader{name: "the administrator", operations: t.driver.statusOperations()})
+			&reader{name: "the kubelet", operations: t.driver.podOperations(), apart: true},
+			&reader{name: "the administrator", operations: t.driver.statusOperations(), apart: true})
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,33 +13,35 @@ import (
 type reader struct {
 	name       string
 	operations []operation
+	apart      bool // reads no volume, or does more: how long that takes is no stall
 
-	mu      sync.Mutex // guards what follows
-	done    int
-	doing   string
-	since   time.Time // when it began what it is doing; zero: nothing
-	longest stall
-	hung    bool // and reported so
-}
+	replacements *replacements
 
-// stall is the time that an operation took.
-type stall struct {
-	operation string
-	took      time.Duration
+	mu     sync.Mutex // guards what follows
+	done   int
+	doing  string
+	since  time.Time // when it began what it is doing; zero: nothing
+	number uint32    // of replacements, then
+	stalls stalls
+	hung   bool // and reported so
 }
 
 // readers are all readers of a trial.
 type readers struct {
-	all   []*reader
-	began time.Time
-	ended *atomic.Bool
-	left  *sync.WaitGroup
+	all          []*reader
+	began        time.Time
+	ended        *atomic.Bool
+	left         *sync.WaitGroup
+	replacements *replacements
 }
 
 // startReaders lets readers begin.
 func startReaders(all []*reader, report *report) readers {
-	r := readers{all: all, began: time.Now(), ended: new(atomic.Bool), left: new(sync.WaitGroup)}
+	r := readers{all: all, began: time.Now(), ended: new(atomic.Bool), left: new(sync.WaitGroup), replacements: new(replacements)}
+	// Or they would wait for their turns in Go's scheduler, and not only for the driver.
+	runtime.GOMAXPROCS(len(all) + runtime.NumCPU())
 	for _, one := range all {
+		one.replacements = r.replacements
 		r.left.Go(func() { one.run(r.ended, report) })
 	}
 	go r.watch(report)
@@ -61,27 +64,23 @@ func (r *reader) run(ended *atomic.Bool, report *report) {
 func (r *reader) begin(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.doing, r.since = name, time.Now()
+	r.doing, r.since, r.number = name, time.Now(), r.replacements.number()
 }
 
 func (r *reader) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.longest = r.stalled()
+	r.stalls = r.stalled()
 	r.done++
 	r.since = time.Time{}
 }
 
-// stalled is the longest stall so far, the present one included. The caller
-// has locked.
-func (r *reader) stalled() stall {
+// stalled are the longest stalls so far, the present one included. The caller has locked.
+func (r *reader) stalled() stalls {
 	if r.since.IsZero() {
-		return r.longest
+		return r.stalls
 	}
-	if now := time.Since(r.since); now > r.longest.took {
-		return stall{r.doing, now}
-	}
-	return r.longest
+	return r.stalls.with(stall{r.doing, time.Since(r.since)}, r.replacements.since(r.number))
 }
 
 // hangs is after what time without progress a reader is reported.

@@ -24,7 +24,7 @@ type report struct {
 	operations int
 	by         int           // that many readers
 	read       time.Duration // for how long the readers read
-	longest    stall
+	stalls     stalls
 	lines      []string // what else is to be printed
 	takeovers  []time.Duration
 	recoveries []time.Duration
@@ -95,18 +95,18 @@ func (r *report) tookOver(before, now status, causes ...string) {
 
 // reading adds what the readers have done so far.
 func (r *report) reading(all readers) {
-	r.by = len(all.all)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.read = time.Since(all.began)
 	for _, one := range all.all {
-		one.mu.Lock()
-		longest, done := one.stalled(), one.done
-		one.mu.Unlock()
-		r.mu.Lock()
-		r.operations += done
-		if longest.took > r.longest.took {
-			r.longest = longest
+		if one.apart {
+			continue
 		}
-		r.mu.Unlock()
+		r.by++
+		one.mu.Lock()
+		r.operations += one.done
+		r.stalls = r.stalls.and(one.stalled())
+		one.mu.Unlock()
 	}
 }
 
@@ -117,7 +117,12 @@ func (r *report) print() int {
 	if r.by > 0 {
 		fmt.Printf("operations      %d in %.1f s, by %d readers\n", r.operations, r.read.Seconds(), r.by)
 		fmt.Printf("errors          %d, and EINTR %d times\n", r.errors, r.eintrs)
-		fmt.Printf("longest stall   %s ms (%s)\n", ms(r.longest.took), r.longest.operation)
+		if r.stalls.replacing.took > 0 {
+			fmt.Printf("longest stall   %v, while a process was replaced\n", r.stalls.replacing)
+			fmt.Printf("        else    %v\n", r.stalls.otherwise)
+		} else {
+			fmt.Printf("longest stall   %v\n", r.stalls.otherwise)
+		}
 	}
 	for _, line := range r.lines {
 		fmt.Println(line)
