@@ -1,8 +1,8 @@
 package daemon
 
 import (
+	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"time"
 )
 
@@ -37,13 +37,10 @@ func (m *memory) look() {
 }
 
 // usage returns how much memory the runtime has from the system, and how much it has
-// allocated so far, in bytes.
+// allocated so far, in bytes. Package runtime/metrics would tell without stopping the
+// program, for microseconds, but it would cost every call-out 0.1 ms of start-up.
 func usage() (kept, allocated uint64) {
-	samples := []metrics.Sample{
-		{Name: "/memory/classes/total:bytes"},
-		{Name: "/memory/classes/heap/released:bytes"},
-		{Name: "/gc/heap/allocs:bytes"},
-	}
-	metrics.Read(samples)
-	return samples[0].Value.Uint64() - samples[1].Value.Uint64(), samples[2].Value.Uint64()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.Sys - stats.HeapReleased, stats.TotalAlloc
 }
