@@ -54,6 +54,8 @@ func run(args []string) error {
 			return client(args[1:])
 		case "serve":
 			return serve(args[1:])
+		case "load":
+			return compute()
 		}
 	}
 	s, err := parse(args)

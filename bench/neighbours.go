@@ -17,7 +17,7 @@ const hammers = 32
 // neighbours measures how long the one reader of a file waits, alone and while another
 // pod hammers on its volume.
 func (b *bench) neighbours(pairs ...pair) error {
-	for range b.settings.nextRounds {
+	return b.rounds(b.settings.nextRounds, func() error {
 		for _, p := range pairs {
 			alone, err := b.runClient(p.victim, 1, b.settings.nextLength, anywhere)
 			if err != nil {
@@ -28,8 +28,8 @@ func (b *bench) neighbours(pairs ...pair) error {
 				return err
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (b *bench) victim(system, company string, r reading) {

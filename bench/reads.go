@@ -17,7 +17,7 @@ func (b *bench) reads(targets []target) error {
 	if err != nil {
 		return err
 	}
-	for range b.settings.readRounds {
+	return b.rounds(b.settings.readRounds, func() error {
 		for _, pinned := range []bool{true, false} {
 			where := anywhere
 			if pinned {
@@ -36,8 +36,8 @@ func (b *bench) reads(targets []target) error {
 				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // read measures one target.

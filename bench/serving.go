@@ -6,7 +6,8 @@ import (
 )
 
 // serving measures all that needs servers: the driver with two volumes, and what it is
-// compared with.
+// compared with. It is done more than once: a process has luck of its own with how its
+// threads fall together, for as long as it lives.
 func (b *bench) serving() (err error) {
 	var started []*server
 	defer func() {

@@ -17,10 +17,12 @@ type settings struct {
 	coldCalls    int           // rounds of cold ones
 	load         time.Duration // before memory is measured again
 	idle         time.Duration // and again
-	readRounds   int
+	lives        int           // of the servers
+	loaded       int           // every so many rounds, one is beside a load; none if 0
+	readRounds   int           // in each life
 	readLength   time.Duration // of each turn
 	threads      []int
-	nextRounds   int // of neighbours
+	nextRounds   int // of neighbours, in each life
 	nextLength   time.Duration
 	kills        string
 	killDuration string
@@ -31,13 +33,13 @@ type settings struct {
 var (
 	full = settings{
 		levels: []int{0, 1, 100, 1000, 5000}, calls: 40, coldCalls: 3, load: 3 * time.Second, idle: time.Minute,
-		readRounds: 15, readLength: 300 * time.Millisecond, threads: []int{1, 4, 32},
-		nextRounds: 10, nextLength: 1500 * time.Millisecond, kills: "200", killDuration: "60s",
+		lives: 5, loaded: 3, readRounds: 3, readLength: 300 * time.Millisecond, threads: []int{1, 4, 32},
+		nextRounds: 3, nextLength: time.Second, kills: "200", killDuration: "60s",
 	}
 	quick = settings{
 		levels: []int{0, 1, 100, 1000}, calls: 10, coldCalls: 1, load: time.Second, idle: 10 * time.Second,
-		readRounds: 5, readLength: 100 * time.Millisecond, threads: []int{1, 4, 32},
-		nextRounds: 4, nextLength: 600 * time.Millisecond, kills: "30", killDuration: "10s",
+		lives: 2, loaded: 3, readRounds: 3, readLength: 100 * time.Millisecond, threads: []int{1, 4, 32},
+		nextRounds: 3, nextLength: 500 * time.Millisecond, kills: "30", killDuration: "10s",
 	}
 	stable = settings{
 		levels: []int{1, 500}, load: time.Second, idle: 45 * time.Second,
