@@ -19,7 +19,7 @@ type load struct {
 const burst = 50 * time.Millisecond
 
 func startLoad() (*load, error) {
-	l := &load{process: exec.Command("/proc/self/exe", "load")}
+	l := &load{process: inSession(exec.Command("/proc/self/exe", "load"))}
 	input, err := l.process.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func (b *bench) startOwn(how string) (*server, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	s := &server{name: how, point: filepath.Join(dir, "fs"), process: exec.Command("/proc/self/exe", "serve", "--how", how, "--dir", dir)}
+	s := &server{name: how, point: filepath.Join(dir, "fs"), process: inSession(exec.Command("/proc/self/exe", "serve", "--how", how, "--dir", dir))}
 	s.files = map[string]string{}
 	for _, file := range files {
 		s.files[file] = filepath.Join(dir, "volume", file)

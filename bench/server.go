@@ -32,7 +32,7 @@ func (b *bench) startC(name, file, program string, args ...string) (*server, err
 	if err := os.Mkdir(point, 0o755); err != nil {
 		return nil, err
 	}
-	s := &server{name: name, point: point, process: exec.Command(program, append(args, point)...)}
+	s := &server{name: name, point: point, process: inSession(exec.Command(program, append(args, point)...))}
 	s.files = map[string]string{filepath.Base(file): filepath.Join(point, file)}
 	s.process.Env = append(os.Environ(), "LD_LIBRARY_PATH="+b.libraries())
 	if err := s.process.Start(); err != nil {

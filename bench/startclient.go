@@ -30,7 +30,7 @@ func (b *bench) clientCommand(file string, threads int, length time.Duration, cp
 	if cpu != anywhere {
 		args = append([]string{"taskset", "-c", strconv.Itoa(cpu)}, args...)
 	}
-	cmd := exec.CommandContext(b.ctx, args[0], args[1:]...)
+	cmd := inSession(exec.CommandContext(b.ctx, args[0], args[1:]...))
 	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	cmd.Stderr = os.Stderr
 	return cmd
