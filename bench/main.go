@@ -13,7 +13,9 @@
 // A machine is faster at some times than at others. So everything that is compared has
 // its turn in every round, and what is compared are the ratios of each round: the
 // median of them, and between what nine tenths of them are, which tells how far it can
-// be trusted. A ratio is good on any machine; a time, on the one that measured it.
+// be trusted. What differs from run to run, differs from round to round: servers are
+// started anew after a few, and some are beside a load. A ratio is good on any machine; a
+// time, on the one that measured it.
 //
 // It prints a table, and writes it with plots and the machine's description where --docs
 // says. With --check it measures what does not depend on the machine's speed, and
