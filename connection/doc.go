@@ -18,7 +18,7 @@
 // # The loop
 //
 // Of the workers one leads: it waits for requests, reads those that there are, and
-// takes the one whose turn it is. All volumes of a node are one connection and one
+// answers the one whose turn it is. While that may take long, another one leads. All volumes of a node are one connection and one
 // queue in the kernel; that each gets its turn, however many readers another one
 // has, is done here (turns.go). Reading ahead makes more requests wait in this
 // process when it dies, so it is done where the kernel can queue them again only.

@@ -27,17 +27,16 @@ func newWorker(c *Connection) *worker {
 
 // serve answers requests until the connection ends or is stopped.
 //
-// One worker leads: it waits for requests and takes them. As long as they come one
-// after the other, from one reader, it answers them itself and goes on leading; to
-// wake another processor for each would cost more than to answer it. Where more of
-// them wait, or an answer may take long, it lets another worker lead meanwhile.
+// One worker leads: it waits for requests and takes them. It answers them itself, as to
+// wake another processor would take longer than an answer, and what the readers need is
+// processors. Only while it gives an answer that may take long, another worker leads.
 func (w *worker) serve() error {
 	for {
 		w.lead.Lock()
-		n, more, err := w.take()
-		for n > 0 && !more {
+		n, slow, err := w.take()
+		for n > 0 && !slow {
 			w.answer(n)
-			n, more, err = w.take()
+			n, slow, err = w.take()
 		}
 		w.lead.Unlock()
 		if n == 0 {
@@ -48,8 +47,8 @@ func (w *worker) serve() error {
 }
 
 // take finds the request whose turn it is, and returns its length, 0 when there will
-// be no more. more says that another worker shall take the next one now.
-func (w *worker) take() (n int, more bool, err error) {
+// be no more, and whether to answer it may take long.
+func (w *worker) take() (n int, slow bool, err error) {
 	w.showUp() // here, too: under a load, nobody gets to wait
 	if w.turns.none() {
 		n, err := w.wait()
@@ -57,11 +56,8 @@ func (w *worker) take() (n int, more bool, err error) {
 			return 0, false, err
 		}
 		request := w.request[:n]
-		if !w.others(request) {
-			return n, !w.prompt(request), nil
-		}
-		if !w.ahead || !w.turns.add(request, w.fs.VolumeOf(node(request))) {
-			return n, true, nil
+		if !w.others(request) || !w.ahead || !w.turns.add(request, w.fs.VolumeOf(node(request))) {
+			return n, w.slow(request), nil
 		}
 	}
 	// One that is too long to wait is answered when it is read, but those whose turn it
@@ -69,12 +65,12 @@ func (w *worker) take() (n int, more bool, err error) {
 	if !w.overtaken {
 		if n := w.readAhead(); n > 0 {
 			w.overtaken = true
-			return n, true, nil
+			return n, w.slow(w.request[:n]), nil
 		}
 	}
 	w.overtaken = false
 	n = w.turns.next(w.request)
-	return n, !w.turns.none() || !w.prompt(w.request[:n]), nil
+	return n, w.slow(w.request[:n]), nil
 }
 
 // wait reads a request when there is one, and returns its length, 0 when there will
@@ -134,13 +130,13 @@ func (w *worker) read() (n int, err error) {
 	}
 }
 
-// prompt tells whether to answer takes no longer than to look at a record.
-func (w *worker) prompt(request []byte) bool {
+// slow tells whether to answer may take longer than to look at a record.
+func (w *worker) slow(request []byte) bool {
 	switch opcode(request) {
 	case opGetAttr, opOpen, opRead, opRelease, opForget, opBatchForget:
-		return w.fs.IsPrompt(node(request))
+		return !w.fs.IsPrompt(node(request))
 	}
-	return false
+	return true
 }
 
 // answer answers the request.

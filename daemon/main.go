@@ -132,8 +132,8 @@ func (p *process) confine() error {
 	return nil
 }
 
-// workers is how many requests are served at a time. They take microseconds
-// and wait for nothing.
+// workers is how many requests are served at a time: one takes microseconds, and one may
+// have to wait for a disk meanwhile.
 const workers = 2
 
 func (p *process) connect() (*connection.Connection, error) {
