@@ -30,7 +30,7 @@ type Connection struct {
 	round    chan struct{} // gets an element when one was given
 	ended    chan struct{} // closed when Serve returns
 
-	lead  sync.Mutex // held by the worker that takes requests; guards what follows
+	lead  *lead // of the worker that takes requests; guards what follows
 	turns turns
 	last  uint32 // the thread that sent the last request
 	ahead bool   // requests may be read before those are answered that were read earlier
@@ -45,7 +45,7 @@ func New(fd int, agreed Params, fs FileSystem, workers int, report func(problem 
 	c := &Connection{
 		fs: fs, protocol: newProtocol(fs, report),
 		round: make(chan struct{}, 1), ended: make(chan struct{}),
-		turns: newTurns(), ahead: agreed.canResend(),
+		lead: newLead(), turns: newTurns(), ahead: agreed.canResend(),
 	}
 	if err := c.protocol.resume(agreed); err != nil {
 		return nil, fmt.Errorf("resume the FUSE connection: %w", err)

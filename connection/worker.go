@@ -32,13 +32,13 @@ func newWorker(c *Connection) *worker {
 // processors. Only while it gives an answer that may take long, another worker leads.
 func (w *worker) serve() error {
 	for {
-		w.lead.Lock()
+		w.lead.take()
 		n, slow, err := w.take()
 		for n > 0 && !slow {
 			w.answer(n)
 			n, slow, err = w.take()
 		}
-		w.lead.Unlock()
+		w.lead.leave()
 		if n == 0 {
 			return err
 		}
