@@ -21,7 +21,8 @@ type bench struct {
 	began    time.Time
 	machine  string // and what else it did, as rows of a table
 
-	loadBefore float64
+	loadBefore  float64
+	takenBefore time.Duration // see taken
 }
 
 // files are what there is to read in a volume.
@@ -29,7 +30,7 @@ var files = []string{"pod.uid", "pod.nodename", "pod"}
 
 // all measures everything.
 func (b *bench) all() (err error) {
-	b.loadBefore = loadAverage()
+	b.loadBefore, b.takenBefore = loadAverage(), taken()
 	if err := b.with(func() error { return b.step("call-outs and memory", b.ladder) }); err != nil {
 		return err
 	}

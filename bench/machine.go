@@ -34,6 +34,7 @@ func (b *bench) describe() (string, error) {
 		{"CPUs", fmt.Sprintf("%d, %s", runtime.NumCPU(), processor())},
 		{"memory", fmt.Sprintf("%.0f GiB", float64(info.Totalram)*float64(info.Unit)/(1<<30))},
 		{"load average", fmt.Sprintf("%.1f before, %.1f after", b.loadBefore, float64(info.Loads[0])/perLoad)},
+		{"taken by its host", fmt.Sprintf("%.1f %% of the CPUs", share(taken()-b.takenBefore, b.began))},
 		{"driver", fmt.Sprintf("%.1f MB", float64(binary.Size())/1e6)},
 		{"compiler", runtime.Version()},
 		{"libfuse", b.firstLine(b.other("hello_ll"), "--version")},

@@ -104,6 +104,6 @@ func (b *bench) takeOverSection() section {
 		title: "Take-over", head: [4]string{"kills", "longest stall while a process is replaced", "in the rest of the time", "ratio"},
 		text: "The active process or the standby, at random, is killed under the readers of `make chaos`. None of them sees an error.\n" +
 			"The rest of the time, with two processes, tells what so many readers do to each other.",
-		rows: []row{r},
+		rows: []row{r, {what: "what the machine's host took of the CPUs meanwhile", ours: amount(f["take-over/taken"], "%")}},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"time"
 )
 
 // longestStalls are what e2e/chaos prints of its readers: the longest stall while a process
@@ -15,7 +16,9 @@ var longestStalls = regexp.MustCompile(`(?m)^longest stall +([0-9.]+) ms.* repla
 func (b *bench) takeOver() error {
 	cmd := exec.CommandContext(b.ctx, b.settings.chaos, "kill", "--driver-binary", b.settings.binary,
 		"--duration", b.settings.killDuration, "--kills", b.settings.kills)
+	began, before := time.Now(), taken()
 	output, err := cmd.CombinedOutput()
+	b.figures.add("take-over/taken", share(taken()-before, began))
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, output)
 	}
