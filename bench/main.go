@@ -24,8 +24,8 @@
 // the last run, or says where another one does not agree with it.
 //
 // It plays the kubelet for a driver of its own name, needs root, and leaves no process,
-// mount or file. It starts itself in two roles: as the client that reads, and as a
-// server of the file system in other ways than the daemon's.
+// mount or file. It starts itself in three roles: as the client that reads, as a
+// server of the file system in other ways than the daemon's, and as a load.
 package main
 
 import (
@@ -64,7 +64,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
 	b := &bench{settings: s, ctx: ctx, figures: figures{}, began: time.Now()}
 	switch {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A server is what serves files to be read. Its processes are there for the whole run.
+// A server is what serves files to be read. Its processes are there for one life.
 type server struct {
 	name  string
 	pids  []int

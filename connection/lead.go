@@ -29,7 +29,7 @@ func (l *lead) take() {
 
 func (l *lead) leave() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.taken = false
+	l.mu.Unlock() // before who is woken wants it
 	l.free.Signal()
 }

@@ -132,8 +132,8 @@ func (p *process) confine() error {
 	return nil
 }
 
-// workers is how many requests are served at a time: one takes microseconds, and one may
-// have to wait for a disk meanwhile.
+// workers is how many requests are served at a time: while one of them waits for a disk,
+// others are served, which take microseconds. Two that wait make all others wait.
 const workers = 2
 
 func (p *process) connect() (*connection.Connection, error) {

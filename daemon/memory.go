@@ -38,7 +38,7 @@ func (m *memory) look() {
 
 // usage returns how much memory the runtime has from the system, and how much it has
 // allocated so far, in bytes. Package runtime/metrics would tell without stopping the
-// program, for microseconds, but it would cost every call-out 0.1 ms of start-up.
+// program until both workers have let it, but would cost every call-out 0.1 ms of start-up.
 func usage() (kept, allocated uint64) {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)

@@ -30,6 +30,9 @@ func (t *trial) cleanUp() {
 			t.report.violation("remove %s: %v", group, err)
 		}
 	}
+	if err := os.RemoveAll(d.facts); err != nil {
+		t.report.violation("%v", err)
+	}
 	// Nothing may be removed through a mount.
 	if len(d.mounts()) == 0 {
 		if err := os.RemoveAll(d.root); err != nil {

@@ -15,7 +15,8 @@ import (
 // driver is an installation of the driver, below one directory, as a kubelet
 // has it, and the volume that is always there.
 type driver struct {
-	root   string // has everything that this program makes
+	root   string // has everything that this program makes, but for facts
+	facts  string // a directory
 	name   string // vendor/driver, unlike any other on this machine
 	binary string
 	volume string
@@ -35,7 +36,7 @@ func install(binary string) (*driver, error) {
 	d.volume = d.volumeOf("1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1")
 	err = errors.Join(os.MkdirAll(filepath.Dir(d.binary), 0o755), d.replace(binary), d.makeFacts())
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(root))
+		return nil, errors.Join(err, os.RemoveAll(root), os.RemoveAll(d.facts))
 	}
 	return d, nil
 }

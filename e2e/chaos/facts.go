@@ -18,25 +18,38 @@ const factName = "fact"
 
 const factLines = 1000
 
-func (d *driver) facts() string { return filepath.Join(d.root, "facts.d") }
-
 // makeFacts gives the driver a directory of facts of its own, which its daemon's
 // user can reach.
-func (d *driver) makeFacts() error {
-	configuration, err := json.Marshal(map[string]string{"factsDir": d.facts()})
+func (d *driver) makeFacts() (err error) {
+	if d.facts, err = os.MkdirTemp(inMemory(), "chaos-facts-"); err != nil {
+		return err
+	}
+	configuration, err := json.Marshal(map[string]string{"factsDir": d.facts})
 	return errors.Join(err,
-		os.Chmod(d.root, 0o711), os.Mkdir(d.facts(), 0o755),
+		os.Chmod(d.root, 0o711), os.Chmod(d.facts, 0o755),
 		os.WriteFile(filepath.Join(filepath.Dir(d.binary), "config.json"), configuration, 0o644),
 		d.replaceFact(0))
 }
 
+// inMemory is a directory that is not on a disk, if there is one. A disk that the operator
+// keeps busy, a thousand times a second, would have the readers wait for it, and not for
+// the driver.
+func inMemory() string {
+	const shared = "/dev/shm"
+	var stat unix.Statfs_t
+	if unix.Statfs(shared, &stat) != nil || stat.Type != unix.TMPFS_MAGIC {
+		return os.TempDir()
+	}
+	return shared
+}
+
 func (d *driver) replaceFact(version int) error {
-	hidden := filepath.Join(d.facts(), ".new")
+	hidden := filepath.Join(d.facts, ".new")
 	content := strings.Repeat(fmt.Sprintf("%07d\n", version), factLines)
 	if err := os.WriteFile(hidden, []byte(content), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(hidden, filepath.Join(d.facts(), factName))
+	return os.Rename(hidden, filepath.Join(d.facts, factName))
 }
 
 // operatorOperations replace the fact, a thousand times a second at most.

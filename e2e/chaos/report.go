@@ -95,18 +95,17 @@ func (r *report) tookOver(before, now status, causes ...string) {
 
 // reading adds what the readers have done so far.
 func (r *report) reading(all readers) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.read = time.Since(all.began)
+	took := time.Since(all.began)
 	for _, one := range all.all {
 		if one.apart {
 			continue
 		}
-		r.by++
 		one.mu.Lock()
-		r.operations += one.done
-		r.stalls = r.stalls.and(one.stalled())
+		done, stalls := one.done, one.stalled()
 		one.mu.Unlock()
+		r.mu.Lock()
+		r.by, r.operations, r.stalls, r.read = r.by+1, r.operations+done, r.stalls.and(stalls), took
+		r.mu.Unlock()
 	}
 }
 

@@ -22,6 +22,8 @@ func (t *trial) upgrade(ctx context.Context) error {
 // upgradeTo installs a binary. The call-out init makes the driver notice, as the
 // kubelet would after a change in the plugin's directory.
 func (t *trial) upgradeTo(ctx context.Context, now status, binary string) (status, error) {
+	t.readers.replacements.beginOrEnd()
+	defer t.readers.replacements.beginOrEnd()
 	if err := t.driver.replace(binary); err != nil {
 		return now, fmt.Errorf("install %s: %w", binary, err)
 	}
