@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race fuzz e2e chaos chaos-builds soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd lint clean
+.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race mutate fuzz e2e chaos chaos-builds soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns lint clean
 
 # What is built with these flags depends on the source alone.
 GO_BUILD = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
@@ -58,13 +58,22 @@ deploy-check: manifest-check
 demo: build
 	docs/demo.sh bin/pod-info-fuse
 
+# The packages that have tests, so that nothing is said of the others.
+TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+
 # Everything that needs no kubelet, on real FUSE mounts.
 test:
-	go test -count=1 ./...
+	go test -count=1 -timeout 30m $(TESTED)
 
-# The same with the race detector, which needs cgo.
+# The same with the race detector, which needs cgo, but for what tests processes that are
+# built without it.
 race:
-	CGO_ENABLED=1 go test -race -count=1 ./...
+	CGO_ENABLED=1 go test -race -count=1 -timeout 30m $$(go list ./... | grep -v -e /cmd/ -e /examples/)
+
+# Each transition in the life of a process of the pair is taken away, or leads elsewhere:
+# the table of orders must fail.
+mutate:
+	go test -tags mutate -count=1 -v -run TestEveryMutantFails ./survive/internal/pair
 
 # Each fuzz target for so many inputs, which takes ten seconds or some more. With a time,
 # Go 1.26 may fail at its end: "context deadline exceeded" (golang.org/issue/75804).
@@ -72,10 +81,10 @@ FUZZTIME ?= 500000x
 fuzz:
 	go test -run=^$$ -fuzz=^FuzzOptions$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
 	go test -run=^$$ -fuzz=^FuzzAnswer$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
-	go test -run=^$$ -fuzz=^FuzzTurns$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./connection
-	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./volume
+	go test -run=^$$ -fuzz=^FuzzTurns$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/internal/connection
+	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/volume
 	go test -run=^$$ -fuzz=^FuzzKubeletArgs$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./install
-	go test -run=^$$ -fuzz=^FuzzRequest$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./metrics
+	go test -run=^$$ -fuzz=^FuzzRequest$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/internal/metrics
 
 # A real kubelet, built from the module proxy, on containerd and runc.
 e2e: build
@@ -92,25 +101,39 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # What the suites below break, and the program that breaks it. The lossy builds
 # die on demand between reading a request and answering it, the noresend ones
-# behave as on Linux before 6.9, and the strict one dies of a system call that the
-# others are only denied.
+# behave as on Linux before 6.9, the dropping one would take the memory of its buffers
+# away before it reads, and the strict one dies of a system call that the others are
+# only denied.
 chaos-builds: build
 	go build -o e2e/bin/chaos ./e2e/chaos
 	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/other ./cmd/pod-info-fuse
 	go build -tags lossy -o e2e/bin/lossy ./cmd/pod-info-fuse
 	go build -tags noresend -o e2e/bin/noresend ./cmd/pod-info-fuse
 	go build -tags lossy,noresend -o e2e/bin/lossy-noresend ./cmd/pod-info-fuse
+	go build -tags dropping -o e2e/bin/dropping ./cmd/pod-info-fuse
 	go build -tags strict -o e2e/bin/strict ./cmd/pod-info-fuse
+	go build -ldflags '-X main.version=$(VERSION)' -o e2e/bin/clock ./examples/clock
+	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/clock-other ./examples/clock
+	go build -tags lossy -o e2e/bin/clock-lossy ./examples/clock
 
-# Kills, hangs, upgrades and losses under load, with no error of any reader.
+# Kills, hangs, upgrades and losses under load, with no error of any reader: of this driver,
+# and of a stranger's.
 chaos: chaos-builds
 	e2e/bin/chaos kill --driver-binary bin/pod-info-fuse --duration 60s --kills 200
 	e2e/bin/chaos kill --driver-binary e2e/bin/noresend --duration 20s --kills 60 --eintr-allowed
+	e2e/bin/chaos kill --driver-binary e2e/bin/dropping --duration 20s --kills 200
 	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy
 	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy-noresend --eintr-allowed
 	e2e/bin/chaos hang --driver-binary bin/pod-info-fuse
 	e2e/bin/chaos upgrade --driver-binary bin/pod-info-fuse --other-binary e2e/bin/other
 	e2e/bin/chaos idmap --driver-binary bin/pod-info-fuse --expect $(IDMAP)
+	e2e/bin/chaos kill --driver-binary e2e/bin/clock $(CLOCK) --duration 20s --kills 60
+	e2e/bin/chaos hang --driver-binary e2e/bin/clock $(CLOCK) --rounds 1
+	e2e/bin/chaos upgrade --driver-binary e2e/bin/clock --other-binary e2e/bin/clock-other $(CLOCK)
+	e2e/bin/chaos lossy --driver-binary e2e/bin/clock-lossy $(CLOCK)
+
+# The program in examples, and its file that chaos reads.
+CLOCK = --program clock --file time
 
 # What becomes of an id-mapped mount of a volume: EINVAL before Linux 6.12.
 IDMAP ?= works
@@ -164,6 +187,10 @@ e2e-linux-6.1: chaos-builds
 e2e-selinux: build
 	e2e/selinux/run.sh bin/pod-info-fuse
 
+# Volumes in containers with a user namespace, by runc.
+e2e-userns: build
+	e2e/userns/run.sh bin/pod-info-fuse
+
 # A kubelet that systemd restarts, in containers with a real systemd.
 e2e-systemd: build
 	e2e/systemd/run.sh
@@ -172,7 +199,7 @@ lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
 	go vet -tags e2e,cluster,systemd ./e2e/...
-	go vet -tags lossy,noresend,broken,strict,attack ./...
+	go vet -tags lossy,noresend,dropping,broken,strict,attack,newer,mutate ./...
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,cluster,systemd ./e2e/...
 	go mod tidy -diff

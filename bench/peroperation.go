@@ -1,6 +1,10 @@
 package main
 
-import "errors"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
 
 // perOperation measures what a read costs, in the daemon, and in a process of ours, which
 // can count its allocations.
@@ -21,7 +25,43 @@ func (b *bench) perOperation() (err error) {
 		}
 		targets = append(targets, target{driver, file})
 	}
-	return b.reads(targets)
+	return errors.Join(b.reads(targets), b.listing(driver))
+}
+
+// listing measures how many requests ls -l makes of a volume. On a file system that is not
+// mounted read-only, each listing, and each read that the daemon serves, makes the kernel
+// forget the time of the last access, and the next stat(2) asks for it (fs/fuse/dir.c,
+// fuse_invalidate_atime).
+func (b *bench) listing(s *server) error {
+	dir := filepath.Dir(s.files["pod"])
+	for range b.settings.readRounds {
+		before, err := countersOf(s.pids)
+		if err != nil {
+			return err
+		}
+		const times = 2000
+		for range times {
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				return err
+			}
+			paths := []string{dir}
+			for _, entry := range entries {
+				paths = append(paths, filepath.Join(dir, entry.Name()))
+			}
+			for _, path := range paths {
+				if _, err := os.Lstat(path); err != nil {
+					return err
+				}
+			}
+		}
+		after, err := countersOf(s.pids)
+		if err != nil {
+			return err
+		}
+		b.figures.add("replies ls -l", float64(after.replies-before.replies)/times)
+	}
+	return nil
 }
 
 func (b *bench) allocations(s *server, file string) error {

@@ -13,10 +13,10 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/connection"
 	"example.com/pod-info-fuse/fs"
-	"example.com/pod-info-fuse/mount"
-	"example.com/pod-info-fuse/volume"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/survivetest"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // The driver's file system, served in this process, without a daemon, by one of
@@ -40,7 +40,7 @@ func serve(args []string) error {
 	if err := errors.Join(os.Mkdir(store.Dir, 0o700), os.Mkdir(point, 0o700), os.Mkdir(bound, 0o700), store.Put(record)); err != nil {
 		return err
 	}
-	if err := serving[*how](fs.New(store, ""), point); err != nil {
+	if err := serving[*how](fs.New(survive.Site{Volumes: store}), point); err != nil {
 		return err
 	}
 	// As the driver does: who reads does not ask for the way from the root.
@@ -62,7 +62,7 @@ const volumeServed = "/somewhere"
 func serveGoFuse(files *fs.FS, dir string) error {
 	server, err := fuse.NewServer(files, dir, &fuse.MountOptions{
 		DirectMountStrict: true, AllowOther: true, Options: []string{"default_permissions"},
-		MaxWrite: connection.MaxRead, DisableReadDirPlus: true, EnableSymlinkCaching: true,
+		MaxWrite: survivetest.MaxRead, DisableReadDirPlus: true, EnableSymlinkCaching: true,
 	})
 	if err != nil {
 		return err
@@ -72,30 +72,5 @@ func serveGoFuse(files *fs.FS, dir string) error {
 }
 
 func serveConnection(files *fs.FS, dir string) error {
-	device, err := mount.OpenDevice()
-	if err != nil {
-		return err
-	}
-	point, err := mount.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer point.Close()
-	if err := point.FUSE(device, mount.Options{Source: "bench", MaxRead: connection.MaxRead}); err != nil {
-		return err
-	}
-	agreed, err := connection.Handshake(device, files, time.Minute)
-	if err != nil {
-		return err
-	}
-	c, err := connection.New(device, agreed, files, 2, func(problem string) { fmt.Fprintln(os.Stderr, problem) })
-	if err != nil {
-		return err
-	}
-	go func() {
-		if err := c.Serve(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
-	return nil
+	return survivetest.Serve(files, dir, func(problem string) { fmt.Fprintln(os.Stderr, problem) })
 }

@@ -22,6 +22,9 @@ const (
 
 const binary = "../bin/pod-info-fuse"
 
+// driverLog is the name of the log of the driver that is called driverName.
+const driverLog = "driver"
+
 // A driver is one that install installed.
 type driver struct{ harness.Driver }
 
@@ -31,7 +34,7 @@ func (n *node) driver(name string) *driver {
 
 func (n *node) installDrivers() error {
 	direct, recorded := n.driver(driverName), n.driver(recordedName)
-	configuration, err := n.configureFacts()
+	configuration, err := n.configureDriver()
 	if err != nil {
 		return err
 	}
@@ -92,10 +95,6 @@ func (d *driver) upgrade(newer string) error {
 // stop ends the driver as an administrator does, and finds what it should not
 // have left.
 func (d *driver) stop() error {
-	before, err := d.Status()
-	if err != nil {
-		return err
-	}
 	if _, err := d.Run("stop", "--force"); err != nil {
 		return err
 	}
@@ -110,7 +109,7 @@ func (d *driver) stop() error {
 		left, _ := filepath.Glob(filepath.Join(d.RunDir(), "*"))
 		return fmt.Errorf("the driver %s was stopped and left its directory %s with %v", d.Name, d.RunDir(), left)
 	}
-	if err := leftCgroups(before.Daemon.Cgroup); err != nil {
+	if err := d.leftCgroups(); err != nil {
 		return fmt.Errorf("the driver %s was stopped: %w", d.Name, err)
 	}
 	return nil

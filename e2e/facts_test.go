@@ -13,16 +13,16 @@ import (
 // factsDir is the directory of facts of the driver that is called driverName.
 func (n *node) factsDir() string { return filepath.Join(n.Dir, "facts.d") }
 
-// configureFacts makes the directory, where the daemon's user can reach it, and
-// returns the path of a configuration that names it.
-func (n *node) configureFacts() (string, error) {
+// configureDriver makes the directory, where the daemon's user can reach it, and
+// returns the path of a configuration that names it, and a log.
+func (n *node) configureDriver() (string, error) {
 	if err := os.Chmod(n.Dir, 0o711); err != nil {
 		return "", err
 	}
 	if err := os.Mkdir(n.factsDir(), 0o755); err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(map[string]string{"factsDir": n.factsDir()})
+	text, err := json.Marshal(map[string]string{"factsDir": n.factsDir(), "log": n.Log(driverLog)})
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"strings"
@@ -126,11 +127,16 @@ func TestTwoVolumes(t *testing.T) {
 }
 
 func TestReadOnly(t *testing.T) {
-	p := runPod(t, newManifest("read-only"))
-	for _, file := range []string{"new", "pod.uid"} {
-		script := `echo mine >"$0"`
-		if out, err := p.exec(t, "main", "sh", "-c", script, path.Join(infoDir, file)); err == nil || !strings.Contains(out, "Read-only file system") {
-			t.Errorf("write to %s: %v: %q, want a refusal because the file system is read-only", file, err, out)
+	asked := newManifest("asked-read-only")
+	asked.Spec.Volumes[0].FlexVolume.ReadOnly = true
+	for flag, m := range map[string]*manifest{"rw": newManifest("read-only"), "ro": asked} {
+		p := runPod(t, m)
+		for _, file := range []string{"new", "pod.uid"} {
+			script := `echo mine >"$0"`
+			if out, err := p.exec(t, "main", "sh", "-c", script, path.Join(infoDir, file)); err == nil || !strings.Contains(out, "Read-only file system") {
+				t.Errorf("write to %s: %v: %q, want a refusal because the file system is read-only", file, err, out)
+			}
 		}
+		p.mustExec(t, "main", "grep", fmt.Sprintf(" %s [^ ]* %s,", infoDir, flag), "/proc/mounts")
 	}
 }

@@ -37,7 +37,7 @@ func run(m *testing.M) (code int) {
 	if n != nil {
 		defer func() {
 			if code != 0 {
-				n.PrintLogs("containerd", "kubelet")
+				n.PrintLogs("containerd", "kubelet", driverLog)
 			}
 			if err := n.stop(); err != nil {
 				fmt.Fprintf(os.Stderr, "FAIL: taking the node down:\n%v\n", err)

@@ -23,15 +23,13 @@ var (
 	containerLogs = "/var/log/containers"
 	// The sockets of containerd's shims, which the shims remove.
 	shimSockets = "/run/containerd/s"
-	// The parents of the pods' cgroups, in each hierarchy that the machine has.
-	podCgroups = []string{"/sys/fs/cgroup/k8s.io", "/sys/fs/cgroup/*/k8s.io"}
 )
 
 // outside is how the machine was before the node started.
 type outside struct {
 	sysctls map[string][]byte
 	missing []string // directories that did not exist, the innermost first
-	cgroups []string // those of podCgroups that existed
+	cgroups []string // those of pods that existed
 }
 
 // lookOutside remembers how the machine is, and refuses one with a kubelet.
@@ -54,17 +52,8 @@ func lookOutside() (*outside, error) {
 			before.missing = append(before.missing, dir)
 		}
 	}
-	before.cgroups = podCgroupDirs()
+	before.cgroups = harness.PodCgroups()
 	return before, nil
-}
-
-func podCgroupDirs() []string {
-	var dirs []string
-	for _, pattern := range podCgroups {
-		found, _ := filepath.Glob(pattern)
-		dirs = append(dirs, found...)
-	}
-	return dirs
 }
 
 // restore makes the machine what it was. A directory that cannot be removed
@@ -85,13 +74,11 @@ func (before *outside) restore(nodeDir string) error {
 	if slices.Contains(before.missing, devicePlugins) {
 		errs = append(errs, os.RemoveAll(devicePlugins))
 	}
-	added := before.missing
-	for _, dir := range podCgroupDirs() {
-		if !slices.Contains(before.cgroups, dir) {
-			added = append(added, dir)
-		}
+	left, err := harness.RemovePodCgroups(before.cgroups)
+	if errs = append(errs, err); len(left) > 0 {
+		errs = append(errs, fmt.Errorf("left cgroups: %s", strings.Join(left, " ")))
 	}
-	for _, dir := range added {
+	for _, dir := range before.missing {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("remove a directory that was not there before: %w", err))
 		}

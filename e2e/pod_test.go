@@ -186,11 +186,17 @@ func (p *testPod) leftovers() error {
 	return nil
 }
 
-// printLog prints what the kubelet has logged of the pod.
+// printLog prints what the kubelet has logged of the pod, and how the driver is.
 func (p *testPod) printLog(t *testing.T) {
 	lines, err := p.node.LogLines("kubelet", p.Metadata.Name)
 	if err != nil {
 		t.Log(err)
 	}
 	t.Logf("the kubelet's log on %s ends:\n%s", p.Metadata.Name, strings.Join(harness.Last(lines, 15), ""))
+	driverLines, err := p.node.LogLines(driverLog)
+	if err != nil {
+		t.Log(err)
+	}
+	t.Logf("the driver's log ends:\n%s", strings.Join(harness.Last(driverLines, 40), ""))
+	t.Log(p.node.driver(driverName).Report())
 }

@@ -11,11 +11,7 @@ import (
 // or that does not exist, is "Not supported"; bad arguments and panics are a
 // "Failure".
 func Call(driver Driver, args []string) (answer Answer) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			answer = fail(fmt.Errorf("%s: internal error: %v", args[0], reason))
-		}
-	}()
+	defer failOnPanic(args[0], &answer)
 	callOut, known := find(args[0])
 	if !known {
 		return Answer{Status: NotSupported, Message: fmt.Sprintf("call-out %q is not known", args[0])}
@@ -31,6 +27,13 @@ func Call(driver Driver, args []string) (answer Answer) {
 	return run(parsed)
 }
 
+// failOnPanic is deferred.
+func failOnPanic(callOut string, answer *Answer) {
+	if reason := recover(); reason != nil {
+		*answer = fail(fmt.Errorf("%s: internal error: %v", callOut, reason))
+	}
+}
+
 // arguments are a call-out's arguments, by their kind. Only those that the
 // call-out's parameters name are set.
 type arguments struct {
@@ -39,63 +42,49 @@ type arguments struct {
 	newSize, oldSize          int64
 }
 
-// parameter is one positional argument of a call-out.
-type parameter struct {
-	name string
-	set  func(*arguments, string) error
-}
-
-var (
-	dirParameter     = text("directory", func(a *arguments) *string { return &a.dir })
-	deviceParameter  = text("device", func(a *arguments) *string { return &a.device })
-	nodeParameter    = text("node", func(a *arguments) *string { return &a.node })
-	volumeParameter  = text("volume", func(a *arguments) *string { return &a.volume })
-	newSizeParameter = size("new size", func(a *arguments) *int64 { return &a.newSize })
-	oldSizeParameter = size("old size", func(a *arguments) *int64 { return &a.oldSize })
-
-	optionsParameter = parameter{"options", func(a *arguments, value string) (err error) {
-		a.options, err = ParseOptions(value)
-		return err
-	}}
-)
-
-func text(name string, field func(*arguments) *string) parameter {
-	return parameter{name, func(a *arguments, value string) error {
-		*field(a) = value
-		return nil
-	}}
-}
-
-func size(name string, field func(*arguments) *int64) parameter {
-	return parameter{name, func(a *arguments, value string) error {
-		bytes, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || bytes < 0 {
-			return fmt.Errorf("%s %q is not a number of bytes", name, value)
-		}
-		*field(a) = bytes
-		return nil
-	}}
-}
-
-func parse(parameters []parameter, args []string) (parsed arguments, err error) {
-	if len(args) != len(parameters) {
-		return parsed, fmt.Errorf("needs %d arguments%s, has %d", len(parameters), names(parameters), len(args))
+func parse(parameters string, args []string) (parsed arguments, err error) {
+	names, list := strings.Split(parameters, ", "), " ("+parameters+")"
+	if parameters == "" {
+		names, list = nil, ""
 	}
-	for i, p := range parameters {
-		if err := p.set(&parsed, args[i]); err != nil {
+	if len(args) != len(names) {
+		return parsed, fmt.Errorf("needs %d arguments%s, has %d", len(names), list, len(args))
+	}
+	for i, name := range names {
+		if err := parsed.set(name, args[i]); err != nil {
 			return parsed, err
 		}
 	}
 	return parsed, nil
 }
 
-func names(parameters []parameter) string {
-	if len(parameters) == 0 {
-		return ""
+func (a *arguments) set(name, value string) (err error) {
+	switch name {
+	case directory:
+		a.dir = value
+	case "device":
+		a.device = value
+	case "node":
+		a.node = value
+	case "volume":
+		a.volume = value
+	case "options":
+		a.options, err = ParseOptions(value)
+	case "new size":
+		a.newSize, err = size(name, value)
+	case "old size":
+		a.oldSize, err = size(name, value)
 	}
-	list := make([]string, len(parameters))
-	for i, p := range parameters {
-		list[i] = p.name
+	return err
+}
+
+// directory is the parameter with a volume's directory.
+const directory = "directory"
+
+func size(name, value string) (int64, error) {
+	bytes, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || bytes < 0 {
+		return 0, fmt.Errorf("%s %q is not a number of bytes", name, value)
 	}
-	return " (" + strings.Join(list, ", ") + ")"
+	return bytes, nil
 }

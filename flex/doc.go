@@ -4,7 +4,8 @@
 //
 // A driver implements [Driver] and whichever of the optional interfaces
 // ([Attacher], [DeviceMounter], [VolumeNamer], [Expander]) it can serve, and
-// its main function calls [Main]. docs/second-driver.md shows a complete one.
+// its main function calls [Main]. A driver that serves a FUSE file system is better off
+// with package survive; see docs/second-driver.md.
 //
 // The traps of the protocol, all of them handled here
 // (kubernetes v1.34, pkg/volume/flexvolume/driver-call.go):

@@ -1,7 +1,7 @@
 package flex
 
-// Driver is what every FlexVolume driver must be able to do. Errors become
-// "Failure" answers; their text is what the user reads in the pod's events.
+// Driver has the call-outs that every FlexVolume driver must implement. Errors become
+// "Failure" answers, and the user reads their text in the pod's events.
 type Driver interface {
 	// Init is called when the kubelet finds the driver, and again whenever
 	// something changes in the driver's directory. The kube-controller-manager

@@ -13,26 +13,24 @@ type Name struct {
 	vendor, driver string
 }
 
-// longestName leaves room for the name in the path of a socket, which has at
-// most 107 bytes (man 7 unix).
-const longestName = 80
-
 // ParseName reads "vendor/driver". Both parts consist of letters, digits,
 // dots, dashes and underscores and begin with a letter or a digit, so that they
 // are safe as parts of a path.
 func ParseName(text string) (Name, error) {
-	vendor, driver, ok := strings.Cut(text, "/")
-	if !ok || !plain(vendor) || !plain(driver) || len(text) > longestName {
-		return Name{}, fmt.Errorf("driver name %q is not of the form vendor/driver, with at most %d characters", text, longestName)
+	name, ok := cut(text, "/")
+	if !ok {
+		return Name{}, fmt.Errorf("driver name %q is not of the form vendor/driver", text)
 	}
-	return Name{vendor, driver}, nil
+	return name, nil
 }
 
 // NameOf tells the driver's name from the path that its binary was called by.
 // It reports false when the binary is not in a directory vendor~driver.
-func NameOf(executable string) (Name, bool) {
-	vendor, driver, ok := strings.Cut(filepath.Base(filepath.Dir(executable)), "~")
-	if !ok || !plain(vendor) || !plain(driver) || len(vendor)+1+len(driver) > longestName {
+func NameOf(executable string) (Name, bool) { return cut(filepath.Base(filepath.Dir(executable)), "~") }
+
+func cut(text, separator string) (Name, bool) {
+	vendor, driver, ok := strings.Cut(text, separator)
+	if !ok || !plain(vendor) || !plain(driver) {
 		return Name{}, false
 	}
 	return Name{vendor, driver}, true

@@ -8,16 +8,16 @@
 //	pid           symbolic link to pod
 //	node.NAME     the operator's facts, from their directory; see fact.go
 //
-// and the facts that the volume's record says.
+// and those that somebody asked for. One table has them all: see files.go.
 //
 // # No state
 //
-// The file system keeps nothing in memory that it needs. Node ids are computed from
-// the volume's id, and what a volume is stands in its record. So any process that
-// can read the records can answer any request, also one for a file that was
-// opened while another process was serving: that is what lets a volume survive
-// the daemon. Whoever adds to this package must keep it so: no node tables, no
-// file handles, no caches that a successor would miss.
+// The file system keeps nothing in memory that it needs. Node ids are computed from the
+// volume's id, and its record describes the volume. So any process that can read the records
+// can answer any request, also one for a file that was opened while another process was
+// serving: so a volume survives the daemon. Keep it so: no node tables, no file handles, no
+// caches that a successor would miss; but for facts that are replaced while they are read,
+// see fact.go.
 //
 // # What the kernel may cache
 //
@@ -25,10 +25,9 @@
 // attributes and pages of pod.uid. Names of the operator's facts are asked for at
 // every open, and each version is an inode of its own, whose attributes and pages
 // stay. The answers of pod depend on the reader, and pod.nodename may change at any
-// time: their attributes expire at once, they are opened with FOPEN_DIRECT_IO, and a
-// read that would fill the page cache in spite of that (sendfile since Linux 6.5, a
-// private mmap) is refused; see
-// [FS.Read]. In the root nothing is cached, because volumes come and go.
+// time: their attributes expire at once, they are opened with FOPEN_DIRECT_IO, and a read
+// that would fill the page cache all the same (sendfile since Linux 6.5, a private mmap) is
+// refused; see [FS.Read]. In the root nothing is cached, because volumes come and go.
 //
 // The package is not built on go-fuse's package of the same name, whose node
 // ids differ from run to run.

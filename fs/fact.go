@@ -1,41 +1,56 @@
 package fs
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/facts"
-	"example.com/pod-info-fuse/volume"
+	"example.com/pod-info-fuse/internal/facts"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
-// The operator's facts are the same in every volume, and so are their inodes: one
-// for each version of a fact. The kernel asks for the name at every open, and gets
-// the version of that moment. At the open, the whole content is put into the
-// kernel's page cache, where it stays as long as somebody has the file open. So a
-// reader gets all of one version, in pieces of any size, whatever replaces it and
-// whoever serves by then.
+// The operator's facts are the same in every volume, and so are their inodes: one for each
+// version of a fact. The kernel asks for the name at every open, gets the version of that
+// moment, and keeps the pieces that it has read in its page cache. So a reader gets all
+// pieces of one version, whatever replaces it.
 //
-// What programs see as the number of the inode is made from the name alone.
+// The kernel asks only for pieces that it does not have. The serving process keeps the
+// versions that were read last, and looks for others in the directory. If a version was
+// replaced there and another process serves by now, it is lost, and the read fails with
+// ESTALE.
+//
+// The inode number that programs see is made from the name alone.
 
 const factPrefix = "node."
 
-func isFact(node uint64) bool { _, k := split(node); return k == nodeFact }
+// FactsIn are the facts in a directory as the file system reads them. nil: there are none.
+func FactsIn(directory *os.File) facts.Dir {
+	return facts.Dir{File: directory, Reserved: func(name string) bool {
+		_, taken := kindOf(factPrefix + name)
+		return taken
+	}}
+}
 
-func factNode(f facts.Fact) uint64 { return nodeID(volume.ID(f.VersionID()), nodeFact) }
+func isFact(node uint64) bool { _, k := volume.Split(node); return k == nodeFact }
 
-func factIno(name string) uint64 { return nodeID(volume.ID(facts.ID(name)), nodeFact) }
+func factNode(f facts.Fact) uint64 { return volume.Node(volume.ID(f.VersionID()), nodeFact) }
+
+func factIno(name string) uint64 { return volume.Node(volume.ID(facts.ID(name)), nodeFact) }
 
 // lookupFact resolves the name of a fact in a volume's directory.
-func (f *FS) lookupFact(parent uint64, name string, out *fuse.EntryOut) fuse.Status {
+func (f *FS) lookupFact(name string, out *fuse.EntryOut) fuse.Status {
 	name, is := strings.CutPrefix(name, factPrefix)
 	if !is {
 		return fuse.ENOENT
-	}
-	if _, _, status := f.record(parent); !status.Ok() {
-		return status
 	}
 	fact, content, err := f.facts.Read(name)
 	switch {
@@ -46,16 +61,16 @@ func (f *FS) lookupFact(parent uint64, name string, out *fuse.EntryOut) fuse.Sta
 	case err != nil:
 		return fuse.ENOENT // it is left out, and status says why
 	}
-	f.versions.put(version{fact, content})
 	out.NodeId = factNode(fact)
+	f.versions.put(version{out.NodeId, fact, content})
 	factAttr(fact, &out.Attr)
-	out.AttrValid = forever // of this version
+	out.AttrValid = volume.Forever // of this version
 	return fuse.OK
 }
 
 func factAttr(fact facts.Fact, attr *fuse.Attr) {
 	attr.Ino = factIno(fact.Name)
-	attr.Mode = fuse.S_IFREG | 0o444
+	attr.Mode = regular
 	attr.Nlink = 1
 	attr.Size = uint64(fact.Size)
 	attr.SetTimes(&fact.Changed, &fact.Changed, &fact.Changed)
@@ -65,31 +80,20 @@ func (f *FS) factAttributes(node uint64, out *fuse.AttrOut) fuse.Status {
 	v, status := f.version(node)
 	if status.Ok() {
 		factAttr(v.fact, &out.Attr)
-		out.AttrValid = forever
+		out.AttrValid = volume.Forever
 	}
 	return status
 }
 
-// openFact puts the content where the reads will find it.
+// openFact makes sure that the version can be read: ESTALE has the kernel look the name
+// up again.
 func (f *FS) openFact(node uint64, out *fuse.OpenOut) fuse.Status {
-	v, status := f.version(node)
-	if !status.Ok() {
-		return status // ESTALE makes the kernel look the name up again
-	}
-	if len(v.content) == 0 || f.store(node, v.content) {
-		f.versions.drop(node)
-	} else {
-		f.versions.put(v) // for the reads that the page cache will not answer
-	}
 	out.OpenFlags = fuse.FOPEN_NOFLUSH | fuse.FOPEN_KEEP_CACHE
-	return fuse.OK
+	_, status := f.version(node)
+	return status
 }
 
-// readFact answers what the page cache did not: memory was short, and the kernel
-// gave its pages up. If the fact was replaced meanwhile, the version is lost, and
-// the read fails; it never gets another one.
 func (f *FS) readFact(in *fuse.ReadIn, buffer []byte) (fuse.ReadResult, fuse.Status) {
-	f.storing.missed()
 	v, status := f.version(in.NodeId)
 	if !status.Ok() {
 		return nil, status
@@ -97,8 +101,8 @@ func (f *FS) readFact(in *fuse.ReadIn, buffer []byte) (fuse.ReadResult, fuse.Sta
 	return filledFrom(v.content, in.Offset, buffer), fuse.OK
 }
 
-// version finds a version that the kernel knows: the one that was looked up just
-// now, or what is there, if that is the one. ESTALE: it was replaced.
+// version finds a version that the kernel knows: among those that were read last, or
+// in the directory. ESTALE: it was replaced.
 func (f *FS) version(node uint64) (version, fuse.Status) {
 	if v, there := f.versions.get(node); there {
 		return v, fuse.OK
@@ -111,28 +115,120 @@ func (f *FS) version(node uint64) (version, fuse.Status) {
 		if factNode(fact) != node {
 			continue
 		}
-		now, content, err := f.facts.Read(fact.Name)
-		if err == nil && factNode(now) == node {
-			v := version{now, content}
-			f.versions.put(v) // who reads a page that is missing reads the next one, too
+		if now, content, err := f.facts.Read(fact.Name); err == nil && factNode(now) == node {
+			v := version{node, now, content}
+			f.versions.put(v)
 			return v, fuse.OK
 		}
 	}
 	return version{}, fuse.Status(unix.ESTALE)
 }
 
-// listFacts lists the operator's facts, after the other entries and by their ids:
-// one that comes or goes while somebody lists moves no other.
+// version is a version of a fact, with its content.
+type version struct {
+	node    uint64
+	fact    facts.Fact
+	content []byte
+}
+
+// size is the memory that a version counts for: more than its content.
+func (v version) size() int { return len(v.content) + 256 }
+
+// maxVersions is how much is kept, in bytes: sixteen of the largest facts.
+const maxVersions = 16 * facts.MaxSize
+
+// versions keeps the versions that were read last, for readers that have not read all of one
+// when it is replaced. It is a cache: a successor begins without it.
+type versions struct {
+	mu    sync.Mutex // guards what follows
+	all   []version  // the one that was used last at the end
+	bytes int
+}
+
+func (v *versions) get(node uint64) (version, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i := slices.IndexFunc(v.all, func(kept version) bool { return kept.node == node })
+	if i < 0 {
+		return version{}, false
+	}
+	found := v.all[i]
+	v.all = append(slices.Delete(v.all, i, i+1), found)
+	return found, true
+}
+
+func (v *versions) put(added version) {
+	if _, there := v.get(added.node); there {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.all = append(v.all, added)
+	for v.bytes += added.size(); v.bytes > maxVersions; {
+		v.bytes -= v.all[0].size()
+		v.all = slices.Delete(v.all, 0, 1)
+	}
+}
+
+// listing is the last look at the directory of facts. A long listing takes many
+// requests, which need not look again each time.
+type listing struct {
+	mu    sync.Mutex // guards what follows
+	taken time.Time
+	facts []facts.Fact    // by their ids
+	told  map[string]bool // problems that were reported, until all are solved
+}
+
+const (
+	// listingTime is for how long a listing goes on with the same look.
+	listingTime = time.Second
+	// maxTold is how many problems are reported between two looks that find none.
+	maxTold = 100
+)
+
+// listFacts lists the operator's facts, after the other files and by their ids:
+// one that comes or goes during a listing moves no other.
 func (f *FS) listFacts(offset uint64, out *fuse.DirEntryList) {
-	const first = dots + 1<<kindBits // beyond the offsets of the others
-	for _, fact := range f.listed(offset <= first) {
+	const first = volume.FirstOffset + math.MaxUint8 // the position of the last kind that can be
+	for _, fact := range f.listedFacts(offset <= first) {
 		off := first + facts.ID(fact.Name) + 1
 		if off <= offset {
 			continue
 		}
-		e := fuse.DirEntry{Name: factPrefix + fact.Name, Mode: fuse.S_IFREG, Ino: factIno(fact.Name), Off: off}
+		e := fuse.DirEntry{Name: factPrefix + fact.Name, Mode: regular, Ino: factIno(fact.Name), Off: off}
 		if !out.AddDirEntry(e) {
 			return
 		}
 	}
+}
+
+// listedFacts returns the facts by their ids. begin says that a listing begins, which must
+// show the present facts. A directory that cannot be listed has none.
+func (f *FS) listedFacts(begin bool) []facts.Fact {
+	l := &f.listing
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !begin && time.Since(l.taken) < listingTime {
+		return l.facts
+	}
+	all, left, err := f.facts.Scan()
+	slices.SortFunc(all, func(a, b facts.Fact) int { return cmp.Compare(facts.ID(a.Name), facts.ID(b.Name)) })
+	l.taken, l.facts = time.Now(), all
+	var problems []string
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	for _, left := range left {
+		problems = append(problems, fmt.Sprintf("fact %q is left out: %s", left.Name, left.Reason))
+	}
+	if len(problems) == 0 || l.told == nil {
+		l.told = map[string]bool{}
+	}
+	for _, problem := range problems {
+		if !l.told[problem] && len(l.told) < maxTold {
+			l.told[problem] = true
+			f.report(problem)
+		}
+	}
+	return all
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/volume"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 func TestTheProcessOfAThread(t *testing.T) {
@@ -61,8 +62,8 @@ func TestParseTgid(t *testing.T) {
 	}
 }
 
-// list reads a directory through a buffer of a given size, as a kernel does.
-func list(t *testing.T, fs *FS, node uint64, size int) (names []string) {
+// listAll reads a directory through a buffer of a given size, as a kernel does.
+func listAll(t *testing.T, fs *FS, node uint64, size int) (names []string) {
 	t.Helper()
 	for offset := uint64(0); ; {
 		in := &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: node}, Offset: offset}
@@ -98,12 +99,12 @@ func TestListingsAreTheSameInBuffersOfAnySize(t *testing.T) {
 	}
 	slices.Sort(want)
 	want = append([]string{".", ".."}, want...)
-	fs := New(store, "")
+	fs := New(survive.Site{Volumes: store})
 	for _, size := range []int{48, 100, 333, 4096} {
-		if got := list(t, fs, fuse.FUSE_ROOT_ID, size); !slices.Equal(got, want) {
+		if got := listAll(t, fs, fuse.FUSE_ROOT_ID, size); !slices.Equal(got, want) {
 			t.Errorf("root, in %d bytes: %q", size, got)
 		}
-		if got := list(t, fs, nodeID(one, directory), size); !slices.Equal(got, []string{".", "..", "pod.uid", "pod.nodename", "pod", "pid"}) {
+		if got := listAll(t, fs, volume.Node(one, directory), size); !slices.Equal(got, []string{".", "..", "pod.uid", "pod.nodename", "pod", "pid"}) {
 			t.Errorf("volume, in %d bytes: %q", size, got)
 		}
 	}
@@ -120,12 +121,12 @@ func TestAListingGoesOnWhileVolumesComeAndGo(t *testing.T) {
 		ids = append(ids, record.ID())
 	}
 	slices.Sort(ids)
-	fs := New(store, "")
+	fs := New(survive.Site{Volumes: store})
 	// Somebody has listed up to the fifth, which is then unmounted.
 	if err := store.Delete(ids[4]); err != nil {
 		t.Fatal(err)
 	}
-	in := &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}, Offset: dots + uint64(ids[4])}
+	in := &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}, Offset: volume.FirstOffset + uint64(ids[4])}
 	out := fuse.NewDirEntryList(make([]byte, 4096), in.Offset)
 	if status := fs.ReadDir(nil, in, out); !status.Ok() {
 		t.Fatal(status)
@@ -136,31 +137,13 @@ func TestAListingGoesOnWhileVolumesComeAndGo(t *testing.T) {
 	}
 }
 
-func TestNodeIDsAreDistinctAndComputed(t *testing.T) {
-	seen := map[uint64]string{fuse.FUSE_ROOT_ID: "root"}
-	for _, dir := range []string{"/a", "/b"} {
-		id := volume.NewID(dir)
-		for _, k := range []kind{directory, podUID, podNodename, pod, pid} {
-			node := nodeID(id, k)
-			name := fmt.Sprint(dir, k)
-			if other, taken := seen[node]; taken {
-				t.Errorf("%s has the node id of %s", name, other)
-			}
-			seen[node] = name
-			if gotID, gotKind := split(node); gotID != id || gotKind != k {
-				t.Errorf("%s: split into %s, %d", name, gotID, gotKind)
-			}
-		}
-	}
-}
-
 // Without direct I/O the page cache would hand one reader's answer to another,
 // now and then.
 func TestWhatTheKernelMayCache(t *testing.T) {
-	fs := New(volume.Store{Dir: t.TempDir()}, "")
+	fs := New(survive.Site{Volumes: volume.Store{Dir: t.TempDir()}})
 	for k, direct := range map[kind]bool{podUID: false, podNodename: true, pod: true} {
 		var out fuse.OpenOut
-		in := &fuse.OpenIn{InHeader: fuse.InHeader{NodeId: nodeID(1, k)}}
+		in := &fuse.OpenIn{InHeader: fuse.InHeader{NodeId: volume.Node(1, k)}}
 		if status := fs.Open(nil, in, &out); !status.Ok() {
 			t.Fatal(status)
 		}
@@ -175,10 +158,10 @@ func TestWhatTheKernelMayCache(t *testing.T) {
 
 // Garbage would be collected while readers wait.
 func TestWhatDependsOnTheReaderIsReadWithoutAllocations(t *testing.T) {
-	fs := New(volume.Store{Dir: t.TempDir()}, "")
+	fs := New(survive.Site{Volumes: volume.Store{Dir: t.TempDir()}})
 	buffer := make([]byte, 4096)
 	for _, k := range []kind{pod, podNodename} {
-		header := fuse.InHeader{NodeId: nodeID(1, k), Caller: fuse.Caller{Pid: uint32(os.Getpid())}}
+		header := fuse.InHeader{NodeId: volume.Node(1, k), Caller: fuse.Caller{Pid: uint32(os.Getpid())}}
 		stat, out := &fuse.GetAttrIn{InHeader: header}, &fuse.AttrOut{}
 		read := &fuse.ReadIn{InHeader: header, Size: 4096, ReadFlags: fuse.READ_LOCKOWNER}
 		n := testing.AllocsPerRun(100, func() {
@@ -195,8 +178,8 @@ func TestWhatDependsOnTheReaderIsReadWithoutAllocations(t *testing.T) {
 }
 
 func TestNodesOfAVolumeThatIsGoneAreStale(t *testing.T) {
-	fs := New(volume.Store{Dir: t.TempDir()}, "")
-	node := nodeID(volume.NewID("/gone"), podUID)
+	fs := New(survive.Site{Volumes: volume.Store{Dir: t.TempDir()}})
+	node := volume.Node(volume.NewID("/gone"), podUID)
 	if status := fs.GetAttr(nil, &fuse.GetAttrIn{InHeader: fuse.InHeader{NodeId: node}}, &fuse.AttrOut{}); status != fuse.Status(unix.ESTALE) {
 		t.Errorf("GETATTR: %v, want ESTALE", status)
 	}

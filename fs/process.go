@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threads tells which process a thread belongs to. What it remembers of them are
-// guesses: each answer was asked of the kernel just now.
+// threads tells which process a thread belongs to. It remembers guesses only: the kernel
+// confirms each answer.
 type threads struct {
 	guesses [64]atomic.Uint64 // a thread's id above, its process's below
 }
@@ -31,9 +31,8 @@ func (t *threads) group(thread uint32) (uint32, error) {
 	if g := slot.Load(); uint32(g>>32) == thread {
 		guess = uint32(g)
 	}
-	// tgkill(g, t, 0) asks whether t is of the thread group g, in one system call
-	// and without its leave: EPERM means that it is, and is not ours to signal;
-	// EACCES, that a security module says so.
+	// tgkill(g, t, 0) asks whether t is of the thread group g, in one system call. EPERM and
+	// EACCES, of a security module, mean that it is, and that we may not signal it.
 	switch err := unix.Tgkill(int(guess), int(thread), 0); {
 	case err == nil, errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return guess, nil
@@ -76,11 +75,13 @@ func leader(thread uint32) (uint32, error) {
 	return info.Tgid, nil
 }
 
-// NeedsProc tells whether the file system reads /proc, because this kernel is
-// older than 6.13.
-func NeedsProc() bool {
-	_, err := leader(uint32(os.Getpid()))
-	return err != nil
+// Reads lists what the file system must read beside the volumes' records and the facts:
+// /proc, if this kernel is older than 6.13.
+func Reads() []string {
+	if _, err := leader(uint32(os.Getpid())); err != nil {
+		return []string{"/proc"}
+	}
+	return nil
 }
 
 // leaderByProc reads a thread's process from /proc.

@@ -23,7 +23,7 @@ func newTarget(t *testing.T, files map[string]string) Target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Target{PluginDir: filepath.Join(tree(t, files), "exec"), Driver: driver}
+	return Target{PluginDir: filepath.Join(tree(t, files), "exec"), Driver: driver, Program: "pod-info-fuse"}
 }
 
 // content is what is installed, with the binary in a file.

@@ -6,39 +6,42 @@ import (
 	"os"
 	"time"
 
-	"example.com/pod-info-fuse/node"
+	"example.com/pod-info-fuse/survive"
 )
 
-// healPause is the time between two attempts that are in vain.
+// healPause is the time between two attempts that fail.
 const healPause = 10 * time.Second
 
-// heal has dead volumes healed. changed says that another version was installed,
-// which takes over in the same way: that is what init does, as it gives the daemon a
-// directory of facts that is a new one.
+// heal has the driver heal dead volumes, by the call-out init. changed says that another
+// version was installed: init lets it take over, as it gives the daemon another input.
 func (k *Keeper) heal(changed bool) error {
 	state, err := k.Node.MountState()
 	if err != nil {
 		return err
 	}
 	before := k.dead
-	k.dead = state == node.MountDead
-	stale := state == node.MountOK && k.factsStale()
+	k.dead = state == survive.MountDead
+	stale := state == survive.MountOK && k.Due != nil && k.Due()
 	switch {
 	case changed:
 	case !k.dead && !stale:
 		k.tried = time.Time{}
 		return nil
 	case k.dead && !before:
-		return nil // it may be that a call-out starts the daemon just now
+		return nil // a call-out may be starting the daemon
 	case time.Since(k.tried) < healPause && k.dead:
 		return errDead
 	case time.Since(k.tried) < healPause:
 		return nil
+	case k.dead:
+		if died, err := k.Node.Died(); err != nil || !died {
+			return err
+		}
+		fallthrough
 	default:
 		k.tried = time.Now()
 	}
-	if err := k.initOnHost(); err != nil {
-		// We may not. The kubelet may, at its next volume operation.
+	if err := k.call("init"); err != nil {
 		if err := k.touch(); err != nil || !k.dead {
 			return err
 		}
@@ -50,20 +53,12 @@ func (k *Keeper) heal(changed bool) error {
 	return nil
 }
 
-// factsStale tells whether the daemon was given another directory of facts. Where the
-// configuration cannot be read, nobody knows which one it should have.
-func (k *Keeper) factsStale() bool {
-	n := k.Node // a copy: who makes metrics reads the original
-	var err error
-	n.FactsDir, err = k.FactsDir()
-	return err == nil && n.FactsStale()
-}
-
 var errDead = errors.New("the daemon has died, with its standby; its volumes are healed when the kubelet calls the driver")
 
-// initOnHost calls the driver as the kubelet would.
-func (k *Keeper) initOnHost() error {
-	return k.onHost(func() error { _, err := run(stopTime, k.Target.Binary(), "init"); return err })
+// call calls the driver, as the kubelet would. Where this container may not, touch has the
+// kubelet do it.
+func (k *Keeper) call(verb string) error {
+	return k.onHost(func() error { _, err := run(stopTime, k.Target.Binary(), verb); return err })
 }
 
 // touch makes the kubelet call init, at its next volume operation: it watches the
@@ -73,6 +68,37 @@ func (k *Keeper) touch() error {
 	if err := os.Chtimes(k.Target.Binary(), now, now); err != nil {
 		return fmt.Errorf("make the kubelet probe the driver: %w", err)
 	}
-	k.seen = signature{} // which that has changed: the next look reads the files
+	k.seen = "" // the time of change is another one: the next look reads the files
 	return nil
+}
+
+const (
+	// recordPause is the time between two looks for lost records: they read the mounts of
+	// the node.
+	recordPause = 5 * time.Second
+	// recordRetry is the time between two attempts that fail.
+	recordRetry = time.Minute
+)
+
+// record has the driver make lost records anew, and heal their volumes.
+func (k *Keeper) record() error {
+	if time.Now().Before(k.recordDue) {
+		return k.lost
+	}
+	before := k.lost
+	count, err := k.Node.Unrecorded()
+	k.recordDue = time.Now().Add(recordPause)
+	if k.lost = err; err != nil || count == 0 {
+		return err
+	}
+	k.lost = fmt.Errorf("%d volumes are mounted, but their records are lost; %s status names them, and restore heals them", count, k.Program)
+	k.recordDue = time.Time{} // the next look tells what became of it
+	if before != nil {
+		k.recordDue = time.Now().Add(recordRetry)
+	}
+	if err := k.call("restore"); err != nil {
+		k.Log("%v", err)
+		return k.touch()
+	}
+	return k.lost
 }

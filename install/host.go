@@ -8,33 +8,43 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/mount"
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // onHost calls a function on a thread in the namespaces of the host; processes
 // that it starts are in them, too. In a container, it needs CAP_SYS_ADMIN and the
 // PID namespace of the host: privileged, and hostPID.
 //
-// What mounts, unmounts or starts the daemon must be there: a mount is seen by those
-// only who share the namespace, the daemon tells the host name of its UTS
-// namespace, and a network namespace or cgroup that it kept would outlive the pod.
+// A process that mounts, unmounts or starts the daemon must be there: only processes that
+// share the mount namespace see a mount, the daemon tells the host name of its UTS namespace,
+// and a network namespace or cgroup that it kept would outlive the pod.
 func (t Target) onHost(f func() error) error {
 	if !t.Contained {
 		return f()
 	}
-	pid := t.hostProcess()
-	host, err := mount.Of(pid)
+	var err error
+	proc.OnThread(func() {
+		if err = enterAll(t.hostProcess()); err == nil {
+			err = f()
+		}
+	})
+	return err
+}
+
+// enterAll moves this thread into the namespaces of a process.
+func enterAll(pid int) error {
+	// setns refuses a thread that shares its root and working directory with others
+	// (man 2 setns).
+	err := os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_FS))
+	for _, kind := range []string{"mnt", "uts", "ipc", "net", "cgroup"} {
+		if err == nil {
+			err = enter(pid, kind)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("enter the host's namespaces: %w; the container must be privileged, with hostPID", err)
 	}
-	return host.Do(func() error {
-		for _, kind := range []string{"uts", "ipc", "net", "cgroup"} {
-			if err := enter(pid, kind); err != nil {
-				return fmt.Errorf("enter the host's namespaces: %w", err)
-			}
-		}
-		return f()
-	})
+	return nil
 }
 
 // hostProcess finds a process in the host's namespaces: the kubelet, which calls
@@ -46,7 +56,7 @@ func (t Target) hostProcess() int {
 	}
 	for _, k := range running {
 		said, _, err := k.pluginDir("/")
-		if pid, errPID := strconv.Atoi(filepath.Base(k.process)); err == nil && errPID == nil && said == t.PluginDir && inOurUserNamespace(k.process) {
+		if pid, errPID := strconv.Atoi(filepath.Base(k.process)); err == nil && errPID == nil && said == t.PluginDir && proc.SharesUsers(pid) {
 			return pid
 		}
 	}

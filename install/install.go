@@ -1,3 +1,25 @@
+// Package install puts the driver into a kubelet's plugin directory, keeps it
+// there, and removes it.
+//
+//	PLUGINDIR/
+//	    vendor~name/
+//	        name              the driver
+//	        config.json       its configuration, if there is one
+//	        .name.previous    the version before, for Rollback
+//	    .PROGRAM-XXXX/        a driver that is being installed or removed
+//
+// The kubelet watches the directory, executes each driver that appears in it, and remembers
+// which one failed (kubernetes v1.34, pkg/volume/flexvolume/probe.go). So it must never see a
+// driver that is not complete: everything is made in a directory whose name begins with a
+// dot, which the kubelet ignores, is on disk before it gets its name, and gets it by
+// rename(2). An installer that is killed in between leaves such a directory, and the next
+// installer removes it. An uninstalled driver is removed where it is: the kubelet does not
+// forget it at a rename.
+//
+// In a container, the host's file system is below some directory, into which the
+// process changes its root (see survive/command). From then on, paths are those of
+// the host. Its mounts, however, are those of the container: processes of their own mount and
+// unmount, in the namespaces of the host; see onHost.
 package install
 
 import (
@@ -6,17 +28,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"example.com/pod-info-fuse/config"
 )
 
+// Content is a driver's binary and its configuration.
+type Content struct {
+	Binary *os.File // is read from its beginning
+	Config []byte   // of config.json; nil: what is there stays
+}
+
 // Install makes the target have the content, and reports whether that changed
-// anything. A reader of the target, the kubelet above all, sees the driver before
+// anything, which can be so in spite of an error. A reader of the target, the kubelet above all, sees the driver before
 // or the driver after and nothing in between. The version before is kept for
 // Rollback.
 func (t Target) Install(c Content) (changed bool, err error) {
-	if c.Config != nil {
-		if err := config.Check(c.Config); err != nil {
+	if c.Config != nil && t.CheckConfig != nil {
+		if err := t.CheckConfig(c.Config); err != nil {
 			return false, fmt.Errorf("the configuration to install: %w", err)
 		}
 	}
@@ -34,48 +60,93 @@ func (t Target) Install(c Content) (changed bool, err error) {
 	if same, err := t.installed(c); err != nil || same {
 		return false, err
 	}
-	factsDir, unknown := t.FactsDir()
+	leave := func() error { return nil }
+	if c.Config != nil && t.Leave != nil {
+		leave = t.Leave(t, c.Config)
+	}
 	if err := t.install(c); err != nil {
 		return false, fmt.Errorf("install %s: %w", t.Binary(), err)
 	}
-	// Nobody would find them there, once the configuration names another directory.
-	if now, err := t.FactsDir(); err == nil && unknown == nil && now != factsDir {
-		if err := t.removeFacts(factsDir); err != nil {
-			return true, fmt.Errorf("remove the facts that were delivered: %w", err)
-		}
+	// Last: what may be wrong elsewhere must not keep a new binary out.
+	if err := leave(); err != nil {
+		return true, fmt.Errorf("%s is installed, but: %w", t.Binary(), err)
 	}
 	return true, nil
 }
 
 func (t Target) install(c Content) error {
-	s, err := t.stage(c)
+	staged, err := t.stage(c)
 	if err != nil {
 		return err
 	}
-	defer s.remove()
-	if err := answers(filepath.Join(s.dir, t.Driver.File())); err != nil {
+	defer os.RemoveAll(staged)
+	if err := t.answers(hiddenIn(staged, t.Driver.File())); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
-		err = os.Rename(s.dir, t.Dir())
-		return errors.Join(err, syncDir(t.PluginDir))
+		dir := hiddenIn(staged, t.Driver.Dir())
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+		if err := t.place(staged, dir, c); err != nil {
+			return err
+		}
+		return errors.Join(os.Rename(dir, t.Dir()), syncDir(t.PluginDir))
 	}
-	return t.replace(s, c)
-}
-
-// replace puts files into a driver's directory that is there already.
-func (t Target) replace(s staged, c Content) error {
-	if err := t.keep(s); err != nil {
+	if err := t.keep(staged); err != nil {
 		return fmt.Errorf("keep the version before: %w", err)
 	}
+	return t.place(staged, t.Dir(), c)
+}
+
+// place gives the staged files their names in a driver's directory.
+func (t Target) place(staged, dir string, c Content) error {
 	// The binary first: the one before may not know what is new in the file.
-	if err := os.Rename(filepath.Join(s.dir, t.Driver.File()), t.Binary()); err != nil {
-		return err
-	}
+	names := []string{t.Driver.File()}
 	if c.Config != nil {
-		if err := os.Rename(filepath.Join(s.dir, config.FileName), t.config()); err != nil {
+		names = append(names, ConfigFile)
+	}
+	for _, name := range names {
+		if err := os.Rename(hiddenIn(staged, name), filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
-	return errors.Join(os.Chmod(t.Dir(), 0o755), syncDir(t.Dir()))
+	return errors.Join(os.Chmod(dir, 0o755), syncDir(dir)) // there was a umask
+}
+
+// keep gives the installed binary a second name, for Rollback: unless it is a copy of the one
+// that is being installed, or was altered and would push out a good one.
+func (t Target) keep(staged string) error {
+	binary, err := os.Open(hiddenIn(staged, t.Driver.File()))
+	if err != nil {
+		return err
+	}
+	defer binary.Close()
+	if same, err := sameFile(t.Binary(), binary, anyMode); err != nil || same {
+		return err
+	}
+	second := hiddenIn(staged, filepath.Base(t.previous()))
+	if err := os.Link(t.Binary(), second); errors.Is(err, fs.ErrNotExist) {
+		return nil // there is none
+	} else if err != nil {
+		return err
+	}
+	if t.answers(second) != nil {
+		return nil
+	}
+	return os.Rename(second, t.previous())
+}
+
+// Rollback installs the version before the present one, which becomes the version
+// before: a second rollback undoes the first.
+func (t Target) Rollback() error {
+	previous, err := os.Open(t.previous())
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("roll back: %s has no version before the present one", t.Dir())
+	} else if err != nil {
+		return err
+	}
+	defer previous.Close()
+	_, err = t.Install(Content{Binary: previous})
+	return err
 }

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
-	"example.com/pod-info-fuse/node"
+	"example.com/pod-info-fuse/survive"
 )
 
 // Keeper keeps a driver in its place: its Look is for a Watch.
@@ -16,30 +17,27 @@ type Keeper struct {
 	Binary *os.File
 	// Config returns what config.json shall have in it; nil leaves what is there.
 	Config func() ([]byte, error)
-	Node   node.Node
-	Facts  Facts
-	Log    func(format string, args ...any)
+	Node   survive.Node
+	// Deliver puts on the node what the driver needs beside its directory. nil: nothing.
+	Deliver func() error
+	// Due tells whether the daemon would be given another input if the driver were called
+	// now. nil: it never is.
+	Due func() bool
+	Log func(format string, args ...any)
 
-	looked     bool
-	wanted     string    // the configuration at the last look
-	seen       signature // of the files when they were found to be right
-	dead       bool      // the node mount, at the last look
-	tried      time.Time // to heal, in vain so far
-	repairs    atomic.Int64
-	neighbours atomic.Pointer[map[string]string]
+	looked    bool
+	wanted    string    // the configuration at the last look
+	seen      string    // the signature of the files when they were right; "" none
+	dead      bool      // the node mount, at the last look
+	recordDue time.Time // when to look for volumes without a record
+	lost      error     // what was wrong with them at the last look
+	tried     time.Time // to heal, in vain so far
+	repairs   atomic.Int64
 }
 
-// Repairs counts the installations since the first look that no new configuration
-// was the reason of.
+// Repairs counts the installations since the first look that a missing or altered driver
+// caused: those of a new configuration do not count.
 func (k *Keeper) Repairs() int { return int(k.repairs.Load()) }
-
-// Broken returns the neighbours that were broken at the last look, and why.
-func (k *Keeper) Broken() map[string]string {
-	if broken := k.neighbours.Load(); broken != nil {
-		return *broken
-	}
-	return nil
-}
 
 // Look installs the driver if it is missing or altered, and has dead volumes
 // healed, also where it could not be installed.
@@ -47,16 +45,18 @@ func (k *Keeper) Look() error {
 	first := !k.looked
 	changed, err := k.repair()
 	k.looked = true
-	err = errors.Join(err, k.lookAround())
 	if err == nil && first && !changed {
 		// The kubelet may have met a driver here that it could not execute.
 		err = k.touch()
 	}
-	return errors.Join(err, k.Facts.Deliver(k.Target), k.heal(changed))
+	if k.Deliver != nil {
+		err = errors.Join(err, k.Deliver())
+	}
+	return errors.Join(err, k.heal(changed), k.record())
 }
 
-// repair installs the driver if it is not there as it should be. Files that have
-// not changed since they were right are not read again.
+// repair installs the driver if it is not there as it should be. It does not read again files
+// that have not changed since they were right.
 func (k *Keeper) repair() (changed bool, err error) {
 	c := Content{Binary: k.Binary}
 	if c.Config, err = k.Config(); err != nil {
@@ -64,36 +64,36 @@ func (k *Keeper) repair() (changed bool, err error) {
 	}
 	asBefore := k.looked && k.wanted == string(c.Config)
 	k.wanted = string(c.Config)
-	now := signatureOf(k.Target, c.Config)
-	if now == k.seen && now.complete() {
+	now := k.signature()
+	if now == k.seen {
 		return false, nil
 	}
-	if changed, err = k.Install(c); err != nil {
-		return false, err
-	}
+	changed, err = k.Install(c)
 	if changed {
 		k.Log("installed %s", k.Target.Binary())
 		if asBefore {
 			k.repairs.Add(1)
 		}
-		now = signatureOf(k.Target, c.Config)
+		now = k.signature()
 	}
-	k.seen = now
-	return changed, nil
+	if err == nil {
+		k.seen = now
+	}
+	return changed, err
 }
 
-// lookAround tells about neighbours that have broken since the last look.
-func (k *Keeper) lookAround() error {
-	now, err := k.Neighbours()
+// signature changes with the files of a driver's directory, which it does not read, and
+// with the configuration to install.
+func (k *Keeper) signature() string {
+	return stamp(k.Dir()) + stamp(k.Target.Binary()) + stamp(k.config()) + k.wanted
+}
+
+// stamp changes with a file's content and mode.
+func stamp(path string) string {
+	info, err := os.Lstat(path)
 	if err != nil {
-		return err
+		return "none\n"
 	}
-	before := k.Broken()
-	for name, why := range now {
-		if before[name] != why {
-			k.Log("the driver in %s is broken, and may keep an old kubelet from finding ours: %s", name, why)
-		}
-	}
-	k.neighbours.Store(&now)
-	return nil
+	s := info.Sys().(*syscall.Stat_t)
+	return fmt.Sprintln(s.Dev, s.Ino, s.Mode, s.Size, s.Ctim)
 }

@@ -6,10 +6,61 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
+
+// defaultPluginDir is the kubelet's own default (kubernetes v1.34,
+// pkg/kubelet/apis/config/v1beta1/defaults.go).
+const defaultPluginDir = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
+
+// knownPluginDirs are the directories that distributions set; docs/deployment.md says which.
+// They come before the default, which a package may have made although nothing uses it.
+var knownPluginDirs = [...]string{
+	"/home/kubernetes/flexvolume",
+	"/etc/kubernetes/volumeplugins",
+	"/etc/kubernetes/kubelet-plugins/volume/exec",
+	"/opt/libexec/kubernetes/kubelet-plugins/volume/exec",
+	"/var/lib/kubelet/volumeplugins",
+	"/usr/libexec/k0s/kubelet-plugins/volume/exec",
+	"/var/lib/kubelet/plugins/volume/exec",
+}
+
+// FindPluginDir finds the directory where the node's kubelet looks for drivers,
+// and says why it is that one. A kubelet that runs decides; where none does, the first known
+// directory that exists.
+func FindPluginDir() (dir, why string, err error) { return findPluginDir("/") }
+
+func findPluginDir(root string) (dir, why string, err error) {
+	running, err := kubelets(root)
+	if err != nil {
+		return "", "", err
+	}
+	for _, k := range running {
+		said, reason, err := k.pluginDir(root)
+		if err != nil {
+			return "", "", fmt.Errorf("find the plugin directory: %w; say it with --plugin-dir", err)
+		}
+		if dir != "" && said != dir {
+			return "", "", fmt.Errorf("there are several kubelets, with the plugin directories %s and %s; say with --plugin-dir which one it shall be", dir, said)
+		}
+		dir, why = said, reason
+	}
+	if dir != "" {
+		return dir, why, nil
+	}
+	for _, known := range knownPluginDirs {
+		if info, err := os.Stat(filepath.Join(root, known)); err == nil && info.IsDir() {
+			return known, "no kubelet is running, and this directory is there", nil
+		}
+	}
+	return defaultPluginDir, "the default: no kubelet is running, and none of the known directories is there", nil
+}
 
 // kubelet is a running kubelet, as far as its plugin directory is concerned.
 type kubelet struct {
@@ -23,13 +74,13 @@ func kubelets(root string) (all []kubelet, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, process := range processes {
-		line, err := os.ReadFile(filepath.Join(process, "cmdline"))
+	for _, dir := range processes {
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil {
 			continue // it has ended
 		}
-		if args, is := kubeletArgs(strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")); is && privileged(process) {
-			all = append(all, kubelet{process, args})
+		if args, is := kubeletArgs(strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")); is && privileged(dir) {
+			all = append(all, kubelet{dir, args})
 		}
 	}
 	return all, nil
@@ -58,9 +109,9 @@ func kubeletArgs(line []string) (flags map[string]string, is bool) {
 	return flags, true
 }
 
-// pluginDir is where the kubelet looks for drivers, and who says so. A flag goes
-// before the file (kubernetes v1.34, cmd/kubelet/app/server.go), and a file of
-// --config-dir before --config (KEP-3983).
+// pluginDir is where the kubelet looks for drivers, and which setting says so. A flag goes
+// before the file (kubernetes v1.34, cmd/kubelet/app/server.go), and a file of --config-dir
+// before --config (KEP-3983).
 func (k kubelet) pluginDir(root string) (dir, why string, err error) {
 	if dir := k.flags["volume-plugin-dir"]; dir != "" {
 		return k.path(dir), "--volume-plugin-dir of the kubelet, process " + filepath.Base(k.process), nil
@@ -124,8 +175,23 @@ func pluginDirIn(path string) (string, error) {
 		VolumePluginDir string `yaml:"volumePluginDir"`
 	}
 	if err := yaml.Unmarshal(content, &configuration); err != nil {
-		// Without the lines in question, which have somebody's values in them.
+		// The message leaves out the lines themselves, whose values may be confidential.
 		return "", fmt.Errorf("%s: %s", path, yaml.FormatError(err, false, false))
 	}
 	return configuration.VolumePluginDir, nil
+}
+
+// Any pod can have a process that calls itself kubelet, and an installer with hostPID
+// sees it. It must neither say where drivers are, nor be taken for a process of the
+// host, in whose mount namespace we execute something as root.
+
+// privileged tells whether a process may mount, as a kubelet must. Of pods, only a privileged
+// one may, and it gains nothing by a lie. dir is /proc/PID.
+func privileged(dir string) bool {
+	status, err := proc.StatusIn(dir)
+	if err != nil || strings.Join(strings.Fields(status["Uid"]), " ") != "0 0 0 0" {
+		return false
+	}
+	capabilities, err := strconv.ParseUint(status["CapEff"], 16, 64)
+	return err == nil && capabilities&(1<<unix.CAP_SYS_ADMIN) != 0
 }

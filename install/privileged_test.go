@@ -1,8 +1,10 @@
 package install
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -38,7 +40,11 @@ func TestAPodsProcessIsNoneOfTheHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { pipe.Close(); _ = command.Wait() })
-		time.Sleep(50 * time.Millisecond)
+		for line := fmt.Sprintf("/proc/%d/cmdline", command.Process.Pid); ; time.Sleep(time.Millisecond) {
+			if has, _ := os.ReadFile(line); strings.Contains(string(has), target.PluginDir) { // it has been executed
+				break
+			}
+		}
 		return command.Process.Pid
 	}
 	start(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})

@@ -13,16 +13,16 @@ func TestInstallSaysWhetherItChangedAnything(t *testing.T) {
 	if !mustInstall(t, target, one) {
 		t.Error("the first time, nothing changed")
 	}
-	first := fileSignatureOf(target.Binary())
-	if mustInstall(t, target, one) || fileSignatureOf(target.Binary()) != first {
+	first := stamp(target.Binary())
+	if mustInstall(t, target, one) || stamp(target.Binary()) != first {
 		t.Error("the second time, the binary changed")
 	}
 	one.Config = []byte(`{"log":"off"}`)
 	if !mustInstall(t, target, one) {
 		t.Error("with a configuration, nothing changed")
 	}
-	configured := fileSignatureOf(target.config())
-	if mustInstall(t, target, one) || fileSignatureOf(target.config()) != configured {
+	configured := stamp(target.config())
+	if mustInstall(t, target, one) || stamp(target.config()) != configured {
 		t.Error("the same configuration is another one")
 	}
 	two := content(t, version("2"))

@@ -1,30 +1,26 @@
 package install
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"example.com/pod-info-fuse/config"
 )
 
-// stagingPattern matches what is being installed or removed.
-const stagingPattern = ".pod-info-fuse-*"
+// stagingPattern matches the directories of drivers that are being installed or removed.
+func (t Target) stagingPattern() string { return "." + t.Program + "-*" }
 
-// staged is a driver's directory that has not got its name yet.
-type staged struct {
-	root string // to remove
-	dir  string
-}
+// hiddenIn is a path that the kubelet ignores, also in a directory that it watches, such as
+// one that it found when it started. There, any other new name would have it look for a
+// driver of the directory's name, for as long as it lives.
+func hiddenIn(dir, name string) string { return filepath.Join(dir, "."+name) }
 
-func (s staged) remove() { os.RemoveAll(s.root) }
-
-// sweep removes what installers have left that were killed.
+// sweep removes what killed installers have left.
 func (t Target) sweep() error {
-	left, err := filepath.Glob(filepath.Join(t.PluginDir, stagingPattern))
+	left, err := filepath.Glob(filepath.Join(t.PluginDir, t.stagingPattern()))
 	if err != nil {
 		return err
 	}
@@ -34,32 +30,25 @@ func (t Target) sweep() error {
 	return err
 }
 
-// stage writes a driver's directory with all in it, down to the disk.
-func (t Target) stage(c Content) (s staged, err error) {
-	s.root, err = os.MkdirTemp(t.PluginDir, stagingPattern)
+// stage writes a driver's files into a new directory, down to the disk.
+func (t Target) stage(c Content) (dir string, err error) {
+	dir, err = os.MkdirTemp(t.PluginDir, t.stagingPattern())
 	if err != nil {
-		return s, err
+		return dir, err
 	}
 	defer func() {
 		if err != nil {
-			s.remove()
+			os.RemoveAll(dir)
 		}
 	}()
-	// Called in here, the driver takes itself for one that has nothing on the
-	// node; under its own name, init would let it take over.
-	s.dir = filepath.Join(s.root, "staged~"+t.Driver.File())
-	if err := os.Mkdir(s.dir, 0o755); err != nil {
-		return s, err
-	}
 	binary := io.NewSectionReader(c.Binary, 0, maxBinary)
-	if err := write(filepath.Join(s.dir, t.Driver.File()), binary, 0o755); err != nil {
-		return s, err
+	if err := write(hiddenIn(dir, t.Driver.File()), binary, 0o755); err != nil {
+		return dir, err
 	}
 	if c.Config != nil {
-		err = write(filepath.Join(s.dir, config.FileName), reader(c.Config), 0o644)
+		err = write(hiddenIn(dir, ConfigFile), bytes.NewReader(c.Config), 0o644)
 	}
-	// For MkdirTemp and Mkdir, there was a umask.
-	return s, errors.Join(err, os.Chmod(s.dir, 0o755), syncDir(s.dir))
+	return dir, errors.Join(err, syncDir(dir))
 }
 
 func write(path string, content io.Reader, mode fs.FileMode) error {
@@ -83,3 +72,52 @@ func syncDir(path string) error {
 	}
 	return errors.Join(directory.Sync(), directory.Close())
 }
+
+// maxBinary is how much of a binary is read, in bytes.
+const maxBinary = 1 << 30
+
+// installed tells whether the target has the content already, executable for all.
+func (t Target) installed(c Content) (bool, error) {
+	if info, err := os.Lstat(t.Dir()); err == nil && info.Mode().Perm() != 0o755 {
+		return false, nil
+	}
+	same, err := sameFile(t.Binary(), io.NewSectionReader(c.Binary, 0, maxBinary), 0o755)
+	if err != nil || !same || c.Config == nil {
+		return same, err
+	}
+	return sameFile(t.config(), bytes.NewReader(c.Config), 0o644)
+}
+
+// anyMode is for sameFile.
+const anyMode fs.FileMode = 0
+
+// sameFile tells whether a file has a content and a mode.
+func sameFile(path string, content io.Reader, mode fs.FileMode) (bool, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || mode != anyMode && info.Mode() != mode {
+		return false, err
+	}
+	for there, wanted := make([]byte, 1<<16), make([]byte, 1<<16); ; {
+		n, err := io.ReadFull(content, wanted)
+		m, errThere := io.ReadFull(file, there)
+		if !bytes.Equal(there[:m], wanted[:n]) {
+			return false, nil
+		}
+		if err == nil && errThere == nil {
+			continue
+		}
+		if !ended(err) || !ended(errThere) {
+			return false, errors.Join(err, errThere)
+		}
+		return true, nil
+	}
+}
+
+func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

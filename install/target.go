@@ -9,17 +9,31 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/config"
 	"example.com/pod-info-fuse/flex"
 )
+
+// ConfigFile is the name of a driver's configuration, in the driver's directory.
+const ConfigFile = "config.json"
 
 // Target is a driver's place in a plugin directory.
 type Target struct {
 	PluginDir string
 	Driver    flex.Name
+	// Program is the name of the binary's program, which begins its error messages and the
+	// names of staging directories.
+	Program string
 	// Contained says that this process is in a container of the node, with the
 	// host's root directory for its own.
 	Contained bool
+
+	// CheckConfig says why the driver would refuse a configuration, the content of its
+	// file. nil: the driver refuses none.
+	CheckConfig func(content []byte) error
+	// Leave is called before the driver gets another configuration, which is next, or is
+	// removed, with nil. It reads the old configuration, and returns a function that takes
+	// away everything that the driver has on the node beside its directory, to call once the
+	// new one is installed, or before the driver is removed. nil: there is nothing.
+	Leave func(t Target, next []byte) (leave func() error)
 }
 
 // Dir is the driver's directory.
@@ -28,22 +42,14 @@ func (t Target) Dir() string { return filepath.Join(t.PluginDir, t.Driver.Dir())
 // Binary is the path that the kubelet executes.
 func (t Target) Binary() string { return filepath.Join(t.Dir(), t.Driver.File()) }
 
-func (t Target) config() string { return filepath.Join(t.Dir(), config.FileName) }
-
-// FactsDir is the directory of the operator's facts, as the installed configuration
-// says; "" none.
-func (t Target) FactsDir() (string, error) {
-	settings, err := config.Load(t.Dir())
-	return settings.FactsPath(), err
-}
+func (t Target) config() string { return filepath.Join(t.Dir(), ConfigFile) }
 
 func (t Target) previous() string {
 	return filepath.Join(t.Dir(), "."+t.Driver.File()+".previous")
 }
 
-// check refuses what is not a driver's directory with a driver's files: a link
-// would lead to somebody else's files, and what is below a directory cannot be
-// replaced at once.
+// check refuses names of the driver that are not a directory and regular files: a link would
+// lead to somebody else's files, and a directory cannot be replaced at once.
 func (t Target) check() error {
 	for _, place := range []struct {
 		path string

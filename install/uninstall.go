@@ -13,9 +13,9 @@ import (
 // stopTime is how long a daemon may take to end, with its volumes.
 const stopTime = 2 * time.Minute
 
-// Uninstall ends the daemon and removes the driver from the node, with the facts that
-// were delivered. Volumes that are in use prevent it, and the error names them; force
-// unmounts them. binary is one of this version, which the host executes.
+// Uninstall ends the daemon and removes the driver from the node. Volumes that are
+// in use prevent it, and the error names them; force unmounts them. binary is one of this
+// version, which the host executes.
 func (t Target) Uninstall(binary *os.File, force bool) error {
 	unlock, err := t.lock()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,31 +33,73 @@ func (t Target) Uninstall(binary *os.File, force bool) error {
 	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	dir, err := t.FactsDir()
-	if err == nil {
-		err = t.removeFacts(dir)
-	}
-	if err != nil {
-		return fmt.Errorf("remove the facts that were delivered: %w", err)
+	if t.Leave != nil {
+		if err := t.Leave(t, nil)(); err != nil {
+			return err
+		}
 	}
 	return t.remove(func() error { return t.stop(binary, force) })
 }
 
-// remove takes the driver's directory from the kubelet and removes it. again is
-// called in between: before, a mount may have come.
+// remove takes the driver's directory from the kubelet and removes it. again is called once
+// nobody can call the driver any more: a mount may have come before.
+//
+// The kubelet forgets a driver when its executable is removed where it is, or its
+// directory, and not when either is renamed: it then tries the missing executable at every
+// look-up of a plugin, for as long as it lives. Any other change in the directory has it look
+// at the driver again (kubernetes v1.34, pkg/volume/flexvolume/probe.go, handleWatchEvent).
+// So all other files go first, and after the executable nothing but the directory.
 func (t Target) remove(again func() error) error {
-	root, err := os.MkdirTemp(t.PluginDir, stagingPattern)
+	root, err := os.MkdirTemp(t.PluginDir, t.stagingPattern())
 	if err != nil {
 		return err
 	}
-	hidden := filepath.Join(root, t.Driver.Dir())
-	if err := os.Rename(t.Dir(), hidden); err != nil {
+	taken, err := t.takeFiles(root)
+	if err == nil {
+		err = again()
+	}
+	if err == nil {
+		err = os.Remove(t.Dir())
+	}
+	if err != nil {
+		// The executable was the last to go: once it is there, the driver is whole.
+		for _, name := range taken {
+			err = errors.Join(err, os.Rename(hiddenIn(root, name), filepath.Join(t.Dir(), name)))
+		}
 		return errors.Join(err, os.Remove(root))
 	}
-	if err := again(); err != nil {
-		return errors.Join(err, os.Rename(hidden, t.Dir()), os.Remove(root))
-	}
 	return errors.Join(os.RemoveAll(root), syncDir(t.PluginDir))
+}
+
+// takeFiles moves all files of the driver's directory to another one, the executable
+// last, and returns the names of those that it has moved in that order.
+func (t Target) takeFiles(to string) (taken []string, err error) {
+	entries, err := os.ReadDir(t.Dir())
+	if err != nil {
+		return nil, err
+	}
+	executable := t.Driver.File()
+	for _, entry := range entries {
+		name := entry.Name()
+		if name == executable {
+			continue
+		}
+		if err := os.Rename(filepath.Join(t.Dir(), name), hiddenIn(to, name)); err != nil {
+			return taken, err
+		}
+		taken = append(taken, name)
+	}
+	err = os.Link(t.Binary(), hiddenIn(to, executable))
+	if errors.Is(err, fs.ErrNotExist) {
+		return taken, nil // another uninstaller has removed it, or was killed here
+	}
+	if err == nil {
+		err = os.Remove(t.Binary())
+	}
+	if err == nil {
+		taken = append(taken, executable)
+	}
+	return taken, err
 }
 
 // stop executes the command stop on the host.
@@ -70,7 +112,7 @@ func (t Target) stop(binary *os.File, force bool) error {
 		// By its descriptor, because it may be in a container's file system.
 		output, err := run(stopTime, fmt.Sprintf("/proc/self/fd/%d", binary.Fd()), args...)
 		if said := strings.TrimSpace(string(output)); err != nil && said != "" {
-			return errors.New(strings.TrimPrefix(said, "pod-info-fuse: ")) // it says what to do
+			return errors.New(strings.TrimPrefix(said, t.Program+": ")) // it says what to do
 		}
 		return err
 	})

@@ -6,12 +6,12 @@ import "fmt"
 type Situation struct {
 	Mode    Mode
 	Mounted bool   // the driver's file system is mounted
-	Label   string // it was mounted with, "" none
-	Wanted  string // what the next mount is to have, "" none
+	Label   string // that it was mounted with, "" none
+	Wanted  string // the label of the next mount, "" none
 	Boolean State  // of UseFUSE
 }
 
-// Advice tells an administrator what there is to do.
+// Advice tells an administrator what to do.
 func (s Situation) Advice() string {
 	switch {
 	case s.Mode == Absent:

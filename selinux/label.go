@@ -10,8 +10,8 @@ import (
 // open to all of them.
 const DefaultLabel = "system_u:object_r:container_file_t:s0"
 
-// CheckLabel refuses what no policy can have as a label, user:role:type and
-// mostly :level, and what could end the mount option that it becomes a part of.
+// CheckLabel refuses a text that no policy can have as a label (user:role:type, mostly with
+// :level), or that could end the mount option in which it stands.
 func CheckLabel(label string) error {
 	const maxLabel = 1000 // all options of a mount share a page of memory
 	switch parts := strings.Split(label, ":"); {
@@ -37,6 +37,25 @@ func notInLabel(r rune) bool {
 func typeOf(label string) string {
 	if parts := strings.Split(label, ":"); len(parts) >= 3 {
 		return parts[2]
+	}
+	return ""
+}
+
+// LabelOf returns the label that a file system was mounted with, from the super
+// options that mountinfo has of it, "" if it was mounted with none. The kernel
+// quotes a label that has a comma (security/selinux/hooks.c, show_sid).
+func LabelOf(superOptions string) string {
+	quoted := false
+	options := strings.FieldsFunc(superOptions, func(r rune) bool {
+		if r == '"' {
+			quoted = !quoted
+		}
+		return r == ',' && !quoted
+	})
+	for _, option := range options {
+		if label, ok := strings.CutPrefix(option, "context="); ok {
+			return strings.Trim(label, `"`)
+		}
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ func TestStatus(t *testing.T) {
 		t.Fatalf("with a volume: %+v", s)
 	}
 	v := s.Volumes[0]
-	if v.Dir != dir || v.PodUID != podUID || v.PodName != "web-0" || v.PodNamespace != "shop" || v.State != "ok" || len(v.ID) != 15 {
+	if v.Dir != dir || v.PodUID != podUID || v.PodName != "web-0" || v.PodNamespace != "shop" || v.State != "ok" || len(v.ID) != 14 {
 		t.Errorf("volume: %+v", v)
 	}
 	if want := strings.Replace(filepath.Base(d.runDir), "~", "/", 1); s.Driver != want {
@@ -41,11 +41,11 @@ func TestStatus(t *testing.T) {
 func TestStatusNamesARecordThatCannotBeRead(t *testing.T) {
 	d := install(t)
 	d.mount()
-	if err := os.WriteFile(filepath.Join(d.runDir, "volumes/123456789abcdef.json"), []byte("{"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(d.runDir, "volumes/123456789abcde.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	output, err := d.command("status").Output()
-	if err != nil || !strings.Contains(string(output), "123456789abcdef.json: record is not JSON") {
+	if err != nil || !strings.Contains(string(output), "123456789abcde.json: it is not JSON") {
 		t.Errorf("%v\n%s", err, output)
 	}
 }
@@ -109,6 +109,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"status", "all"}, 2, "", `"all"`},
 		{[]string{"stop", "--force=maybe"}, 2, "", "maybe"},
 		{[]string{"serve"}, 1, "", "not a command"},
+		{[]string{"heal", "/", "1", "1"}, 1, "", "not a command"},
 	} {
 		d := install(t)
 		command := d.command(row.args...)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"example.com/pod-info-fuse/e2e/attack"
 )
 
 // confinement is a process's part of .daemon.confinement, as a script sees it.
@@ -24,11 +26,7 @@ const daemonUID = 4200000001
 // confined checks what the kernel says of a process of the daemon.
 func confined(t *testing.T, pid int) {
 	t.Helper()
-	status := map[string]string{}
-	for line := range strings.Lines(read(t, fmt.Sprintf("/proc/%d/status", pid))) {
-		name, value, _ := strings.Cut(line, ":")
-		status[name] = strings.Join(strings.Fields(value), " ")
-	}
+	status := statusOf(t, pid)
 	id := fmt.Sprintf("%d %[1]d %[1]d %[1]d", daemonUID)
 	for name, want := range map[string]string{
 		"Uid": id, "Gid": id, "Groups": "",
@@ -86,14 +84,22 @@ func TestBothProcessesAreConfined(t *testing.T) {
 	check("upgraded")
 }
 
-// What the attacks do where nothing confines them is shown in confine/attack.
+// What the attacks do where nothing confines them is shown in e2e/attack.
 func TestWhoTakesOverTheDaemonHasGainedNothing(t *testing.T) {
+	arrived, end, err := attack.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
 	d := install(t)
 	d.replaceBinary(attacker)
 	log := filepath.Join(t.TempDir(), "log")
 	configure(t, d, fmt.Sprintf(`{"log": %q}`, log))
 	d.mount()
 	active, standby := d.pair()
+	if got := arrived(); got != 0 {
+		t.Errorf("another service got %d datagrams", got)
+	}
 	for _, pid := range []int{active, standby} {
 		refused, ended := 0, false
 		for line := range strings.Lines(read(t, log)) {
@@ -102,13 +108,17 @@ func TestWhoTakesOverTheDaemonHasGainedNothing(t *testing.T) {
 			case !ours:
 			case strings.HasPrefix(event, "attack refused: "):
 				refused++
+				// Not because nobody is there, or because it is no socket.
+				if strings.Contains(event, "pod-info-fuse-attack") && !strings.HasSuffix(event, ": operation not permitted\n") {
+					t.Errorf("process %d: %s", pid, event)
+				}
 			case event == "attacks end\n":
 				ended = true
 			case strings.HasPrefix(event, "attack"):
 				t.Errorf("process %d: %s", pid, event)
 			}
 		}
-		if refused < 30 || !ended {
+		if refused < 50 || !ended {
 			t.Errorf("process %d: %d attacks were refused, ended %v", pid, refused, ended)
 		}
 	}
@@ -126,7 +136,7 @@ func TestOthersSeeNothingInTheRunDirectory(t *testing.T) {
 		}
 		paths = append(paths, matches...)
 	}
-	if len(paths) != 10 {
+	if len(paths) < 10 {
 		t.Errorf("the run directory has %q", paths)
 	}
 	for _, path := range paths {

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // The kubelet reads stdout and stderr as one pipe until its end.
@@ -151,18 +154,30 @@ func daemonsOf(d installed) (pids []string) {
 }
 
 func TestAThousandVolumes(t *testing.T) {
-	const count = 1000
+	const count, called = 1000, 20
 	d := install(t)
 	base := t.TempDir()
-	for i := range count {
-		dir := filepath.Join(base, strconv.Itoa(i))
-		if err := os.Mkdir(dir, 0o755); err != nil {
+	dirs := make([]string, count)
+	store := volume.Store{Dir: d.runDir + "/volumes"}
+	var record volume.Record
+	for i := range dirs {
+		dirs[i] = filepath.Join(base, strconv.Itoa(i))
+		if err := os.Mkdir(dirs[i], 0o755); err != nil {
 			t.Fatal(err)
 		}
-		d.must("mount", dir, edit(podUID, uidOf(i)))
+		// Most are made as mount would make them.
+		if i < called/2 || i >= count-called/2 {
+			d.must("mount", dirs[i], edit(podUID, uidOf(i)))
+			record = must(store.Get(volume.NewID(dirs[i])))
+			continue
+		}
+		record.Dir, record.PodUID = dirs[i], uidOf(i)
+		if err := errors.Join(store.Put(record), unix.Mount(d.runDir+"/fs/"+record.ID().String(), dirs[i], "", unix.MS_BIND, "")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := range count {
-		if got := read(t, base, strconv.Itoa(i), "pod.uid"); got != uidOf(i)+"\n" {
+		if got := read(t, dirs[i], "pod.uid"); got != uidOf(i)+"\n" {
 			t.Fatalf("volume %d: pod.uid is %q", i, got)
 		}
 	}
@@ -178,10 +193,16 @@ func TestAThousandVolumes(t *testing.T) {
 		if v.State != "ok" {
 			t.Errorf("%s is %s", v.Dir, v.State)
 		}
-		d.must("unmount", v.Dir)
 	}
-	if s := d.status(); len(s.Volumes) != 0 || s.Mount.State != "ok" {
-		t.Errorf("in the end: %+v", s)
+	for i := 0; i < count; i += count / called {
+		d.must("unmount", dirs[i])
+	}
+	if s := d.status(); len(s.Volumes) != count-called || s.Mount.State != "ok" {
+		t.Errorf("with fewer: %d volumes, %+v", len(s.Volumes), s.Mount)
+	}
+	d.ends(time.Minute, "stop", "--force")
+	if left := strings.Count(read(t, "/proc/self/mountinfo"), base); left > 0 {
+		t.Errorf("%d mounts are left", left)
 	}
 }
 

@@ -101,3 +101,42 @@ func TestWhatCannotBeDelivered(t *testing.T) {
 		t.Errorf("facts are off: %v: %s", err, output)
 	}
 }
+
+func TestAnInstallerDoesNotWaitForADirectoryThatHangs(t *testing.T) {
+	d, config, facts := placeWithFacts(t)
+	d.installs(binary, "--config", config, "--fact", "rack=r12")
+	hang(t, facts)
+	output, err := d.installer(binary, "install", "--fact", "rack=r13").CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "local file system") {
+		t.Errorf("install with a fact: %v: %s", err, output)
+	}
+	d.installs(binary)
+	if output, err := d.installer(binary, "uninstall").CombinedOutput(); err != nil {
+		t.Errorf("uninstall: %v: %s", err, output)
+	}
+}
+
+func TestFactsGoWithTheirDirectory(t *testing.T) {
+	d, config, facts := placeWithFacts(t)
+	d.installs(binary, "--config", config, "--fact", "rack=r12")
+	other := filepath.Join(filepath.Dir(config), "other")
+	write(t, config, `{"factsDir":"`+other+`","log":"off"}`)
+	d.installs(binary, "--config", config, "--fact", "rack=r12")
+	if _, err := os.Stat(facts); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left in the directory of before: %v", err)
+	}
+	if got := read(t, other, "rack"); got != "r12\n" {
+		t.Errorf("in the new one: %q", got)
+	}
+}
+
+func TestFactsOfAConfigurationThatCannotBeRead(t *testing.T) {
+	d, config, _ := placeWithFacts(t)
+	d.installs(binary, "--config", config)
+	installed := filepath.Join(filepath.Dir(d.path), "config.json")
+	write(t, installed, "{")
+	output, err := d.installer(binary, "install", "--fact", "rack=r12").CombinedOutput()
+	if err == nil || !strings.Contains(string(output), installed) {
+		t.Errorf("%v: %s", err, output)
+	}
+}

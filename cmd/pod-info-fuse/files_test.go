@@ -75,18 +75,12 @@ func TestAVolumeHasTheFilesOfTheProposal(t *testing.T) {
 }
 
 func TestMountFlagsTrustNothingInTheVolume(t *testing.T) {
-	dir := install(t).mount()
-	for line := range strings.Lines(read(t, "/proc/self/mounts")) {
-		if fields := strings.Fields(line); fields[1] == dir {
-			for _, flag := range []string{"ro", "nosuid", "nodev", "noexec", "allow_other", "default_permissions"} {
-				if !strings.Contains(","+fields[3]+",", ","+flag+",") {
-					t.Errorf("mount flags %s lack %s", fields[3], flag)
-				}
-			}
-			return
+	flags := mountFlags(t, install(t).mount())
+	for _, flag := range []string{"nosuid", "nodev", "noexec", "allow_other", "default_permissions"} {
+		if !strings.Contains(","+flags+",", ","+flag+",") {
+			t.Errorf("mount flags %s lack %s", flags, flag)
 		}
 	}
-	t.Errorf("%s is not mounted", dir)
 }
 
 func TestPodIsTheProcessInEachOfItsThreads(t *testing.T) {
@@ -196,30 +190,13 @@ func TestWhatDiffersByReaderStaysOutOfThePageCache(t *testing.T) {
 func TestNodenameIsAskedAtEveryRead(t *testing.T) {
 	d := install(t)
 	// A daemon in a UTS name space of its own has a host name that can change.
-	dir := filepath.Join(t.TempDir(), "volume")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	uts := exec.Command("unshare", "--uts", "--cgroup", "sh", "-c",
-		`hostname first.example; "$1" mount "$2" "$3" >/dev/null; echo; read line; hostname second.example; echo; read line`,
-		"sh", d.path, dir, goodOptions)
-	stdin, err := uts.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := uts.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := uts.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer uts.Wait()
-	defer stdin.Close()
-	step := make([]byte, 1)
-	for _, want := range []string{"first.example\n", "second.example\n"} {
-		if _, err := stdout.Read(step); err != nil {
-			t.Fatal(err)
+	dir := t.TempDir()
+	uts := started(t, exec.Command("unshare", "--uts", "--cgroup", "sh", "-c",
+		`hostname first.example; "$1" mount "$2" "$3" >/dev/null; echo ready; read line; hostname second.example; echo ready; read line`,
+		"sh", d.path, dir, goodOptions))
+	for i, want := range []string{"first.example\n", "second.example\n"} {
+		if i > 0 {
+			uts.does("")
 		}
 		if got := read(t, dir, "pod.nodename"); got != want {
 			t.Errorf("pod.nodename is %q, want %q", got, want)
@@ -227,33 +204,13 @@ func TestNodenameIsAskedAtEveryRead(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(dir, "pod.nodename")); err != nil || info.Size() != int64(len(want)) {
 			t.Errorf("size %d, %v; want %d", info.Size(), err, len(want))
 		}
-		fmt.Fprintln(stdin)
 	}
 }
 
 func TestReaderOutsideThePIDNamespaceGetsAnErrorAndNoLie(t *testing.T) {
 	d := install(t)
-	dir := filepath.Join(t.TempDir(), "volume")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	inner := exec.Command("unshare", "--cgroup", "--pid", "--fork", "--kill-child", "sh", "-c", `"$1" mount "$2" "$3" >/dev/null; echo; read line`, "sh", d.path, dir, goodOptions)
-	stdin, err := inner.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := inner.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inner.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer inner.Wait()
-	defer stdin.Close()
-	if _, err := stdout.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
+	started(t, exec.Command("unshare", "--cgroup", "--pid", "--fork", "--kill-child", "sh", "-c", `"$1" mount "$2" "$3" >/dev/null; echo ready; read line`, "sh", d.path, dir, goodOptions))
 	if data, err := os.ReadFile(filepath.Join(dir, "pod")); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("pod: %q, %v; want ESRCH", data, err)
 	}

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,20 +18,12 @@ type size struct {
 	memory               int // private, in KiB
 }
 
-func sizeOf(t *testing.T, pid int) (s size) {
+func sizeOf(t *testing.T, pid int) size {
 	t.Helper()
-	s.descriptors = descriptorsOf(t, pid)
-	for line := range strings.Lines(read(t, fmt.Sprintf("/proc/%d/status", pid))) {
-		name, value, _ := strings.Cut(line, ":")
-		number, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
-		switch name {
-		case "Threads":
-			s.threads = number
-		case "RssAnon":
-			s.memory = number
-		}
-	}
-	return s
+	status := statusOf(t, pid)
+	threads := must(strconv.Atoi(status["Threads"]))
+	memory := must(strconv.Atoi(strings.TrimSuffix(status["RssAnon"], " kB")))
+	return size{threads, descriptorsOf(t, pid), memory}
 }
 
 // hammer does what a pod may do, from many threads and with many files open.

@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -37,36 +39,55 @@ func TestAHealingThatIsKilledIsFinishedByTheNextInit(t *testing.T) {
 	}
 }
 
-// The moment in which nothing but the note tells is short.
-func TestInitHealsWhatIsNotedAsUnhealed(t *testing.T) {
+// The moment in which all is as here is short: the next daemon serves, and nothing is
+// healed yet.
+func TestInitHealsWhatIsKeptAsDead(t *testing.T) {
 	d := install(t)
 	dir := d.mount()
+	kept, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(kept)
 	dead, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(dead)
+	number := deviceOf(t, dir)
 	d.killPair()
 	d.must("init")
-	note := filepath.Join(d.runDir, "unhealed")
-	if _, err := os.Lstat(note); err == nil {
-		t.Fatal("there is a note when all is healed")
+	if _, err := os.Lstat(d.runDir + "/dead"); err == nil {
+		t.Fatal("something is kept as dead when all is healed")
 	}
 	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.MoveMount(dead, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	at := filepath.Join(d.runDir, "dead", fmt.Sprint(number))
+	if err := errors.Join(
+		os.MkdirAll(at, 0o700), unix.MoveMount(kept, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH),
+		unix.MoveMount(dead, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if s := d.status(); s.Mount.State != "ok" || s.Volumes[0].State != "dead" {
 		t.Fatalf("status: %+v", s)
 	}
-	write(t, note, "")
 	d.must("init")
 	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
 		t.Errorf("pod.uid is %q", got)
 	}
-	if _, err := os.Lstat(note); err == nil {
-		t.Error("the note is still there")
+	if _, err := os.Lstat(d.runDir + "/dead"); err == nil {
+		t.Error("it is still kept as dead")
 	}
+}
+
+// deviceOf returns the number of the file system on a directory, of which nobody is asked.
+func deviceOf(t *testing.T, path string) uint64 {
+	t.Helper()
+	var stat unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &stat); err != nil {
+		t.Fatal(err)
+	}
+	return unix.Mkdev(stat.Dev_major, stat.Dev_minor)
 }

@@ -2,8 +2,9 @@ package main_test
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Nobody but the watch calls the driver here, when the daemon has died.
@@ -22,27 +23,26 @@ func TestAWatchHealsVolumesWhoseDaemonHasDied(t *testing.T) {
 	w.logs("the daemon had died, and the driver was called to heal its volumes")
 	w.isReady()
 	w.counts(map[string]float64{`mount{state="ok"}`: 1, `mount{state="dead"}`: 0, `volumes{state="ok"}`: 1, `repairs_total{}`: 0})
-	if got := container.read("volume/pod.uid"); got != podUID {
-		t.Errorf("in the container: %q", got)
-	}
+	eventually(t, "the volume reads again in the container", func() bool { return container.read("volume/pod.uid") == podUID })
 }
 
-func TestAWatchTellsOfBrokenNeighbours(t *testing.T) {
+// A file system that a call-out has just mounted has no daemon yet.
+func TestAWatchDoesNotCallADriverThatStartsItsDaemon(t *testing.T) {
 	d := place(t)
 	w := d.watch(binary, "install")
 	w.isReady()
-	w.counts(map[string]float64{"broken_neighbours{}": 0})
-	neighbour := filepath.Join(d.pluginDir(), "acme~facts")
-	if err := os.Mkdir(neighbour, 0o755); err != nil {
+	dir := d.mount()
+	lock, err := os.Open(d.runDir + "/lock")
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.logs("the driver in acme~facts is broken, and may keep an old kubelet from finding ours: it has no file facts")
-	w.counts(map[string]float64{"broken_neighbours{}": 1})
-	w.isReady() // it is not our business
-	write(t, neighbour+"/facts", "#!/bin/sh\n")
-	w.logs("facts is not executable")
-	if err := os.Chmod(neighbour+"/facts", 0o755); err != nil {
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	w.counts(map[string]float64{"broken_neighbours{}": 0})
+	d.killPair()
+	w.isNotReady("a call-out starts or ends the daemon")
+	w.counts(map[string]float64{`callouts_total{callout="init",outcome="Success"}`: 0})
+	lock.Close()
+	eventually(t, "the volume reads again", func() bool { _, err := os.ReadFile(dir + "/pod.uid"); return err == nil })
 }

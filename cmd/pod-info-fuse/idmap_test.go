@@ -5,36 +5,22 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // The container runtime does this with the volumes of a pod with
 // hostUsers: false.
 func TestAVolumeCanBeIDMapped(t *testing.T) {
 	dir := install(t).mount()
-	holder := exec.Command("sh", "-c", "echo; read line")
-	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}}
-	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids}
-	stdin, err := holder.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer holder.Wait()
-	defer stdin.Close()
-	if _, err := stdout.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	users, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", holder.Process.Pid))
+	holder := startInUserNamespace(t, 0)
+	users, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", holder.pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,4 +64,94 @@ func kernelBefore(t *testing.T, wantMajor, wantMinor int) bool {
 		t.Fatal(err)
 	}
 	return major < wantMajor || major == wantMajor && minor < wantMinor
+}
+
+// The container runtime makes mounts read-only, or id-maps them, as the pod wants it. What
+// takes their place must be the same.
+func TestWhatIsHealedIsAsItWas(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	container := startContainer(t, dir)
+	inside := func(script string) {
+		t.Helper()
+		command := exec.Command("nsenter", "--target", fmt.Sprint(container.pid), "--mount", "--", "sh", "-c", script)
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", script, err, output)
+		}
+	}
+	root := container.root
+	inside("mount -o remount,bind,rw " + root + "/volume && mount -o remount,bind,ro " + root + "/subpath")
+
+	// Another one, in a user namespace.
+	holder := startInUserNamespace(t, syscall.CLONE_NEWNS)
+	mapped := t.TempDir()
+	withIDMap := idMapInside(t, dir, mapped, holder.pid)
+
+	flags := func() string {
+		return d.mountFlags(container.pid, root+"/volume", root+"/subpath") + d.mountFlags(holder.pid, mapped)
+	}
+	before := flags()
+	d.killPair()
+	d.must("init")
+	if after := flags(); after != before {
+		t.Errorf("the mounts were\n%sand are\n%s", before, after)
+	}
+	if !strings.Contains(before, root+"/volume rw,") || !strings.Contains(before, root+"/subpath ro,") || withIDMap != strings.Contains(before, "idmapped") {
+		t.Errorf("the mounts were\n%s", before)
+	}
+	if !withIDMap {
+		return
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/proc/%d/root%s/pod.uid", holder.pid, mapped), &stat); err != nil || stat.Uid != 100000 {
+		t.Errorf("the owner in the id-mapped mount is %d, %v; want 100000", stat.Uid, err)
+	}
+}
+
+// mountFlags lists the driver's mounts on some paths in the mount namespace of a process,
+// with their flags.
+func (d installed) mountFlags(pid int, paths ...string) string {
+	var list []string
+	for line := range strings.Lines(read(d.t, fmt.Sprintf("/proc/%d/mountinfo", pid))) {
+		if fields := strings.Fields(line); strings.Contains(line, " fuse.pod-info-fuse "+d.name+" ") && slices.Contains(paths, fields[4]) {
+			list = append(list, fields[4]+" "+fields[5]+"\n")
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, "")
+}
+
+// idMapInside binds a volume in the namespaces of a process, id-mapped as that is. It
+// reports false where the kernel cannot id-map FUSE, and then binds it as it is.
+func idMapInside(t *testing.T, volume, at string, pid int) bool {
+	t.Helper()
+	users, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer users.Close()
+	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mounts.Close()
+	tree, err := unix.OpenTree(unix.AT_FDCWD, volume, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(tree)
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(users.Fd())}
+	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr)
+	if err != nil && !kernelBefore(t, 6, 12) {
+		t.Fatalf("mount_setattr: %v", err)
+	}
+	var moveErr error
+	proc.OnThread(func() {
+		moveErr = errors.Join(unix.Unshare(unix.CLONE_FS), unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS),
+			unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH))
+	})
+	if moveErr != nil {
+		t.Fatal(moveErr)
+	}
+	return err == nil
 }

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,6 +63,16 @@ func install(t *testing.T) installed {
 	}
 	if err := os.Link(binary, d.path); err != nil {
 		t.Fatal(err)
+	}
+	return d
+}
+
+// by is the same driver, called by another program of it.
+func (d installed) by(program string) installed {
+	d.t.Helper()
+	d.path = filepath.Join(d.t.TempDir(), filepath.Base(filepath.Dir(d.path)), filepath.Base(d.path))
+	if err := errors.Join(os.Mkdir(filepath.Dir(d.path), 0o755), os.Link(program, d.path)); err != nil {
+		d.t.Fatal(err)
 	}
 	return d
 }
@@ -154,6 +165,7 @@ type status struct {
 		LastTakeover                     struct{ Cause string }
 		Confinement                      struct{ Active, Standby *confinement }
 		Cgroup                           string
+		Limits                           struct{ Threads, Memory uint64 }
 		CgroupError, UpgradeError, Error string
 	}
 	SELinux struct {
@@ -248,13 +260,18 @@ func mountsOn(t *testing.T, dir string) (count int) {
 	return count
 }
 
-// eventually waits for a condition.
+// eventually waits for a condition. It is asked for a third of the time at most, for it may
+// execute the driver.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		asked := time.Now()
+		if condition() {
+			return
+		} else if asked.After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}
+		time.Sleep(2*time.Millisecond + 2*time.Since(asked))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // kills is how often an installer is killed in a test.
-const kills = 50
+const kills = 30
 
 func TestAnInstallThatIsKilledLeavesAllOrNothing(t *testing.T) {
 	d := place(t)
@@ -19,7 +19,7 @@ func TestAnInstallThatIsKilledLeavesAllOrNothing(t *testing.T) {
 	atRandom(t, duration, func(after time.Duration) bool {
 		d.removed()
 		look := d.watchPlace(ours, true)
-		interrupted := d.killInstaller(binary, after)
+		interrupted := d.killInstaller(after, binary, "install")
 		look()
 		d.isRepaired(binary)
 		return interrupted
@@ -34,9 +34,37 @@ func TestAnUpgradeThatIsKilledLeavesOneOrTheOther(t *testing.T) {
 	atRandom(t, duration, func(after time.Duration) bool {
 		next = 1 - next
 		look := d.watchPlace(contentsOf(t, versions...), false)
-		interrupted := d.killInstaller(versions[next], after)
+		interrupted := d.killInstaller(after, versions[next], "install")
 		look()
 		d.isRepaired(versions[next])
+		return interrupted
+	})
+}
+
+// What it leaves, the next one removes, or the next installer makes whole.
+func TestAnUninstallThatIsKilledCanBeRepeatedOrUndone(t *testing.T) {
+	d := place(t)
+	config := filepath.Join(t.TempDir(), "config")
+	write(t, config, `{"log":"off"}`)
+	prepare := func() { d.installs(newer); d.installs(binary, "--config", config); d.must("init") }
+	prepare()
+	duration := d.timeOf(prepare, func() {
+		if output, err := d.installer(binary, "uninstall").CombinedOutput(); err != nil {
+			t.Fatalf("uninstall: %v: %s", err, output)
+		}
+	})
+	undo := false
+	atRandom(t, duration, func(after time.Duration) bool {
+		prepare()
+		interrupted := d.killInstaller(after, binary, "uninstall")
+		if undo = !undo; undo {
+			d.isRepaired(binary)
+			return interrupted
+		}
+		if output, err := d.installer(binary, "uninstall").CombinedOutput(); err != nil {
+			t.Errorf("uninstall again: %v: %s", err, output)
+		}
+		d.isGone()
 		return interrupted
 	})
 }
@@ -44,12 +72,17 @@ func TestAnUpgradeThatIsKilledLeavesOneOrTheOther(t *testing.T) {
 // installTime is how long it usually takes to install the driver, after a
 // preparation.
 func (d installed) installTime(prepare func()) time.Duration {
+	return d.timeOf(prepare, func() { d.installs(binary) })
+}
+
+// timeOf is how long something usually takes, after a preparation.
+func (d installed) timeOf(prepare, do func()) time.Duration {
 	d.t.Helper()
 	var times []time.Duration
 	for range 5 {
 		prepare()
 		started := time.Now()
-		d.installs(binary)
+		do()
 		times = append(times, time.Since(started))
 	}
 	slices.Sort(times)
@@ -74,11 +107,11 @@ func atRandom(t *testing.T, duration time.Duration, try func(time.Duration) bool
 	}
 }
 
-// killInstaller kills an installer some time after its start, and says whether it
-// was still at work.
-func (d installed) killInstaller(version string, after time.Duration) bool {
+// killInstaller kills a command of the installer some time after its start, and says
+// whether it was still at work.
+func (d installed) killInstaller(after time.Duration, version, command string) bool {
 	d.t.Helper()
-	installer := d.installer(version, "install")
+	installer := d.installer(version, command)
 	if err := installer.Start(); err != nil {
 		d.t.Fatal(err)
 	}

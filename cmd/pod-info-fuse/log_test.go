@@ -1,12 +1,17 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func configure(t *testing.T, d installed, config string) {
@@ -78,4 +83,78 @@ func TestABadConfigurationFailsMountAndNothingElse(t *testing.T) {
 	}
 	d.must("init")
 	d.must("unmount", dir)
+}
+
+// The kubelet waits for a call-out for ever, and a call-out must not wait for whoever
+// may write to a pipe.
+func TestAConfigurationThatIsNoFile(t *testing.T) {
+	for _, row := range []struct {
+		what    string
+		make    func(path string) error
+		problem string // none: it is accepted
+	}{
+		{"a named pipe", func(path string) error { return unix.Mkfifo(path, 0o644) }, "not a regular file"},
+		{"a link to a named pipe", func(path string) error {
+			return errors.Join(unix.Mkfifo(path+".pipe", 0o644), os.Symlink(path+".pipe", path))
+		}, "not a regular file"},
+		{"a terminal", func(path string) error { return os.Symlink("/dev/ptmx", path) }, "not a regular file"},
+		{"no end", func(path string) error { return os.Symlink("/dev/zero", path) }, "not a regular file"},
+		{"a directory", func(path string) error { return os.Mkdir(path, 0o755) }, "not a regular file"},
+		{"a socket", func(path string) error {
+			listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+			if err == nil {
+				listener.SetUnlinkOnClose(false)
+				err = listener.Close()
+			}
+			return err
+		}, "no such device"},
+		{"a loop of links", func(path string) error { return os.Symlink(path, path) }, "too many levels"},
+		{"a large file", func(path string) error {
+			return os.WriteFile(path, []byte(strings.Repeat(" ", 64<<10)+"{}"), 0o644)
+		}, "larger than"},
+		{"a link to a file", func(path string) error {
+			return errors.Join(os.WriteFile(path+".2", []byte(`{"log": "off"}`), 0o644), os.Symlink(path+".2", path))
+		}, ""},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			d := install(t)
+			dir := t.TempDir()
+			if err := row.make(filepath.Join(filepath.Dir(d.path), "config.json")); err != nil {
+				t.Fatal(err)
+			}
+			// Killed, it fails like one that prints nothing.
+			limited := func(args ...string) *exec.Cmd {
+				return d.execute(append([]string{"timeout", "-s", "KILL", "10", d.path}, args...))
+			}
+			if a := d.run(limited("init")); a.Status != "Success" {
+				t.Errorf("init: %+v", a)
+			}
+			a := d.run(limited("mount", dir, goodOptions))
+			if (a.Status == "Success") != (row.problem == "") || !strings.Contains(a.Message, row.problem) {
+				t.Errorf("mount: %+v, want %q", a, row.problem)
+			}
+			if row.problem != "" && !strings.Contains(a.Message, "config.json") {
+				t.Errorf("mount does not name the file: %+v", a)
+			}
+			if a := d.run(limited("unmount", dir)); a.Status != "Success" {
+				t.Errorf("unmount: %+v", a)
+			}
+		})
+	}
+}
+
+// The kubelet is a program in Go as well, and what is in its environment for that is
+// in ours.
+func TestTheRuntimesTracesStayOutOfTheAnswer(t *testing.T) {
+	d := install(t)
+	for _, variable := range []string{"GODEBUG=gctrace=1,gcpacertrace=1,scavtrace=1", "GODEBUG=unknown=1", "GOTRACEBACK=crash", "GOGC=off"} {
+		dir := t.TempDir()
+		for _, args := range [][]string{{"init"}, {"mount", dir, goodOptions}, {"unmount", dir}} {
+			command := d.command(args...)
+			command.Env = append(os.Environ(), variable)
+			if a := d.run(command); a.Status != "Success" {
+				t.Errorf("%s: %q: %+v", variable, args, a)
+			}
+		}
+	}
 }

@@ -53,7 +53,7 @@ func (d installed) watchPlace(contents []string, mayBeAbsent bool) (end func()) 
 			case <-stop:
 				result <- ""
 				return
-			case <-time.After(100 * time.Microsecond): // for the installer
+			case <-time.After(time.Millisecond): // for the installer
 			}
 		}
 	}()

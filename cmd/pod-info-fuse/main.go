@@ -7,69 +7,47 @@
 
 // Command pod-info-fuse is a FlexVolume driver: the kubelet executes it to
 // mount volumes whose files tell a pod about itself and its node. Package flex
-// describes the call-outs, package fs the files, package node the daemon.
+// describes the call-outs, package fs the files, package survive the processes that
+// serve them, and package command the commands that every driver has.
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"time"
-
-	"github.com/spf13/pflag"
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/fs"
+	"example.com/pod-info-fuse/internal/config"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/command"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // version is replaced by the linker; see the Makefile.
 var version = "0.0.0-dev"
 
 func main() {
-	os.Exit(run(os.Args, time.Now()))
-}
-
-// errUsage is an error of whoever typed the command. Its text has been printed.
-var errUsage = errors.New("usage")
-
-// run executes one command and returns the process's exit status.
-func run(args []string, started time.Time) int {
-	if len(args) < 2 {
-		fmt.Fprint(os.Stderr, usage)
-		return 2
-	}
-	var err error
-	switch args[1] {
-	case "status":
-		err = status(args[2:])
-	case "stop":
-		err = stop(args[2:])
-	case "restore":
-		err = restore(args[2:])
-	case "upgrade":
-		err = upgrade(args[2:])
-	case "selinux":
-		err = seLinux(args[2:])
-	case "install":
-		err = installCommand(args[2:])
-	case "uninstall":
-		err = uninstall(args[2:])
-	case "watch":
-		err = watch(args[2:])
-	case "version", "--version":
-		fmt.Println("pod-info-fuse", version)
-	case "help", "--help", "-h":
-		fmt.Print(usage)
-	case "serve":
-		err = serve(args[2:])
-	default:
-		return callOut(args[1:], started)
-	}
-	switch {
-	case errors.Is(err, errUsage):
-		return 2
-	case errors.Is(err, pflag.ErrHelp): // pflag has printed the flags
-		return 0
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "pod-info-fuse:", err)
-		return 1
-	}
-	return 0
+	var settings config.Config
+	command.Program{
+		Driver: survive.Driver{
+			Program:     "pod-info-fuse",
+			Version:     version,
+			FileSystem:  func(site survive.Site) survive.FileSystem { return fs.New(site) },
+			Reads:       fs.Reads,
+			CheckRecord: fs.CheckRecord,
+		},
+		Name:  "example.com/pod-info-fuse",
+		About: "pod-info-fuse is a FlexVolume driver that tells pods about themselves.",
+		Configure: func(configuration []byte) (s survive.Settings, err error) {
+			settings, err = config.Parse(configuration)
+			return survive.Settings{Log: settings.Log, Label: settings.Label(), Input: settings.FactsPath()}, err
+		},
+		Check: func(options flex.Options, r *volume.Record) error {
+			return ask(options, settings.Facts, r)
+		},
+		Status:   func(n survive.Node) []command.Section { return []command.Section{seLinuxSection(n), factsSection(n)} },
+		Deliver:  deliver,
+		Withdraw: withdraw,
+		Commands: []command.Command{{
+			Name: "selinux", Run: seLinux,
+			Help: "say whether SELinux lets containers read the volumes, and what\nto do",
+		}},
+	}.Main()
 }

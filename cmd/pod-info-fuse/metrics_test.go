@@ -15,12 +15,12 @@ func TestMetricsBeforeTheFirstMount(t *testing.T) {
 	w.isReady()
 	w.counts(map[string]float64{
 		fmt.Sprintf(`installer_info{driver=%q,version="1.2.3"}`, d.name): 1,
-		"repairs_total{}": 0, "broken_neighbours{}": 0, "status_error{}": 0,
+		"repairs_total{}": 0, "status_error{}": 0, "upgrade_failed{}": 0,
 		`mount{state="ok"}`: 0, `mount{state="dead"}`: 0, `mount{state="absent"}`: 1,
 		`volumes{state="ok"}`: 0, `volumes{state="dead"}`: 0, `volumes{state="notMounted"}`: 0,
-		`volumes{state="foreign"}`: 0, `volumes{state="unknown"}`: 0,
+		`volumes{state="foreign"}`: 0, `volumes{state="unknown"}`: 0, `volumes{state="unrecorded"}`: 0,
 	})
-	if now := w.metrics(); len(now) != 12 {
+	if now := w.metrics(); len(now) != 13 {
 		t.Errorf("there is more: %v", now)
 	}
 }
@@ -71,12 +71,12 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Unmount(volumes[2], 0)
-	write(t, d.runDir+"/volumes/123456789abcdef.json", "{")
+	write(t, d.runDir+"/volumes/123456789abcde.json", "{")
 	for state, count := range map[string]float64{"ok": 1, "notMounted": 1, "foreign": 1, "unknown": 1, "dead": 0} {
 		want[fmt.Sprintf(`volumes{state=%q}`, state)] = count
 	}
 	w.counts(want)
-	if err := os.Remove(d.runDir + "/volumes/123456789abcdef.json"); err != nil {
+	if err := os.Remove(d.runDir + "/volumes/123456789abcde.json"); err != nil {
 		t.Fatal(err)
 	}
 	want[`volumes{state="unknown"}`] = 0

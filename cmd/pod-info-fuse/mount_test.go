@@ -228,26 +228,6 @@ func TestAStaticPodsUIDHasNoDashes(t *testing.T) {
 	}
 }
 
-func TestMountGivesUpWhenNobodyAnswers(t *testing.T) {
-	t.Parallel() // it waits for seconds
-	d := install(t)
-	d.mount()
-	d.stopPair()
-	dir := t.TempDir()
-	a := d.call("mount", dir, goodOptions)
-	if a.Status != "Failure" || !strings.Contains(a.Message, "does not answer") {
-		t.Errorf("mount: %+v", a)
-	}
-	if mountsOn(t, dir) != 0 {
-		t.Errorf("%d mounts", mountsOn(t, dir))
-	}
-	d.must("unmount", dir)
-	gone := len(d.records())
-	if gone != 1 {
-		t.Errorf("records %q", d.records())
-	}
-}
-
 // A mount whose record is lost must not pass for the next pod's.
 func TestMountOverAVolumeWithoutARecord(t *testing.T) {
 	d := install(t)

@@ -1,14 +1,12 @@
 package main_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"testing"
 )
 
 // onNode puts the driver's place on a node of its own: a process in namespaces
@@ -20,35 +18,13 @@ func (d installed) onNode() installed {
 		Path: "/bin/sh",
 		Args: []string{"kubelet", "-c", "mount --make-rshared / && echo node > /proc/sys/kernel/hostname && echo ready && read end",
 			"--volume-plugin-dir=" + d.pluginDir()},
-		Env:    os.Environ(),
-		Stderr: os.Stderr,
+		Env: os.Environ(),
 		SysProcAttr: &syscall.SysProcAttr{
 			Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP,
 		},
 	}
-	started(d.t, kubelet)
-	d.on = []string{"nsenter", "--target", fmt.Sprint(kubelet.Process.Pid), "--mount", "--uts", "--cgroup", "--"}
+	d.on = []string{"nsenter", "--target", fmt.Sprint(started(d.t, kubelet).pid), "--mount", "--uts", "--cgroup", "--"}
 	return d
-}
-
-// started starts a process that says when it is ready, and ends with the test.
-func started(t *testing.T, command *exec.Cmd) {
-	t.Helper()
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stdin.Close(); command.Wait() })
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("it says %q, %v", line, err)
-	}
 }
 
 // onItsNode runs a shell script on the driver's node, and returns what it prints.

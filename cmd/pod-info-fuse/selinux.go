@@ -1,68 +1,91 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"text/tabwriter"
 
-	"example.com/pod-info-fuse/node"
 	"example.com/pod-info-fuse/selinux"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/command"
 )
 
-var useFUSE = selinux.Boolean{Root: selinux.Root, Name: selinux.UseFUSE}
-
-// seLinux tells an administrator what SELinux does to the volumes.
-func seLinux(args []string) error {
-	set, name := flags("selinux")
-	enable := set.Bool("enable-boolean", false, "turn "+useFUSE.Name+" on until the next boot")
-	if err := parse(set, args); err != nil {
+// seLinux tells an administrator how SELinux treats the volumes.
+func seLinux(p command.Program, args []string) error {
+	set, name := p.Flags("selinux")
+	if err := p.Parse(set, args); err != nil {
 		return err
 	}
-	d, _, err := setUp(*name)
+	n, err := p.Node(*name)
 	if err != nil {
 		return err
 	}
-	if *enable {
-		return enableBoolean()
-	}
-	now, err := d.Node.Status()
+	now, err := n.Status()
 	if err != nil {
 		return err
 	}
-	r := newSELinuxReport(d.Node)
+	r := newSELinuxReport(n)
 	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	r.print(table)
+	for _, l := range r.lines() {
+		fmt.Fprintf(table, "%s\t%s\n", l[0], l[1])
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	situation := selinux.Situation{
-		Mode: r.Mode, Mounted: now.Mount != node.MountAbsent, Label: r.Context,
-		Wanted: d.Node.Label, Boolean: r.Boolean.State,
+		Mode: r.Mode, Mounted: now.Mount != survive.MountAbsent, Label: r.Context,
+		Wanted: n.Label, Boolean: r.Boolean.State,
 	}
 	fmt.Printf("\n%s\n", situation.Advice())
 	return nil
 }
 
-// enableBoolean does what setsebool does without -P: it has an effect at once,
-// on all of the node, and none on the policy's files.
-func enableBoolean() error {
-	if selinux.CurrentMode() == selinux.Absent {
-		return errors.New("SELinux is not enabled on this node: it has no booleans, and denies nothing")
+// seLinuxSection is the section of status on SELinux.
+func seLinuxSection(n survive.Node) command.Section {
+	r := newSELinuxReport(n)
+	return command.Section{Name: "selinux", Value: r, Lines: r.lines()}
+}
+
+type selinuxReport struct {
+	Mode    selinux.Mode  `json:"mode"`
+	Context string        `json:"context"` // of the node mount, "" for none
+	Boolean booleanReport `json:"boolean"`
+	Error   string        `json:"error,omitempty"` // why something is not known
+}
+
+type booleanReport struct {
+	Name  string        `json:"name"`
+	State selinux.State `json:"state"`
+}
+
+func newSELinuxReport(n survive.Node) selinuxReport {
+	r := selinuxReport{Mode: selinux.CurrentMode()}
+	r.Boolean = booleanReport{selinux.UseFUSE, selinux.NoSuch}
+	if r.Mode == selinux.Absent {
+		return r
 	}
-	switch state, err := useFUSE.State(); {
-	case err != nil:
-		return err
-	case state == selinux.NoSuch:
-		return fmt.Errorf("the policy of this node has no boolean %s; see pod-info-fuse selinux", useFUSE.Name)
-	case state == selinux.On:
-		fmt.Printf("%s is on already", useFUSE.Name)
-	default:
-		if err := useFUSE.Enable(); err != nil {
-			return err
-		}
-		fmt.Printf("%s is on", useFUSE.Name)
+	var err error
+	if r.Boolean.State, err = selinux.BooleanState(selinux.Root, selinux.UseFUSE); err != nil {
+		r.Error = err.Error()
 	}
-	fmt.Printf("; to keep it on after the next boot:\n  setsebool -P %s 1\n", useFUSE.Name)
-	return nil
+	if r.Context, err = n.MountedLabel(); err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}
+
+func (r selinuxReport) lines() [][2]string {
+	all := [][2]string{{"SELinux", string(r.Mode)}}
+	if r.Mode == selinux.Absent {
+		return all
+	}
+	context := r.Context
+	if context == "" {
+		context = "none"
+	}
+	all = append(all, [2]string{"label", command.Printable(context, 0)}, [2]string{"boolean", fmt.Sprintf("%s is %s", r.Boolean.Name, r.Boolean.State)})
+	if r.Error != "" {
+		all = append(all, [2]string{"SELinux problem", command.Printable(r.Error, 0)})
+	}
+	return all
 }

@@ -130,8 +130,7 @@ func manyOptions(count int, prefix ...string) string {
 	return all.String()
 }
 
-// Who can make links below the kubelet's directory of a pod must not lead the
-// driver elsewhere.
+// Links below the kubelet's directory of a pod must not lead the driver elsewhere.
 func TestNoLinkLeadsOutOfThePodsDirectory(t *testing.T) {
 	const plugin = "example.com~pod-info-fuse"
 	for _, component := range []string{"pod", "volumes", "plugin", "name"} {

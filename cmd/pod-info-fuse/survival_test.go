@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,14 +18,20 @@ import (
 // checks that no reader saw an error or hangs.
 type load struct {
 	t       *testing.T
+	pause   time.Duration // of each reader after a read
 	readers sync.WaitGroup
 	ended   atomic.Bool
 	reads   atomic.Int64
 }
 
-func readAll(t *testing.T, dir string) *load {
+func readAll(t *testing.T, dir string) *load { return readEvery(t, dir, 0) }
+
+// readAtTimes leaves the CPUs to others, in a test that takes long.
+func readAtTimes(t *testing.T, dir string) *load { return readEvery(t, dir, 10*time.Millisecond) }
+
+func readEvery(t *testing.T, dir string, pause time.Duration) *load {
 	t.Helper()
-	l := &load{t: t}
+	l := &load{t: t, pause: pause}
 	held, err := os.Open(filepath.Join(dir, "pod"))
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +73,7 @@ func (l *load) start(read func() error) {
 				return
 			}
 			l.reads.Add(1)
+			time.Sleep(l.pause)
 		}
 	})
 }
@@ -130,7 +135,7 @@ func TestAHungProcessIsReplaced(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	d := install(t)
 	dir := d.mount()
-	l := readAll(t, dir)
+	l := readAtTimes(t, dir)
 	active, _ := d.pair()
 	stopped := time.Now()
 	suspend(t, active)
@@ -242,16 +247,20 @@ func TestUpgradeAndDowngrade(t *testing.T) {
 	l.stop()
 }
 
-// build builds the driver in another way than the one under test.
-func build(t *testing.T, version, arch, tags string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "pod-info-fuse")
-	command := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-ldflags", "-X main.version="+version, "-o", path, ".")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build version %s: %v\n%s", version, err, output)
+// A call-out needs capabilities over mounts and processes, and none over the network.
+func TestUpgradeWithoutCapabilitiesOverTheNetwork(t *testing.T) {
+	d := install(t)
+	l := readAtTimes(t, d.mount())
+	d.pair()
+	d.replaceBinary(newer)
+	output, err := d.execute([]string{"setpriv", "--bounding-set", "-net_admin", d.path, "upgrade"}).CombinedOutput()
+	if err != nil {
+		t.Errorf("upgrade: %v: %s", err, output)
 	}
-	return path
+	if s := d.status(); s.Daemon.Active.Version != "1.2.4" {
+		t.Errorf("version %s serves", s.Daemon.Active.Version)
+	}
+	l.stop()
 }
 
 func TestABrokenNewVersionChangesNothing(t *testing.T) {
@@ -262,13 +271,13 @@ func TestABrokenNewVersionChangesNothing(t *testing.T) {
 		t.Run(row.version, func(t *testing.T) {
 			t.Parallel() // one waits for ten seconds
 			d := install(t)
-			l := readAll(t, d.mount())
+			l := readAtTimes(t, d.mount())
 			active, standby := d.pair()
 			good := filepath.Join(t.TempDir(), "good")
 			if err := os.Link(d.path, good); err != nil {
 				t.Fatal(err)
 			}
-			d.replaceBinary(build(t, row.version, runtime.GOARCH, "broken"))
+			d.replaceBinary(build(t, row.version, "broken"))
 			output, err := d.command("upgrade").CombinedOutput()
 			if err == nil || !strings.Contains(string(output), row.problem) {
 				t.Errorf("upgrade: %v: %s", err, output)
@@ -292,19 +301,15 @@ func TestABrokenNewVersionChangesNothing(t *testing.T) {
 
 func TestABinaryThatCannotRunChangesNothing(t *testing.T) {
 	d := install(t)
-	l := readAll(t, d.mount())
+	l := readAtTimes(t, d.mount())
 	active, standby := d.pair()
-	other := "arm64"
-	if runtime.GOARCH == other {
-		other = "amd64"
-	}
 	good := filepath.Join(t.TempDir(), "good")
 	if err := os.Link(d.path, good); err != nil {
 		t.Fatal(err)
 	}
-	d.replaceBinary(build(t, "1.2.5", other, ""))
-	if output, err := d.command("init").CombinedOutput(); err == nil {
-		t.Errorf("a binary for %s runs here: %s", other, output)
+	d.replaceBinary(forAnotherMachine(t))
+	if output, err := d.command("init").CombinedOutput(); !errors.Is(err, unix.ENOEXEC) {
+		t.Errorf("it runs here: %v: %s", err, output)
 	}
 	if a, s := active, standby; !alive(a) || !alive(s) {
 		t.Errorf("processes %d and %d: %v, %v", a, s, alive(a), alive(s))
@@ -314,6 +319,19 @@ func TestABinaryThatCannotRunChangesNothing(t *testing.T) {
 	kill(t, active)
 	l.stop()
 }
+
+// forAnotherMachine returns a binary whose header names an architecture that is not ours.
+func forAnotherMachine(t *testing.T) string {
+	t.Helper()
+	path := copyOf(t, binary)
+	if err := poke(path, machineInELF); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// machineInELF is where e_machine is in the header of a program (man 5 elf).
+const machineInELF = 18
 
 func TestInitOfTheSameVersionChangesNothing(t *testing.T) {
 	d := install(t)
@@ -403,58 +421,6 @@ func TestMountHealsToo(t *testing.T) {
 	}
 }
 
-// container is a shell in a mount namespace of its own, with a root that is
-// read-only, a volume, and a file of a volume (a subPath).
-type container struct {
-	t      *testing.T
-	pid    int
-	root   string
-	stdin  interface{ Write([]byte) (int, error) }
-	stdout interface{ Read([]byte) (int, error) }
-}
-
-func startContainer(t *testing.T, volume string) *container {
-	t.Helper()
-	root := t.TempDir()
-	script := `mount -t tmpfs root "$1" && mkdir "$1/volume" && touch "$1/subpath" &&
-mount --bind "$2" "$1/volume" && mount --bind "$2/pod.uid" "$1/subpath" && mount -o remount,ro "$1" && echo ready &&
-while read path; do line=; { read line < "$1/$path"; } 2>/dev/null; echo "$line"; done`
-	command := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", root, volume)
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command.Stderr = os.Stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stdin.Close(); command.Wait() })
-	c := &container{t, command.Process.Pid, root, stdin, stdout}
-	if got := c.line(); got != "ready" {
-		t.Fatalf("the container says %q", got)
-	}
-	return c
-}
-
-func (c *container) line() string {
-	var line []byte
-	for b := make([]byte, 1); ; line = append(line, b[0]) {
-		if _, err := c.stdout.Read(b); err != nil || b[0] == '\n' {
-			return string(line)
-		}
-	}
-}
-
-// read returns the first line of a file, "" when it cannot be read.
-func (c *container) read(path string) string {
-	fmt.Fprintln(c.stdin, path)
-	return c.line()
-}
-
 func TestWatch(t *testing.T) {
 	d := install(t)
 	dir := d.mount()
@@ -468,6 +434,12 @@ func TestWatch(t *testing.T) {
 	output, err := d.command("watch", dir+"/nothing", "--count", "5", "--interval", "1ms", "--exit-on-error").CombinedOutput()
 	if err == nil || strings.Count(string(output), "error: ") != 1 {
 		t.Errorf("watch of nothing: %v:\n%s", err, output)
+	}
+	if output, err := d.command("watch", "--driver", d.name, path).CombinedOutput(); err == nil || !strings.Contains(string(output), "unknown flag: --driver") {
+		t.Errorf("watch of a driver: %v: %s", err, output)
+	}
+	if output, err := d.command("watch", "--help").CombinedOutput(); err != nil || !strings.Contains(string(output), "pod-info-fuse watch [FLAG...] FILE\n") {
+		t.Errorf("watch --help: %v: %s", err, output)
 	}
 	output, err = d.command("watch", dir+"/nothing", "--count", "5", "--interval", "1ms").CombinedOutput()
 	if err != nil || strings.Count(string(output), "error: ") != 5 {

@@ -106,24 +106,9 @@ func TestUnmountOfStackedMounts(t *testing.T) {
 func TestUnmountOfABusyVolume(t *testing.T) {
 	d := install(t)
 	dir := d.mount()
-	user := exec.Command("sh", "-c", "read pid < pod; echo; read line; read pid < pod; echo $pid $$")
+	user := exec.Command("sh", "-c", "read pid < pod; echo ready; read line; read pid < pod; echo $pid $$")
 	user.Dir = dir
-	stdin, err := user.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := user.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := user.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer user.Wait()
-	defer stdin.Close()
-	if _, err := stdout.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	started(t, user)
 	d.must("unmount", dir)
 	gone(t, d, dir)
 }

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -113,4 +114,21 @@ func (w *watched) isNotReady(why string) {
 func (w *watched) logs(text string) {
 	w.t.Helper()
 	eventually(w.t, "it logs "+text, func() bool { return strings.Contains(read(w.t, w.log), text) })
+}
+
+// The kubelet restarts a container whose port does not answer in time.
+func TestSilentConnectionsDoNotKeepTheKubeletAway(t *testing.T) {
+	w := place(t).watch(binary, "install")
+	w.isReady()
+	for range 100 {
+		conn, err := net.Dial("tcp", w.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	began := time.Now()
+	if status, text := w.get("/healthz"); status != 200 || time.Since(began) > time.Second {
+		t.Errorf("after %v: %d %s", time.Since(began), status, text)
+	}
 }

@@ -45,7 +45,7 @@ var effects = []struct {
 		adds:  []string{"kubernetes.io/os: linux\n        mine: \"yes\""}},
 	{values: []string{"affinity"},
 		flags: []string{"--set-json", `affinity={"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[]}}`},
-		adds:  []string{"affinity:\n        nodeAffinity:"}},
+		adds:  []string{"preferredDuringSchedulingIgnoredDuringExecution: []\n          required"}},
 	{values: []string{"resources"},
 		flags: []string{"--set", "resources.limits.memory=1Gi"},
 		adds:  []string{"memory: 1Gi"}},

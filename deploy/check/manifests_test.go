@@ -3,7 +3,9 @@ package check
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +52,17 @@ func TestExamplesUseTheDriver(t *testing.T) {
 	pod = only[*corev1.Pod](t, objects)
 	if got := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != claim.Name {
 		t.Errorf("the pod uses claim %q", got)
+	}
+}
+
+// Who reads the README alone gets the same pod.
+func TestTheReadmesPodIsTheExample(t *testing.T) {
+	_, block, _ := strings.Cut(string(read(t, "../../README.md")), "\n```yaml\n")
+	block, _, _ = strings.Cut(block, "\n```\n")
+	readme := only[*corev1.Pod](t, decode(t, []byte(block)))
+	example := only[*corev1.Pod](t, decode(t, read(t, "../examples/pod.yaml")))
+	if !reflect.DeepEqual(readme, example) {
+		t.Errorf("the README has %v, the example is %v", readme, example)
 	}
 }
 

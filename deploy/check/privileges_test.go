@@ -1,7 +1,9 @@
 package check
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -47,6 +49,24 @@ func assertNoToken(t *testing.T, pod corev1.PodSpec) {
 	t.Helper()
 	if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
 		t.Error("has a token, and no use for it")
+	}
+}
+
+// Where the image has no binary, the installer's pods would fail for ever.
+func TestOnlyNodesThatTheImageIsForGetTheDriver(t *testing.T) {
+	architectures := strings.Fields(match(t, "../../Makefile", `(?m)^ARCHITECTURES = (.+)$`))
+	for _, manifest := range []string{"../pod-info-fuse.yaml", "../uninstall.yaml"} {
+		pod := only[*appsv1.DaemonSet](t, decode(t, read(t, manifest))).Spec.Template.Spec
+		want := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: architectures},
+				}}},
+			},
+		}}
+		if !reflect.DeepEqual(pod.Affinity, want) {
+			t.Errorf("%s: the affinity is %v, want %v", manifest, pod.Affinity, want)
+		}
 	}
 }
 

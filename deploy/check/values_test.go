@@ -27,7 +27,7 @@ func leaves(t *testing.T) map[string]bool {
 // collect stops at what Kubernetes, and not the chart, gives a form.
 func collect(paths map[string]bool, prefix string, values map[string]any) {
 	for key, value := range values {
-		if inner, ok := value.(map[string]any); ok && len(inner) > 0 && key != "nodeSelector" && key != "resources" {
+		if inner, ok := value.(map[string]any); ok && len(inner) > 0 && key != "nodeSelector" && key != "affinity" && key != "resources" {
 			collect(paths, prefix+key+".", inner)
 			continue
 		}

@@ -22,7 +22,14 @@ type driver struct {
 	volume string
 }
 
-func install(binary string) (*driver, error) {
+// podInfo is the program whose files are known. Others are asked for one file.
+const podInfo = "pod-info-fuse"
+
+// log is the file that the driver logs to.
+func (d *driver) log() string { return filepath.Join(d.root, "log") }
+
+// install installs a binary as the driver of a program.
+func install(program, binary string) (*driver, error) {
 	root, err := os.MkdirTemp("", "chaos-")
 	if err != nil {
 		return nil, err
@@ -30,11 +37,14 @@ func install(binary string) (*driver, error) {
 	vendor := filepath.Base(root) + ".example.com"
 	d := &driver{
 		root:   root,
-		name:   vendor + "/pod-info-fuse",
-		binary: filepath.Join(root, "plugins", vendor+"~pod-info-fuse", "pod-info-fuse"),
+		name:   vendor + "/" + program,
+		binary: filepath.Join(root, "plugins", vendor+"~"+program, program),
 	}
 	d.volume = d.volumeOf("1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1")
-	err = errors.Join(os.MkdirAll(filepath.Dir(d.binary), 0o755), d.replace(binary), d.makeFacts())
+	err = errors.Join(os.MkdirAll(filepath.Dir(d.binary), 0o755), d.replace(binary))
+	if program == podInfo {
+		err = errors.Join(err, d.configure())
+	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(root), os.RemoveAll(d.facts))
 	}

@@ -18,13 +18,13 @@ const factName = "fact"
 
 const factLines = 1000
 
-// makeFacts gives the driver a directory of facts of its own, which its daemon's
-// user can reach.
-func (d *driver) makeFacts() (err error) {
+// configure gives the driver a log, and a directory of facts of its own, which its
+// daemon's user can reach.
+func (d *driver) configure() (err error) {
 	if d.facts, err = os.MkdirTemp(inMemory(), "chaos-facts-"); err != nil {
 		return err
 	}
-	configuration, err := json.Marshal(map[string]string{"factsDir": d.facts})
+	configuration, err := json.Marshal(map[string]string{"factsDir": d.facts, "log": d.log()})
 	return errors.Join(err,
 		os.Chmod(d.root, 0o711), os.Chmod(d.facts, 0o755),
 		os.WriteFile(filepath.Join(filepath.Dir(d.binary), "config.json"), configuration, 0o644),
@@ -62,30 +62,39 @@ func (d *driver) operatorOperations() []operation {
 	}}}
 }
 
-// factOperations read the fact in small pieces, all of which must be of one version.
+// factOperations read the fact in small pieces, all of which must be of one version. One that
+// is replaced between open and the first read is lost when another process serves then:
+// nothing of it was read, and who opens the fact again gets the next version.
 func factOperations(volume string) []operation {
 	path := filepath.Join(volume, "node."+factName)
 	return []operation{{"open, read and close " + filepath.Base(path), func() error {
-		fd, err := open(path, 0)
+		got, err := readInPieces(path)
+		if errors.Is(err, unix.ESTALE) && got == "" {
+			got, err = readInPieces(path)
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("read at %d: %w", len(got), err)
 		}
-		defer unix.Close(fd)
-		var all strings.Builder
-		for piece := make([]byte, 97); ; {
-			n, err := unix.Read(fd, piece)
-			if err != nil {
-				return fmt.Errorf("read at %d: %w", all.Len(), err)
-			}
-			if n == 0 {
-				break
-			}
-			all.Write(piece[:n])
-		}
-		got := all.String()
 		if len(got) < 8 || got != strings.Repeat(got[:8], factLines) {
 			return fmt.Errorf("torn: %d bytes, which begin with %.8q and end with %q", len(got), got, got[max(0, len(got)-8):])
 		}
 		return nil
 	}}}
+}
+
+// readInPieces returns what was read before an error, too.
+func readInPieces(path string) (string, error) {
+	fd, err := open(path, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var all strings.Builder
+	for piece := make([]byte, 97); ; {
+		n, err := unix.Read(fd, piece)
+		if n <= 0 {
+			return all.String(), err
+		}
+		all.Write(piece[:n])
+	}
 }

@@ -10,6 +10,9 @@ func (t *trial) load() []*reader {
 	if t.verb == "neighbours" {
 		return nil // there, one reader is measured
 	}
+	if t.program != podInfo {
+		return t.otherLoad()
+	}
 	var all []*reader
 	volume := t.driver.volume
 	for i := range t.settings.readers {
@@ -59,4 +62,14 @@ func (d *driver) statusOperations() []operation {
 			return err
 		}},
 	}
+}
+
+// otherLoad are the readers of another program's file.
+func (t *trial) otherLoad() (all []*reader) {
+	for i := range t.settings.readers {
+		all = append(all, &reader{name: fmt.Sprintf("reader %d", i+1), operations: otherOperations(t.driver.volume, t.file)})
+	}
+	return append(all,
+		&reader{name: "the reader of an open file", operations: otherOpenOperations(t.driver.volume, t.file)},
+		&reader{name: "the lister", operations: otherListOperations(t.driver.volume, t.file)})
 }

@@ -75,7 +75,10 @@ func openFileOperations(volume string) []operation {
 // directoryOperations do what ls -l and df do.
 func directoryOperations(volume string) []operation {
 	all := []operation{
-		{"list the directory", func() error { return list(volume) }},
+		{"list the directory", func() error {
+			names, err := list(volume)
+			return compare(fmt.Sprint(names), "[node."+factName+" pid pod pod.nodename pod.uid]", err)
+		}},
 		{"read the link pid", func() error {
 			var buffer [64]byte
 			n, err := unix.Readlink(filepath.Join(volume, "pid"), buffer[:])
@@ -124,22 +127,21 @@ func expect(fd int, content string) error {
 
 // list lists a directory in portions of about two names, so that one listing
 // is begun with one process and ended with another.
-func list(directory string) error {
+func list(directory string) (names []string, err error) {
 	fd, err := open(directory, unix.O_DIRECTORY)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unix.Close(fd)
-	var names []string
 	var buffer [80]byte
 	for {
 		n, err := unix.ReadDirent(fd, buffer[:])
 		if err != nil {
-			return fmt.Errorf("getdents: %w", err)
+			return nil, fmt.Errorf("getdents: %w", err)
 		}
 		if n == 0 {
 			slices.Sort(names)
-			return compare(fmt.Sprint(names), "[node."+factName+" pid pod pod.nodename pod.uid]", nil)
+			return names, nil
 		}
 		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
 	}

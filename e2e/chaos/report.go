@@ -16,6 +16,7 @@ import (
 type report struct {
 	settings
 	began time.Time
+	look  func() string // describes what may be the reason of a violation
 
 	mu         sync.Mutex // guards what follows
 	violations int
@@ -31,17 +32,19 @@ type report struct {
 }
 
 func newReport(s settings) *report {
-	return &report{settings: s, began: time.Now()}
+	return &report{settings: s, began: time.Now(), look: func() string { return "" }}
 }
 
 // violation tells about something that must not be.
 func (r *report) violation(format string, args ...any) {
+	at := time.Since(r.began)
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.violations++
+	number := r.violations
+	r.mu.Unlock()
 	const most = 30
-	if r.violations <= most {
-		fmt.Fprintf(os.Stderr, "%8.3f s: VIOLATION: %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
+	if number <= most {
+		fmt.Fprintf(os.Stderr, "%8.3f s: VIOLATION: %s\n%s", at.Seconds(), fmt.Sprintf(format, args...), r.look())
 	}
 }
 

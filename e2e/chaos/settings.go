@@ -14,6 +14,8 @@ import (
 // settings are what the command line says.
 type settings struct {
 	verb         string
+	program      string
+	file         string
 	binary       string
 	other        string
 	duration     time.Duration
@@ -34,6 +36,8 @@ func parse(args []string) (settings, error) {
 	}
 	flags := flag.NewFlagSet("chaos "+s.verb, flag.ContinueOnError)
 	flags.StringVar(&s.binary, "driver-binary", "", "the driver, a `FILE`")
+	flags.StringVar(&s.program, "program", podInfo, "the `NAME` of the driver's program; any but the default is asked for --file only")
+	flags.StringVar(&s.file, "file", "", "the `NAME` of a file in the volumes of another program, whose content is always as long, and never smaller than before")
 	flags.IntVar(&s.readers, "readers", 4, "`NUMBER` of readers that open, read and close; there are others besides")
 	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "what the random choices begin with, to repeat a run")
 	flags.BoolVar(&s.eintrAllowed, "eintr-allowed", false, "operations may fail with EINTR, as they may before Linux 6.9")
@@ -66,6 +70,10 @@ func (s *settings) check() error {
 		return fmt.Errorf("%q is not one of %s", s.verb, slices.Sorted(maps.Keys(verbs)))
 	case s.binary == "":
 		return errors.New("--driver-binary is missing")
+	case (s.program == podInfo) != (s.file == ""):
+		return errors.New("--program and --file go together")
+	case s.program != podInfo && !slices.Contains([]string{"kill", "hang", "upgrade", "lossy"}, s.verb):
+		return fmt.Errorf("%s is for %s only", s.verb, podInfo)
 	case s.verb == "upgrade" && s.other == "":
 		return errors.New("upgrade needs --other-binary, of another version")
 	case s.verb == "idmap" && s.expect == "":

@@ -23,11 +23,12 @@ func newTrial(s settings) *trial {
 // run runs the trial from the installation to the last trace of it.
 func (t *trial) run(ctx context.Context) {
 	var err error
-	if t.driver, err = install(t.binary); err != nil {
+	if t.driver, err = install(t.program, t.binary); err != nil {
 		t.report.violation("install the driver: %v", err)
 		return
 	}
 	defer t.cleanUp()
+	t.report.look = (&evidence{driver: t.driver}).look
 	if err := t.prepare(ctx); err != nil {
 		t.report.violation("%v", err)
 		return

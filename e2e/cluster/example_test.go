@@ -47,4 +47,14 @@ func runExample(t *testing.T, file string) {
 
 func testExample(t *testing.T) { runExample(t, "pod.yaml") }
 
-func testPersistentVolume(t *testing.T) { runExample(t, "persistent-volume.yaml") }
+// Through a claim, a pod may have a volume where it may not have a FlexVolume.
+func testPersistentVolume(t *testing.T) {
+	const level = "pod-security.kubernetes.io/enforce"
+	kubectl(t, "label", "namespace", "default", level+"=restricted")
+	t.Cleanup(func() { kubectl(t, "label", "namespace", "default", level+"-") })
+	err := admission(newPod("restricted", flexVolume(driverName), stays...), "restricted volume types")
+	if err != nil {
+		t.Error(err)
+	}
+	runExample(t, "persistent-volume.yaml")
+}

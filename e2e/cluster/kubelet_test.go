@@ -12,7 +12,6 @@ import (
 // startKubelet starts the kubelet with its directories where they usually are.
 func (c *cluster) startKubelet() (err error) {
 	configuration := c.KubeletConfiguration(map[string]any{
-		"cgroupRoot":     "/" + filepath.Base(os.Getenv(root)),
 		"authentication": map[string]any{"x509": map[string]string{"clientCAFile": c.file("ca.crt")}},
 		// Rather than what this machine asks, which it cannot reach.
 		"resolvConf":      os.DevNull,

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"example.com/pod-info-fuse/e2e/internal/harness"
@@ -16,6 +17,9 @@ import (
 // A state is what this machine has, and the machine of the cluster must not
 // change: path or name, and what is there.
 type state map[string]string
+
+// driverCgroups are those that the driver has made for its daemon.
+func driverCgroups() []string { return (&harness.Driver{Name: driverName}).Cgroups() }
 
 // look looks at this machine.
 func look() (state, error) {
@@ -49,7 +53,7 @@ func look() (state, error) {
 			s["directory "+dir] = "there"
 		}
 	}
-	for _, dir := range driverCgroups() {
+	for _, dir := range slices.Concat(driverCgroups(), harness.PodCgroups()) {
 		s["cgroup "+dir] = "there"
 	}
 	return s, nil

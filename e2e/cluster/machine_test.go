@@ -8,13 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"syscall"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // root is the environment variable with the directory that becomes the machine's
-// root directory. Its name is the name of the machine's cgroups, too.
+// root directory.
 const root = "E2E_CLUSTER_ROOT"
 
 const machinePrefix = "e2e-cluster-"
@@ -37,17 +38,16 @@ func machine() (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
+	pods := harness.PodCgroups()
 	dir, err := os.MkdirTemp("", machinePrefix)
 	if err != nil {
 		return 1, err
 	}
-	name := filepath.Base(dir)
 	defer func() {
-		err = errors.Join(err, removeCgroups(name), os.Remove(dir), before.compare())
+		// Containers that were killed with the machine have left theirs.
+		_, left := harness.RemovePodCgroups(pods)
+		err = errors.Join(err, left, os.Remove(dir), before.compare())
 	}()
-	if err := makeCgroups(name); err != nil {
-		return 1, err
-	}
 	return runFirst(dir)
 }
 

@@ -19,8 +19,8 @@ const (
 	driverDir  = "/e2e/plugins/example.com~pod-info-fuse"
 	driverPath = driverDir + "/pod-info-fuse"
 	volume     = "/var/lib/kubelet/pods/" + podUID + "/volumes/example.com~pod-info-fuse/pod-info"
-	// ownCgroup is what the driver makes where there is no systemd.
-	ownCgroup = "/pod-info-fuse-example.com~pod-info-fuse"
+	// ownCgroup begins the name of what the driver makes where there is no systemd.
+	ownCgroup = "/pod-info-fuse-example.com~pod-info-fuse~"
 	scopes    = "pod-info-fuse-example.com-pod-info-fuse-*.scope"
 )
 

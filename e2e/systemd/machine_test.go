@@ -5,6 +5,7 @@ package systemd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -205,5 +206,10 @@ func removeTree(dir string) error {
 			}
 		}
 	}
-	return os.Remove(dir)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		err := os.Remove(dir) // EBUSY: some of the processes have not quite ended
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+	}
 }

@@ -32,5 +32,5 @@ if [ ! -e "$debian" ]; then
 fi
 
 export CGO_ENABLED=0
-go test -c -o "$bin/cgroup.test" ../../cgroup
+go test -c -o "$bin/cgroup.test" ../../survive/internal/cgroup
 exec go test -tags systemd -count=1 -timeout 10m "$@" .

@@ -24,8 +24,11 @@ func Kill(pid int) error {
 
 // processState is the letter that ps(1) shows for a process, none where there is
 // no such process.
-func processState(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func processState(pid int) string { return stateIn(fmt.Sprintf("/proc/%d", pid)) }
+
+// stateIn is that letter for a directory of a process or of a thread.
+func stateIn(dir string) string {
+	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {
 		return ""
 	}

@@ -40,8 +40,7 @@ func (n *Node) LeftProcesses() error {
 // run is not among them; it ends with its shim.
 func (n *Node) Processes() []int {
 	var found []int
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
+	for _, dir := range processDirs() {
 		pid, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
 			continue

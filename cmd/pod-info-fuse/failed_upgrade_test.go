@@ -1,0 +1,189 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// attempts counts the upgrades that the log tells of.
+func attempts(t *testing.T, log string) int {
+	t.Helper()
+	return strings.Count(read(t, log), "to exits begins")
+}
+
+func TestAFailedUpgradeIsRepeatedOnlyWhenSomethingHasChanged(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	log := filepath.Join(filepath.Dir(facts), "log")
+	d.mount()
+	d.pair()
+	broken := build(t, "exits", "broken")
+	d.replaceBinary(broken)
+	for _, row := range []struct {
+		name   string
+		change func()
+		tries  bool
+	}{
+		{"the first time", func() {}, true},
+		{"nothing has changed", func() {}, false},
+		{"the binary was touched", func() { touch(t, d.path) }, false},
+		{"the binary is another", func() { d.replaceBinary(copyOf(t, broken)) }, true},
+		{"the directory of facts is another", func() { anew(t, facts, "eu-1\n") }, true},
+		{"the configuration is another", func() {
+			configure(t, d, fmt.Sprintf(`{"log": %q, "factsDir": %q, "selinuxContext": "none"}`, log, facts))
+		}, true},
+		{"nothing has changed since", func() {}, false},
+		{"the attempt was long ago", func() { longAgo(t, d) }, true},
+	} {
+		before := attempts(t, log)
+		row.change()
+		d.must("init")
+		if tried := attempts(t, log) > before; tried != row.tries {
+			t.Errorf("%s: init tries the upgrade: %v, want %v", row.name, tried, row.tries)
+		}
+	}
+	if output, err := d.command("upgrade").CombinedOutput(); err == nil || !strings.Contains(string(output), "died before it was ready") {
+		t.Errorf("upgrade, when asked for, does not try: %v: %s", err, output)
+	}
+	d.replaceBinary(binary)
+	d.must("init")
+	if s := d.status(); s.Daemon.UpgradeError != "" || s.Daemon.Active.Version != "1.2.3" {
+		t.Errorf("after the broken version was taken back: %+v", s.Daemon)
+	}
+}
+
+// longAgo makes the last upgrade have failed an hour earlier than it did.
+func longAgo(t *testing.T, d installed) {
+	t.Helper()
+	note := read(t, d.runDir, "upgrade-failed")
+	now := time.Now().UTC().Format("2006-01-02T15")
+	if !strings.Contains(note, now) {
+		t.Skipf("an hour has just begun: %s", note)
+	}
+	write(t, filepath.Join(d.runDir, "upgrade-failed"),
+		strings.Replace(note, now, time.Now().UTC().Add(-2*time.Hour).Format("2006-01-02T15"), 1))
+}
+
+func touch(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Chtimes(path, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFailedUpgradeIsNotBlamedOnTheFacts(t *testing.T) {
+	d, _ := withFacts(t, nil)
+	d.mount()
+	d.pair()
+	d.replaceBinary(build(t, "exits", "broken"))
+	d.must("init")
+	s := d.status()
+	if s.Facts.Stale || !strings.Contains(s.Daemon.UpgradeError, "upgrade from version 1.2.3 to exits: ") {
+		t.Errorf("facts %+v, upgrade failed: %q", s.Facts, s.Daemon.UpgradeError)
+	}
+	output, err := d.command("status").Output()
+	if err != nil || !strings.Contains(string(output), "upgrade failed ") || strings.Contains(string(output), "facts, problem") {
+		t.Errorf("%v: %s", err, output)
+	}
+	d.replaceBinary(binary)
+}
+
+// What watches over the driver calls it once, and not every ten seconds.
+func TestAnInstallerThatWatchesDoesNotRepeatAFailedUpgrade(t *testing.T) {
+	t.Parallel() // it waits
+	d, facts := withFacts(t, nil)
+	log := filepath.Join(filepath.Dir(facts), "log")
+	d.mount()
+	d.pair()
+	anew(t, facts, "eu-1\n")
+	d.replaceBinary(build(t, "exits", "broken"))
+	d.watch(d.path, "install")
+	eventually(t, "it calls the driver", func() bool { return attempts(t, log) > 0 })
+	time.Sleep(13 * time.Second) // more than an installer waits before it tries again
+	if n := strings.Count(read(t, log), "]: init: "); n != 1 || attempts(t, log) != 1 {
+		t.Errorf("the driver was called %d times, and tried %d upgrades: %s", n, attempts(t, log), read(t, log))
+	}
+	if err := errors.Join(os.Remove(d.path), os.Link(binary, d.path)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The version that serves may not know what a newer one records, when that has failed to take
+// over. Here, it is not allowed to read it.
+func TestAVolumeThatTheServingVersionCannotReadIsNotMounted(t *testing.T) {
+	d := install(t)
+	d.mount()
+	if err := os.Chmod(d.runDir+"/volumes", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.replaceBinary(newer)
+	dir := t.TempDir()
+	a := d.call("mount", dir, withOption("pod.name"))
+	if a.Status != "Failure" || !strings.Contains(a.Message, "version 1.2.3 serves and cannot read what version 1.2.4 records of the volume") {
+		t.Errorf("%+v", a)
+	}
+	if volumes := d.status().Volumes; len(volumes) != 1 || mountsOn(t, dir) != 0 {
+		t.Errorf("it leaves %+v, %d mounts", volumes, mountsOn(t, dir))
+	}
+}
+
+// A downgrade may meet what a newer version has recorded. It must find out before it takes over.
+func TestAVersionThatCannotReadARecordDoesNotTakeOver(t *testing.T) {
+	for name, later := range map[string][2]string{
+		"record":     {`"format":1`, `"format":2`},
+		"attributes": {`"attributes":{"format":1`, `"attributes":{"format":2`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := install(t)
+			l := readAll(t, d.mount())
+			other := t.TempDir()
+			d.must("mount", other, withOption("pod.name"))
+			var record string
+			for _, v := range d.status().Volumes {
+				if v.Dir == other {
+					record = filepath.Join(d.runDir, "volumes", v.ID+".json")
+				}
+			}
+			d.isRefusedWhile(l, record, later[0], later[1])
+		})
+	}
+}
+
+// What the version that serves cannot read is no volume: the user hears why, and not of
+// files that cannot be read.
+func TestAVersionThatCouldNotTakeOverMountsNothingThatTheOtherCannotRead(t *testing.T) {
+	for _, row := range []struct{ name, file, line string }{
+		{"record", "../../survive/volume/record.go", "const Format = "},
+		{"attributes", "../../fs/attributes.go", "const attributesFormat = "},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			d := install(t)
+			l := readAll(t, d.mount())
+			d.pair()
+			other, before := t.TempDir(), names(t, d.runDir+"/volumes")
+			d.replaceBinary(withLaterFormat(t, "1.2.5", row.file, row.line+"1", row.line+"2"))
+			d.must("init")
+			a := d.call("mount", other, withOption("pod.name"))
+			if a.Status != "Failure" || !strings.Contains(a.Message, "version 1.2.3 serves and cannot read what version 1.2.5 records") ||
+				!strings.Contains(a.Message, "run pod-info-fuse upgrade") {
+				t.Errorf("%+v", a)
+			}
+			if left := names(t, d.runDir+"/volumes"); !slices.Equal(left, before) {
+				t.Errorf("records: %q, before: %q", left, before)
+			}
+			if files := names(t, other); len(files) != 0 {
+				t.Errorf("in the directory: %q", files)
+			}
+			l.goesOn()
+			l.stop()
+			d.replaceBinary(binary)
+		})
+	}
+}

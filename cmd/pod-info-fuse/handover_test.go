@@ -1,0 +1,139 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A daemon that was taken over says that it hands over, and goes on serving, with a child.
+func TestNobodyOfTheOldVersionIsLeftAfterAnUpgrade(t *testing.T) {
+	d := install(t)
+	log := filepath.Join(t.TempDir(), "log")
+	configure(t, d, fmt.Sprintf(`{"log": %q}`, log))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(read(t, log))
+		}
+	})
+	d.replaceBinary(build(t, "stays", "attack"))
+	dir := d.mount()
+	d.pair()
+	if got := read(t, dir, "pod"); got != "stays" {
+		t.Fatalf("before, it reads %q", got)
+	}
+	d.replaceBinary(binary)
+	if output, err := d.command("upgrade").CombinedOutput(); err != nil {
+		t.Fatalf("upgrade: %v: %s", err, output)
+	}
+	self := fmt.Sprintln(os.Getpid())
+	for range 2000 {
+		if got := read(t, dir, "pod"); got != self {
+			t.Fatalf("after the upgrade, it reads %q", got)
+		}
+	}
+	active, standby := d.pair()
+	eventually(t, "there are just two processes", func() bool { return len(daemonsOf(d)) == 2 })
+	if got := fmt.Sprint(daemonsOf(d)); got != fmt.Sprint([]int{active, standby}) && got != fmt.Sprint([]int{standby, active}) {
+		t.Errorf("processes %v, want %d and %d", got, active, standby)
+	}
+	time.Sleep(100 * time.Millisecond)
+	kill(t, active) // what is left would take over
+	if got := read(t, dir, "pod"); got != self {
+		t.Fatalf("after a crash, it reads %q", got)
+	}
+	d.pair()
+}
+
+// A daemon that was taken over does not avoid an upgrade by what it says.
+func TestUpgradeReplacesWhoClaimsToBeTheNewVersion(t *testing.T) {
+	d := install(t)
+	d.replaceBinary(build(t, "says:1.2.3", "attack"))
+	l := readAtTimes(t, d.mount())
+	before, _ := d.pair()
+	if got := d.status().Daemon.Active.Version; got != "1.2.3" {
+		t.Fatalf("it says that it has version %s", got)
+	}
+	d.replaceBinary(binary)
+	for _, want := range []string{"version 1.2.3 serves in the place of says:1.2.3", "nothing to do"} {
+		output, err := d.command("upgrade").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(output), want) {
+			t.Errorf("upgrade: %v: %s; want %q", err, output, want)
+		}
+	}
+	if after, _ := d.pair(); after == before {
+		t.Errorf("process %d still serves", before)
+	}
+	l.stop()
+}
+
+// The old process is killed when it has handed over, and before it says so. In this build
+// the new one serves some time later.
+func TestUpgradeOutlivesTheDeathOfTheOldProcessInTheMiddle(t *testing.T) {
+	d := install(t)
+	d.replaceBinary(build(t, "1.2.3", "slow"))
+	l := readAtTimes(t, d.mount())
+	quick := d.by(binary) // for what only looks
+	old, _ := quick.pair()
+	d.replaceBinary(build(t, "1.2.4", "slow"))
+	upgrade := d.command("upgrade")
+	var output strings.Builder
+	upgrade.Stdout, upgrade.Stderr = &output, &output
+	if err := upgrade.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the old process has handed over", func() bool { return d.holder(0) != old })
+	kill(t, old)
+	if err := upgrade.Wait(); err != nil {
+		t.Errorf("upgrade: %v: %s", err, &output)
+	}
+	quick.pair()
+	if s := quick.status().Daemon; s.Active.Version != "1.2.4" || s.UpgradeError != "" {
+		t.Errorf("%+v", s)
+	}
+	l.goesOn()
+	l.stop()
+}
+
+// A version that speaks another format of the pair's protocol than the one that serves
+// either knows both, or is refused while the old pair serves.
+func TestANewerFormatIsRefusedBeforeTheHandOver(t *testing.T) {
+	other := build(t, "speaks-newer", "newer")
+	for _, row := range []struct{ name, serves, comes, want string }{
+		{"upgrade", binary, other, "it speaks format 2"},
+		{"downgrade", other, binary, "the pair is too new: it speaks format 2"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			d := install(t)
+			if row.serves != binary {
+				d.replaceBinary(row.serves)
+			}
+			l := readAtTimes(t, d.mount())
+			active, standby := d.pair()
+			d.replaceBinary(row.comes)
+			output, err := d.command("upgrade").CombinedOutput()
+			if err == nil || !strings.Contains(string(output), row.want) {
+				t.Errorf("%v: %s, want %q", err, output, row.want)
+			}
+			tried := read(t, d.runDir, "upgrade-failed")
+			d.must("init") // does not try that again
+			if s := d.status().Daemon; !strings.Contains(s.UpgradeError, row.want) || read(t, d.runDir, "upgrade-failed") != tried {
+				t.Errorf("status: %+v", s)
+			}
+			if output, err := d.command("status").Output(); err != nil || !strings.Contains(string(output), "upgrade failed ") {
+				t.Errorf("status: %v: %s", err, output)
+			}
+			w := d.watch(d.path, "install")
+			w.counts(map[string]float64{"upgrade_failed{}": 1})
+			w.ends()
+			d.replaceBinary(row.serves)
+			if nowActive, nowStandby := d.pair(); nowActive != active || nowStandby != standby {
+				t.Errorf("processes %d and %d, before %d and %d", nowActive, nowStandby, active, standby)
+			}
+			l.stop()
+		})
+	}
+}

@@ -1,0 +1,33 @@
+package main_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Somebody has many namespaces full of dead mounts, and locks them all.
+func TestManyLockedNamespacesDoNotKeepAnotherFromBeingHealed(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	const lock = `mount -t tmpfs none "$1" && for i in 1 2 3 4; do mkdir "$1/$i" && mount --bind "$2" "$1/$i" || exit; done &&
+exec 9< /proc/self/ns/mnt && flock 9 && echo ready && read line`
+	root := t.TempDir()
+	for range 60 {
+		started(t, exec.Command("unshare", "--mount", "sh", "-c", lock, "sh", root, dir))
+	}
+	container := startContainer(t, dir)
+	d.killPair()
+	start := time.Now()
+	said, err := d.command("restore").CombinedOutput()
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("restore took %v", took)
+	}
+	if got := container.read("volume/pod.uid"); got != podUID {
+		t.Errorf("in another container: %q", got)
+	}
+	if err == nil || strings.Count(string(said), "(and 4 more there): another healing of its namespace goes on") != 60 {
+		t.Errorf("restore: %v: %s", err, said)
+	}
+}

@@ -1,0 +1,128 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostile puts a version into the driver's place whose daemon somebody has taken over;
+// see survive/internal/pair/attack_on.go.
+func (d installed) hostile(version string) {
+	d.t.Helper()
+	d.replaceBinary(build(d.t, version, "attack"))
+}
+
+// within fails the test when a call-out has not ended in time. Not even SIGKILL ends one
+// that waits for an answer to a request that was read.
+func (d installed) within(limit time.Duration, args ...string) (a answer) {
+	d.t.Helper()
+	done := make(chan bool)
+	go func() { a = d.call(args...); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		d.t.Fatalf("%q has not ended after %v", args[0], limit)
+	}
+	return a
+}
+
+// A daemon that was taken over calls a volume a link to a directory of the host.
+func TestALinkInThePlaceOfAVolumeLeadsNowhere(t *testing.T) {
+	victim := t.TempDir()
+	write(t, filepath.Join(victim, "pod.uid"), "secret\n")
+	d := install(t)
+	dead := d.mount()
+	container := startContainer(t, dead)
+	d.killPair()
+	d.hostile("link:" + victim)
+	dir := t.TempDir()
+	// It heals as well, a directory and a file of it.
+	if a := d.within(time.Minute, "mount", dir, goodOptions); a.Status != "Failure" || !strings.Contains(a.Message, "is a symbolic link") {
+		t.Errorf("mount: %+v", a)
+	}
+	if got, err := os.ReadFile(dir + "/pod.uid"); err == nil {
+		t.Errorf("the volume is a directory of the host: %q", got)
+	}
+	if count := mountsOn(t, dir); count != 0 || len(d.records()) != 1 {
+		t.Errorf("%d mounts, records %q", count, d.records())
+	}
+	for _, path := range []string{"volume/pod.uid", "subpath"} {
+		if got := container.read(path); got != "" {
+			t.Errorf("%s in the container: %q", path, got)
+		}
+	}
+	if got, err := os.ReadFile(dead + "/pod.uid"); err == nil {
+		t.Errorf("the volume that was healed: %q", got)
+	}
+}
+
+// A daemon that was taken over reads a request and does not answer it, and the one
+// that is started in its place does the same.
+func TestMountEndsWhateverTheDaemonDoes(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	good := filepath.Join(t.TempDir(), "good")
+	if err := os.Link(d.path, good); err != nil {
+		t.Fatal(err)
+	}
+	d.hostile("silent")
+	dir := t.TempDir()
+	a := d.within(time.Minute, "mount", dir, goodOptions)
+	if a.Status != "Failure" || !strings.Contains(a.Message, "the daemon does not answer") {
+		t.Errorf("mount: %+v", a)
+	}
+	if count := mountsOn(t, dir); count != 0 || len(d.records()) != 0 {
+		t.Errorf("%d mounts, records %q", count, d.records())
+	}
+	d.replaceBinary(good)
+	if a := d.within(time.Minute, "mount", dir, goodOptions); a.Status != "Success" {
+		t.Fatalf("mount by an honest version: %+v", a)
+	}
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+}
+
+// Nobody answers, but nobody is hostile: both processes are stopped.
+func TestMountStartsAnewWhenNobodyAnswers(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	before := d.mount()
+	container := startContainer(t, before)
+	d.stopPair()
+	dir := t.TempDir()
+	if a := d.within(time.Minute, "mount", dir, edit(podUID, uidOf(1))); a.Status != "Success" {
+		t.Fatalf("mount: %+v", a)
+	}
+	for path, want := range map[string]string{dir: uidOf(1), before: podUID} {
+		if got := read(t, path, "pod.uid"); got != fmt.Sprintln(want) {
+			t.Errorf("%s: pod.uid is %q", path, got)
+		}
+	}
+	if got := container.read("volume/pod.uid"); got != podUID {
+		t.Errorf("in the container: %q", got)
+	}
+}
+
+// What the kernel remembers of a daemon is no sign of its life.
+func TestAnAnswerForEverIsNoSignOfLife(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	d.hostile("once")
+	dir := d.mount()
+	d.must("init") // is answered
+	silent, _ := d.pair()
+	if a := d.within(time.Minute, "init"); a.Status != "Success" {
+		t.Fatalf("init: %+v", a)
+	}
+	if active, _ := d.pair(); active == silent {
+		t.Errorf("process %d, which does not answer, is taken for one that does", active)
+	}
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
+	}
+}

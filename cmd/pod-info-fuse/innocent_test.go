@@ -1,0 +1,163 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFor takes the lock of a byte of daemon.lock so that the kernel names another process
+// as its holder, which has nothing to do with it, and which is returned. That is what a
+// daemon can do that was taken over: a child that shares its descriptors takes the lock,
+// and ends, and somebody else gets its PID; here, it executes something else, and so does
+// not share them any more. unlock releases it.
+func (d installed) lockFor(b int64, words ...string) (innocent int, unlock func()) {
+	d.t.Helper()
+	file, err := os.OpenFile(filepath.Join(d.runDir, "daemon.lock"), os.O_RDWR, 0)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: b, Len: 1}
+	none, args := []*byte{nil}, []*byte{}
+	for _, word := range append(words, "/bin/sleep", "1000") {
+		args = append(args, &append([]byte(word), 0)[0])
+	}
+	args = append(args, nil)
+	fd := file.Fd()
+	syscall.ForkLock.Lock()
+	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_FILES|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if pid == 0 && errno == 0 { // the child: a copy of this thread only
+		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, fd, unix.F_SETLKW, uintptr(unsafe.Pointer(&lock))); errno == 0 {
+			unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(args[0])), uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&none[0])))
+		}
+		unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
+	}
+	syscall.ForkLock.Unlock()
+	if errno != 0 {
+		d.t.Fatal(errno)
+	}
+	innocent = int(pid)
+	d.t.Cleanup(func() {
+		_ = unix.Kill(innocent, unix.SIGKILL)
+		_, _ = unix.Wait4(innocent, nil, 0, nil)
+	})
+	eventually(d.t, "the innocent process is there", func() bool {
+		return read(d.t, "/proc", strconv.Itoa(innocent), "comm") == "sleep\n"
+	})
+	return innocent, func() { file.Close() }
+}
+
+func TestNobodyIsKilledForALockThatSomebodyElseHas(t *testing.T) {
+	for lock, bytes := range map[string][]int64{"active": {0}, "standby": {1}, "both": {0, 1}} {
+		for _, command := range []string{"mount", "stop"} {
+			t.Run(command+" "+lock, func(t *testing.T) {
+				d := install(t)
+				volume := d.mount()
+				d.killPair()
+				var innocents []int
+				for _, b := range bytes {
+					innocent, unlock := d.lockFor(b)
+					defer unlock()
+					innocents = append(innocents, innocent)
+				}
+				if command == "stop" {
+					d.ends(time.Minute, "stop", "--force")
+				} else {
+					d.ends(time.Minute, "mount", t.TempDir(), edit(podUID, uidOf(1)))
+					if got := read(t, volume, "pod.uid"); got != podUID+"\n" {
+						t.Errorf("the volume that was dead: %q", got)
+					}
+					d.pair()
+				}
+				for _, innocent := range innocents {
+					if !alive(innocent) {
+						t.Error("an innocent process was killed")
+					}
+				}
+			})
+		}
+	}
+}
+
+// A process with the daemon's user in a user namespace of its own is not the daemon's: it is
+// not killed, and the node mount is not looked for in its namespace.
+func TestTheDaemonIsInNoOtherUserNamespace(t *testing.T) {
+	d := install(t)
+	volume := d.mount()
+	d.killPair()
+	if err := unix.Unmount(filepath.Join(d.runDir, "fs"), unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	user := strconv.Itoa(4200000001)
+	innocent, unlock := d.lockFor(0, "/usr/bin/setpriv", "--reuid", user, "--regid", user, "--clear-groups", "/usr/bin/unshare", "--user", "--mount")
+	defer unlock()
+	d.ends(time.Minute, "init")
+	if got := read(t, volume, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("the volume that was dead: %q", got)
+	}
+	d.pair()
+	if !alive(innocent) {
+		t.Error("an innocent process was killed")
+	}
+}
+
+// The lock of a process that has died may stay with somebody: its successor serves all the
+// same, and is not taken for dead.
+func TestASuccessorServesWithoutTheLock(t *testing.T) {
+	d := install(t)
+	l := readAtTimes(t, d.mount())
+	active, standby := d.pair()
+	suspend(t, standby)
+	kill(t, active)
+	innocent, unlock := d.lockFor(0)
+	if err := unix.Kill(standby, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	l.goesOn()
+	for _, command := range []string{"init", "restore"} {
+		d.ends(time.Minute, command)
+		if now, _ := d.pair(); now != standby {
+			t.Fatalf("after %s, process %d is active, want %d", command, now, standby)
+		}
+	}
+	// And so is who takes over from it.
+	_, next := d.pair()
+	kill(t, standby)
+	l.goesOn()
+	d.ends(time.Minute, "init")
+	if now, _ := d.pair(); now != next {
+		t.Errorf("process %d is active, want %d", now, next)
+	}
+	unlock()
+	eventually(t, "it has the lock, when it is free", func() bool {
+		return d.holder(0) == next && d.holder(1) != 0 && d.holder(1) != next
+	})
+	l.stop()
+	if !alive(innocent) {
+		t.Error("an innocent process was killed")
+	}
+}
+
+// holder is the process that has the lock of a byte of daemon.lock.
+func (d installed) holder(b int64) int {
+	d.t.Helper()
+	file, err := os.Open(filepath.Join(d.runDir, "daemon.lock"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer file.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: b, Len: 1}
+	if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &lock); err != nil {
+		d.t.Fatal(err)
+	}
+	if lock.Type == unix.F_UNLCK {
+		return 0
+	}
+	return int(lock.Pid)
+}

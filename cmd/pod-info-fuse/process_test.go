@@ -1,0 +1,103 @@
+package main_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// process is one that a test starts beside the driver, and speaks with in lines.
+type process struct {
+	t      *testing.T
+	pid    int
+	stdin  io.WriteCloser
+	stdout *bufio.Reader
+}
+
+// started starts a process that says when it is ready. When the test ends, so does its
+// standard input, and the test waits until the process has ended.
+func started(t *testing.T, command *exec.Cmd) *process {
+	t.Helper()
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if command.Stderr == nil {
+		command.Stderr = os.Stderr
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stdin.Close(); command.Wait() })
+	p := &process{t, command.Process.Pid, stdin, bufio.NewReader(stdout)}
+	if line := p.line(); line != "ready" {
+		t.Fatalf("%q says %q", command.Args, line)
+	}
+	return p
+}
+
+// line is the next one that the process says.
+func (p *process) line() string {
+	p.t.Helper()
+	line, err := p.stdout.ReadString('\n')
+	if err != nil {
+		p.t.Fatalf("process %d says %q: %v", p.pid, line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// does tells the process something, and returns what it says to that.
+func (p *process) does(format string, args ...any) string {
+	p.t.Helper()
+	fmt.Fprintf(p.stdin, format+"\n", args...)
+	return p.line()
+}
+
+// startInUserNamespace starts a process that is root in a user namespace of its own, and in
+// others if so.
+func startInUserNamespace(t *testing.T, more uintptr) *process {
+	t.Helper()
+	command := exec.Command("sh", "-c", "echo ready; read end")
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}}
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | more, UidMappings: ids, GidMappings: ids}
+	return started(t, command)
+}
+
+// container is a shell in a mount namespace of its own, with a root that is
+// read-only, a volume, and a file of a volume (a subPath).
+type container struct {
+	*process
+	root string
+}
+
+func startContainer(t *testing.T, volume string) container {
+	t.Helper()
+	root := t.TempDir()
+	script := `mount -t tmpfs root "$1" && mkdir "$1/volume" && touch "$1/subpath" &&
+mount --bind "$2" "$1/volume" && mount --bind "$2/pod.uid" "$1/subpath" && mount -o remount,ro "$1" && echo ready &&
+while read path; do line=; { read line < "$1/$path"; } 2>/dev/null; echo "$line"; done`
+	return container{started(t, exec.Command("unshare", "--mount", "sh", "-c", script, "sh", root, volume)), root}
+}
+
+// read returns the first line of a file, "" when it cannot be read.
+func (c container) read(path string) string { return c.does("%s", path) }
+
+// statusOf is what /proc/PID/status says of a process.
+func statusOf(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	fields := map[string]string{}
+	for line := range strings.Lines(read(t, fmt.Sprintf("/proc/%d/status", pid))) {
+		name, value, _ := strings.Cut(line, ":")
+		fields[name] = strings.Join(strings.Fields(value), " ")
+	}
+	return fields
+}

@@ -1,0 +1,133 @@
+package attack
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// others are datagram sockets of another service, which everybody may send to.
+var others = []*unix.SockaddrUnix{
+	{Name: "@pod-info-fuse-attack"},
+	{Name: "/tmp/.pod-info-fuse-attack-socket"},
+}
+
+// Listen plays the other service. Arrived tells how many datagrams it got.
+func Listen() (arrived func() int, end func(), err error) {
+	var sockets []int
+	end = func() {
+		for _, fd := range sockets {
+			unix.Close(fd)
+		}
+		os.Remove(others[1].Name)
+	}
+	for _, address := range others {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err == nil {
+			sockets = append(sockets, fd)
+			err = unix.Bind(fd, address)
+		}
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+	}
+	if err := os.Chmod(others[1].Name, 0o777); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return func() (count int) {
+		for _, fd := range sockets {
+			for {
+				if _, err := unix.Read(fd, make([]byte, 100)); err != nil {
+					break
+				}
+				count++
+			}
+		}
+		return count
+	}, end, nil
+}
+
+// onSockets are the ways to somebody else's socket, from those that the daemon has or
+// could make.
+func onSockets(log int) (list []Attack) {
+	for _, address := range others {
+		for name, send := range map[string]func(fd int, to *unix.SockaddrUnix) error{
+			"sendto": func(fd int, to *unix.SockaddrUnix) error { return unix.Sendto(fd, []byte("x"), unix.MSG_DONTWAIT, to) },
+			"sendmsg": func(fd int, to *unix.SockaddrUnix) error {
+				return unix.Sendmsg(fd, []byte("x"), nil, to, unix.MSG_DONTWAIT)
+			},
+			"sendmmsg": sendmmsg,
+			"connect":  connectAndWrite,
+		} {
+			list = append(list,
+				Attack{fmt.Sprintf("%s from the log to %s", name, address.Name), func() error { return send(log, address) }},
+				Attack{fmt.Sprintf("%s from a pair to %s", name, address.Name), func() error {
+					return withPair(unix.SOCK_DGRAM, func(fd int) error { return send(fd, address) })
+				}},
+			)
+		}
+	}
+	nothing := func(int) error { return nil }
+	return append(list,
+		Attack{"make a pair of datagram sockets", func() error { return withPair(unix.SOCK_DGRAM, nothing) }},
+		Attack{"make a pair of stream sockets", func() error { return withPair(unix.SOCK_STREAM, nothing) }},
+		Attack{"make a pair of raw sockets", func() error { return withPair(unix.SOCK_RAW, nothing) }}, // means datagrams
+		Attack{"send a descriptor", func() error {
+			return withPair(unix.SOCK_SEQPACKET, func(fd int) error {
+				return unix.Sendmsg(fd, []byte("x"), unix.UnixRights(fd), nil, unix.MSG_DONTWAIT)
+			})
+		}},
+	)
+}
+
+func withPair(kind int, f func(fd int) error) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	return f(fds[0])
+}
+
+func connectAndWrite(fd int, to *unix.SockaddrUnix) error {
+	if err := unix.Connect(fd, to); err != nil {
+		return err
+	}
+	_, err := unix.Write(fd, []byte("x"))
+	return err
+}
+
+func sendmmsg(fd int, to *unix.SockaddrUnix) error {
+	name := unix.RawSockaddrUnix{Family: unix.AF_UNIX}
+	for i, c := range []byte(to.Name) {
+		name.Path[i] = int8(c)
+	}
+	length := uint32(unsafe.Offsetof(name.Path)) + uint32(len(to.Name)) + 1
+	if to.Name[0] == '@' { // stands for a zero, and no other ends the name
+		name.Path[0] = 0
+		length--
+	}
+	text := []byte("x")
+	vector := unix.Iovec{Base: &text[0]}
+	vector.SetLen(len(text))
+	message := struct { // struct mmsghdr
+		header unix.Msghdr
+		sent   uint32
+	}{}
+	message.header.Name, message.header.Namelen = (*byte)(unsafe.Pointer(&name)), length
+	message.header.Iov = &vector
+	message.header.SetIovlen(1)
+	n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&message)), 1, unix.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return errno
+	} else if n != 1 {
+		return errors.New("nothing was sent")
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package harness
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Cgroups are the cgroups that the driver has made for its daemon, wherever it is
+// now: its own ones below the root of a hierarchy, and systemd's scopes.
+func (d *Driver) Cgroups() []string {
+	var found []string
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return nil // others' cgroups come and go
+		}
+		for _, slash := range []string{"~", "-"} { // see package cgroup
+			if strings.HasPrefix(entry.Name(), "pod-info-fuse-"+strings.ReplaceAll(d.Name, "/", slash)) {
+				found = append(found, path)
+				break
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// podCgroup is where containerd makes the cgroups of containers, in each hierarchy. The
+// kubelet names it another place only with cgroupsPerQOS, whatever its cgroupRoot says
+// (kubernetes v1.34, pkg/kubelet/cm/pod_container_manager_linux.go).
+const podCgroup = "k8s.io"
+
+// PodCgroups are the cgroups of containers, each after the one that it is in.
+func PodCgroups() []string {
+	var found []string
+	for _, dir := range []string{podCgroup, podCgroup + "/*"} {
+		for _, hierarchy := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+			dirs, _ := filepath.Glob(filepath.Join(hierarchy, dir, "cgroup.procs"))
+			for _, procs := range dirs {
+				found = append(found, filepath.Dir(procs))
+			}
+		}
+	}
+	return found
+}
+
+// RemovePodCgroups removes those that were not there before, in which nothing runs any
+// more. It tells which are of containers: their ends have not removed them.
+func RemovePodCgroups(before []string) (left []string, err error) {
+	for _, dir := range slices.Backward(PodCgroups()) {
+		if slices.Contains(before, dir) {
+			continue
+		}
+		if filepath.Base(dir) != podCgroup {
+			left = append(left, dir)
+		}
+		// Some hierarchies have links to them: cpu to cpu,cpuacct.
+		if gone := os.Remove(dir); !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return left, err
+}

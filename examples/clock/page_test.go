@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The pages show this program, and the one without FUSE, not those that they once were.
+func TestThePagesShowThePrograms(t *testing.T) {
+	var lines string
+	for _, path := range []string{"main.go", "survives_test.go", "../../flex/example_test.go"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.ReplaceAll(string(text), "\t", "")
+	}
+	for path, want := range map[string]int{"../../README.md": 1, "../../docs/second-driver.md": 5} {
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := 0
+		for _, block := range strings.Split(string(page), "```go\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			if shown++; !strings.Contains(lines, strings.ReplaceAll(block, "\t", "")) {
+				t.Errorf("%s shows what no program has:\n%s", path, block)
+			}
+		}
+		if shown != want {
+			t.Errorf("%s shows %d parts of the programs, want %d", path, shown, want)
+		}
+	}
+}

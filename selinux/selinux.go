@@ -1,0 +1,42 @@
+// Package selinux tells whether containers may read the driver's volumes where a policy of
+// SELinux is enforced.
+//
+// A policy gives every FUSE file system the same type, fusefs_t. Containers may
+// read that
+//
+//   - always, since container-selinux 2.75 (October 2018);
+//   - before, where the administrator has turned on the boolean
+//     virt_sandbox_use_fusefs, which opens all FUSE file systems of the node to
+//     all containers.
+//
+// The driver needs neither: it mounts its file system with the option
+// context=LABEL and a type that belongs to containers. The label has no categories, so
+// that it keeps no container out: one mount serves all pods of the node.
+//
+// The option must not be given where SELinux is not enabled: mount(2) refuses it
+// with EINVAL then.
+package selinux
+
+import "github.com/opencontainers/selinux/go-selinux"
+
+// Mode is what SELinux does on this node.
+type Mode string
+
+const (
+	Absent     Mode = "absent"     // not in the kernel, or disabled
+	Permissive Mode = "permissive" // logs what it would deny
+	Enforcing  Mode = "enforcing"
+)
+
+// CurrentMode asks the kernel. It costs a few system calls: a mount call-out that
+// finds the daemon serving has no need of it.
+func CurrentMode() Mode {
+	switch {
+	case !selinux.GetEnabled():
+		return Absent
+	case selinux.EnforceMode() == selinux.Permissive:
+		return Permissive
+	default: // also when it cannot be read, which only a policy can forbid
+		return Enforcing
+	}
+}

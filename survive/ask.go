@@ -1,0 +1,79 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// bind mounts a volume on a directory. It asks the daemon for the volume, and if that
+// does not answer, ends its connection: errSilent. The next use starts another daemon.
+func (n Node) bind(id volume.ID, on *mount.Point) error {
+	source, err := n.ask("/"+id.String(), patience)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	return on.Bind(source)
+}
+
+// errSilent says that the daemon did not answer, and that its connection was aborted.
+var errSilent = errors.New("the daemon does not answer")
+
+// isDead tells whether an error says that the node mount's server, or the mount itself, is
+// gone. The next use starts another daemon.
+func isDead(err error) bool {
+	for _, dead := range []error{errSilent, mount.ErrNotMounted, unix.ENOTCONN, unix.ECONNABORTED, unix.ENODEV} {
+		if errors.Is(err, dead) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask opens a path below the node mount. It is root's only request to the daemon by way of
+// the kernel.
+func (n Node) ask(path string, limit time.Duration) (*mount.Point, error) {
+	root, err := mount.Open(n.fsPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s %w: %w", n.fsPath(), mount.ErrNotMounted, err)
+	} else if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	found, err := root.Below(path, limit)
+	if errors.Is(err, mount.ErrSilent) {
+		n.Log("it has not answered for %v, also not with its standby: its connection is aborted", limit)
+		err = fmt.Errorf("%w: %w", errSilent, err)
+	}
+	if isDead(err) && !errors.Is(err, mount.ErrNotMounted) {
+		// From now on it does not count as served, whatever process has the daemon's locks.
+		return nil, errors.Join(err, n.retire(root))
+	}
+	return found, err
+}
+
+// answers tells whether the daemon answers. If it does not, its connection is aborted.
+func (n Node) answers(limit time.Duration) (bool, error) {
+	// No volume has this name, but any answer will do. The name is another one each time: the
+	// daemon decides for how long the kernel caches its answer for a name.
+	found, err := n.ask("/answers-"+strconv.FormatUint(rand.Uint64(), 36), limit)
+	switch {
+	case err == nil:
+		found.Close()
+		return true, nil
+	case isDead(err):
+		return false, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, mount.ErrRefused):
+		return true, nil
+	}
+	return false, fmt.Errorf("ask the daemon: %w", err) // not known: we may have no descriptor left
+}

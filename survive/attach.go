@@ -1,0 +1,125 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/survive/internal/pair"
+)
+
+// A call-out may be in another mount namespace than the one that started the daemon: a
+// kubelet has one of its own, or a new one after a restart of its container, or a person
+// calls the driver by hand. There, the node mount is absent although its daemon is well. The
+// daemon is still in the namespace in which it was started, as it cannot leave it.
+
+// elsewhere tells whether the node mount is absent here only.
+func (n Node) elsewhere(locks pair.Locks) bool {
+	switch locks.State() {
+	case pair.Nobody, pair.Dead:
+		return false
+	case pair.Unseen: // of another PID namespace, or somebody who keeps a lock
+		_, err := n.pair().Ask()
+		return err == nil || isRefusal(err)
+	}
+	return true
+}
+
+// isRefusal tells whether the daemon lives and has answered, but not what it was asked for.
+func isRefusal(err error) bool { return errors.As(err, new(pair.Refusal)) }
+
+// attach mounts the daemon's file system here as well. It does nothing where the node mount
+// is absent from the daemon's own namespace, too.
+func (n Node) attach(locks pair.Locks) error {
+	holder := locks.Active
+	if holder.State() < locks.State() {
+		holder = locks.Standby
+	}
+	if holder.State() == pair.Unseen {
+		return fmt.Errorf("the daemon serves, but %s is not mounted in this mount namespace, and the daemon is in another "+
+			"PID namespace, so that the mount cannot be fetched from there; call the driver in the namespaces in "+
+			"which the daemon was started, or end it there with %s stop", n.fsPath(), n.Program)
+	}
+	namespace, err := mount.Of(holder.PID)
+	if err != nil {
+		return fmt.Errorf("find the daemon's mount namespace: %w", err)
+	}
+	tree, err := n.fetch(namespace)
+	if err != nil {
+		return fmt.Errorf("the daemon serves in another mount namespace, that of process %d, and its mount cannot be fetched: %w; "+
+			"call the driver there", holder.PID, err)
+	}
+	if tree == nil {
+		return nil
+	}
+	defer tree.Close()
+	here, err := mount.Open(n.fsPath())
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	if err := tree.Attach(here); err != nil {
+		return err
+	}
+	n.Log("its mount is attached in this mount namespace, too; the daemon is in that of process %d", holder.PID)
+	return nil
+}
+
+// fetch copies the node mount from another namespace; nil: it is not there, or the
+// namespace is this one. The namespace may not be the daemon's (pair.Holder). So it copies
+// only the root of a FUSE file system of ours, on a directory that only root can mount on:
+// the one of our own run directory.
+func (n Node) fetch(namespace mount.Namespace) (*mount.Tree, error) {
+	lock, err := statxOf(n.path("lock"))
+	if err != nil {
+		return nil, err
+	}
+	// No server may be asked on the way there.
+	if _, err := namespace.LocalMount(n.RunDir); err != nil {
+		return nil, err
+	}
+	mounted, err := namespace.Mounts(n.fsType(), n.Name.String())
+	if err != nil {
+		return nil, err
+	}
+	ours := map[uint64]bool{}
+	for _, info := range mounted {
+		if info.Mountpoint == n.fsPath() && info.Root == "/" {
+			ours[unix.Mkdev(uint32(info.Major), uint32(info.Minor))] = true
+		}
+	}
+	if len(ours) == 0 {
+		return nil, nil
+	}
+	var tree *mount.Tree
+	err = namespace.Do(func() error {
+		there, err := mount.OpenBelow("/", strings.TrimPrefix(n.fsPath(), "/"))
+		if err != nil {
+			return err
+		}
+		defer there.Close()
+		stat, err := statxOf(filepath.Join(n.RunDir, "lock"))
+		if err != nil {
+			return err
+		}
+		if stat.Ino != lock.Ino || stat.Dev_major != lock.Dev_major || stat.Dev_minor != lock.Dev_minor {
+			return fmt.Errorf("%s is another directory there", n.RunDir)
+		}
+		if is, err := there.Mounted(); err != nil || !is || !ours[there.Device()] {
+			return errors.Join(err, fmt.Errorf("%s is not the daemon's mount there", n.fsPath()))
+		}
+		tree, err = there.Clone()
+		return err
+	})
+	return tree, err
+}
+
+// statxOf looks at a path. On the way, file systems may be asked.
+func statxOf(path string) (stat unix.Statx_t, err error) {
+	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &stat)
+	return stat, err
+}

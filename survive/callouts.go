@@ -1,0 +1,129 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// CallOuts are the call-outs of the driver. It implements [flex.Driver].
+type CallOuts struct {
+	Node Node
+	// ConfigError says why the configuration could not be read. It fails mount; init and
+	// unmount go on without a configuration.
+	ConfigError error
+	// Check reads the options of a mount that are the driver's own, those of
+	// [flex.Options.Own], into the record's attributes. The pod's author wrote them: it must
+	// refuse those that it does not know, and nil refuses all. Its error fails mount.
+	Check func(options flex.Options, record *volume.Record) error
+}
+
+var _ flex.Driver = CallOuts{}
+
+// Init answers that volumes need nothing of the kubelet but mount and unmount.
+// In particular, no relabelling by SELinux and no change of ownership for
+// fsGroup: the daemon would refuse both.
+//
+// Where the driver has volumes, Init also maintains them: the kubelet calls it when it
+// starts, and when the driver was replaced. It never fails, because the
+// kube-controller-manager calls it as well, in a container that has neither the node's /run
+// nor /dev/fuse.
+func (c CallOuts) Init() (flex.Capabilities, error) {
+	if err := c.Node.Maintain(); err != nil {
+		c.Node.Log("init: %v", err)
+	}
+	return flex.Capabilities{}, nil
+}
+
+// Mount makes the volume appear in dir. When it fails, it leaves neither a
+// mount nor a record.
+func (c CallOuts) Mount(dir string, options flex.Options) error {
+	if c.ConfigError != nil {
+		return c.ConfigError
+	}
+	dir, err := cleanPath(dir)
+	if err != nil {
+		return err
+	}
+	record, err := c.newRecord(dir, options)
+	if err != nil {
+		return err
+	}
+	err = c.Node.mountVolume(record)
+	if isDead(err) {
+		// It is known now that this daemon is of no use any more, or that all of it died
+		// while it was asked; another call-out may have removed its mount by then.
+		err = c.Node.mountVolume(record)
+	}
+	return err
+}
+
+// Unmount removes the volume from dir: all its mounts, dead or alive or in
+// use, and its record. A directory that has no volume is a success, because the kubelet
+// repeats calls whose end it does not know. It never asks the daemon, and waits for no
+// call-out but one for the same volume. So it leaves healing other volumes to init and mount.
+func (c CallOuts) Unmount(dir string) error {
+	dir, err := cleanPath(dir)
+	if err != nil {
+		return err
+	}
+	return c.Node.unmountVolume(dir)
+}
+
+// cleanPath returns the directory in the form that the volume's id is made of.
+func cleanPath(dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("directory %q is not an absolute path", dir)
+	}
+	clean := filepath.Clean(dir)
+	if clean == "/" {
+		return "", errors.New("directory / cannot be a volume")
+	}
+	if strings.TrimRight(dir, "/") != clean {
+		return "", fmt.Errorf("directory %q is not in its shortest form, %q", dir, clean)
+	}
+	return clean, nil
+}
+
+// newRecord makes a volume's record of the kubelet's arguments. It trusts or refuses the
+// options: the pod's author wrote some of them, and the kubelet merges those last (kubernetes
+// v1.34, pkg/volume/flexvolume/driver-call.go).
+func (c CallOuts) newRecord(dir string, options flex.Options) (volume.Record, error) {
+	if c.Check == nil {
+		for key := range options.Own() {
+			return volume.Record{}, fmt.Errorf("option %q is not known; remove it from the pod's flexVolume", key)
+		}
+	}
+	uid, present := options.Lookup(flex.OptionPodUID)
+	record := volume.Record{
+		Dir:            dir,
+		PodUID:         uid,
+		PodName:        options.Get(flex.OptionPodName),
+		PodNamespace:   options.Get(flex.OptionPodNamespace),
+		ServiceAccount: options.Get(flex.OptionServiceAccount),
+		Name:           options.Get(flex.OptionVolumeName),
+		Mounted:        time.Now().UTC().Round(0),
+	}
+	if c.Check != nil {
+		if err := c.Check(options, &record); err != nil {
+			return volume.Record{}, err
+		}
+	}
+	// An option that is not known comes first: it may be a look-alike of this one.
+	if !present {
+		return volume.Record{}, fmt.Errorf("option %q is missing; the kubelet sets it", flex.OptionPodUID)
+	}
+	if err := record.Check(); err != nil {
+		return volume.Record{}, fmt.Errorf("mount: %w", err)
+	}
+	if _, rest, ok := volume.SplitDir(dir); ok && !strings.HasPrefix(rest, uid+"/") {
+		owner, _, _ := strings.Cut(rest, "/")
+		return volume.Record{}, fmt.Errorf("option %q is %s, but directory %q belongs to pod %.40q", flex.OptionPodUID, uid, dir, owner)
+	}
+	return record, nil
+}

@@ -1,0 +1,92 @@
+package survive
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/pod-info-fuse/survive/internal/cgroup"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// The daemon gets a cgroup of its own, where the node allows it. RUN/cgroup notes which one,
+// so that its unknown children can be found and ended, also long after its death.
+
+// settle moves a process of the daemon into a cgroup of its own, and adds that to the note:
+// the daemon that it replaces is still in the one noted before.
+func (n Node) settle(pid int) (problem error) {
+	problem = n.escape(pid)
+	n.noteGroup(append(n.group(), cgroup.GroupOf(n.cgroupName(), pid)...))
+	return problem
+}
+
+// escape moves a process of the daemon out of the cgroup of this one, which is
+// the kubelet's: systemd kills everything in it when it restarts the kubelet.
+// The error says why it could not be moved.
+func (n Node) escape(pid int) error {
+	where, err := cgroup.Escape(context.Background(), n.cgroupName(), pid)
+	if err != nil {
+		n.Log("move it out of the kubelet's cgroup: %v", err)
+	}
+	if where == "" {
+		return err
+	}
+	n.Log("its cgroup is %s", where)
+	return nil
+}
+
+// group returns the noted cgroups. Only the daemon and its descendants are in them.
+func (n Node) group() cgroup.Group {
+	note, _ := os.ReadFile(n.path("cgroup"))
+	return slices.DeleteFunc(strings.Split(string(note), "\n"), func(dir string) bool { return dir == "" })
+}
+
+func (n Node) noteGroup(group cgroup.Group) {
+	if len(group) == 0 {
+		_ = os.Remove(n.path("cgroup"))
+	} else if err := volume.WriteFile(n.path("cgroup"), []byte(strings.Join(group, "\n"))); err != nil {
+		n.Log("note the daemon's cgroup: %v", err)
+	}
+}
+
+// endGroup ends the processes in the cgroup of a daemon that was replaced. The new daemon is
+// in another one.
+func (n Node) endGroup(group cgroup.Group) {
+	for begun := time.Now(); ; time.Sleep(2 * time.Millisecond) {
+		left := group.Processes()
+		if len(left) == 0 {
+			break
+		}
+		if err := n.killAll(group, left); time.Since(begun) > stubborn {
+			n.Log("what the daemon before has left does not end: processes %v: %v", left, err)
+			return
+		}
+	}
+	n.noteGroup(slices.DeleteFunc(n.group(), func(dir string) bool { return slices.Contains(group, dir) }))
+}
+
+// killAll kills processes that are in a group.
+func (n Node) killAll(group cgroup.Group, pids []int) (failed error) {
+	for _, pid := range pids {
+		failed = errors.Join(failed, n.pair().Kill(pid, func() bool { return slices.Contains(group.Processes(), pid) }))
+	}
+	return failed
+}
+
+// noteCgroup notes why the daemon is still in the cgroup of the kubelet; nil: it is
+// not. The note holds for its later processes, too, which are born into the same cgroup.
+func (n Node) noteCgroup(problem error) {
+	if problem == nil {
+		_ = os.Remove(n.path("cgroup-problem"))
+	} else if err := volume.WriteFile(n.path("cgroup-problem"), []byte(problem.Error())); err != nil {
+		n.Log("note the daemon's cgroup: %v", err)
+	}
+}
+
+func (n Node) cgroupProblem() string {
+	note, _ := os.ReadFile(n.path("cgroup-problem"))
+	return string(note)
+}

@@ -1,0 +1,140 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/survive"
+)
+
+// Delivery puts files into the driver's input, as flags of install say.
+type Delivery interface {
+	// Open opens files. It is called once, before install enters the host's root
+	// directory: below that, their paths are others.
+	Open() error
+	// Deliver delivers to the input that settings name, for a driver, again and again with
+	// --watch.
+	Deliver(driver flex.Name, settings survive.Settings) error
+}
+
+// noDelivery is that of a driver without an input.
+type noDelivery struct{}
+
+func (noDelivery) Open() error                               { return nil }
+func (noDelivery) Deliver(flex.Name, survive.Settings) error { return nil }
+
+// install installs this binary as the driver, and with --watch keeps it installed.
+func (p Program) install(args []string) error {
+	i := p.installer("install")
+	configFile := i.set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays")
+	rollback := i.set.Bool("rollback", false, "install the version before the present one")
+	delivery := Delivery(noDelivery{})
+	if p.Deliver != nil {
+		delivery = p.Deliver(i.set)
+	}
+	if err := i.parse(args); err != nil {
+		return err
+	}
+	if *rollback {
+		if err := i.alone("rollback", "driver", "plugin-dir", "root"); err != nil {
+			return err
+		}
+	}
+	// Opened now, for the same reason as the binary.
+	configuration, err := openSource(*configFile)
+	if err != nil {
+		return err
+	}
+	if err := delivery.Open(); err != nil {
+		return err
+	}
+	target, why, err := i.enter()
+	if err != nil {
+		return err
+	}
+	deliver := func() error {
+		settings, err := p.settingsIn(target.Dir())
+		if err != nil {
+			return fmt.Errorf("find out where to deliver: %w", err)
+		}
+		return delivery.Deliver(target.Driver, settings)
+	}
+	switch {
+	case *rollback:
+		if err := target.Rollback(); err != nil {
+			return err
+		}
+		fmt.Printf("%s is the version before again (%s)\n", target.Binary(), why)
+		return nil
+	case i.watch:
+		logLine("version %s is to be %s (%s)", p.Version, target.Binary(), why)
+		keeper := &install.Keeper{
+			Target: target, Binary: i.binary, Config: configuration, Log: logLine,
+			Node:    p.silent(target),
+			Deliver: deliver,
+			Due:     func() bool { return p.inputDue(target) },
+		}
+		return i.keep(keeper.Look, func() string { return keeperMetrics(keeper) })
+	}
+	content := install.Content{Binary: i.binary}
+	if content.Config, err = configuration(); err != nil {
+		return err
+	}
+	changed, err := target.Install(content)
+	if err != nil && !changed {
+		return err
+	}
+	what := "installed as"
+	if !changed {
+		what = "is installed already as"
+	}
+	fmt.Printf("version %s %s %s (%s)\n", p.Version, what, target.Binary(), why)
+	return errors.Join(err, deliver())
+}
+
+// silent is the installation in a place, without its configuration and its log.
+func (p Program) silent(t install.Target) survive.Node {
+	return p.On(t.Driver, survive.Settings{Log: "off"})
+}
+
+// inputDue tells whether the driver, when it is called, gives the processes that serve
+// another input. Where the configuration cannot be read, the right one is not known.
+func (p Program) inputDue(t install.Target) bool {
+	settings, err := p.settingsIn(t.Dir())
+	settings.Log = "off"
+	_, due := p.On(t.Driver, settings).InputStale()
+	return err == nil && due
+}
+
+// uninstall removes the driver from the node, or with --watch as soon as its
+// volumes are gone.
+func (p Program) uninstall(args []string) error {
+	i := p.installer("uninstall")
+	force := i.set.Bool("force", false, "unmount volumes that are in use; pods that use them read errors from then on")
+	if err := i.parse(args); err != nil {
+		return err
+	}
+	target, why, err := i.enter()
+	if err != nil {
+		return err
+	}
+	remove := func() error { return target.Uninstall(i.binary, *force) }
+	if !i.watch {
+		return remove()
+	}
+	logLine("%s is to be removed (%s)", target.Dir(), why)
+	removed := false
+	look := func() error {
+		if removed {
+			return nil
+		}
+		err := remove()
+		if removed = err == nil; removed {
+			logLine("%s is removed", target.Dir())
+		}
+		return err
+	}
+	return i.keep(look, func() string { return nodeMetrics(p.silent(target)) })
+}

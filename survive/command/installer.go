@@ -1,0 +1,133 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/install"
+)
+
+// installer is the common part of install and uninstall: the driver's place, and whether to
+// watch it.
+type installer struct {
+	program         Program
+	set             *pflag.FlagSet
+	driver          *string
+	root, pluginDir string
+
+	watch    bool
+	interval time.Duration
+	listen   string
+
+	binary *os.File // of this process
+}
+
+func (p Program) installer(command string) *installer {
+	set, driver := p.Flags(command)
+	i := &installer{program: p, set: set, driver: driver}
+	set.StringVar(&i.pluginDir, "plugin-dir", "", "the kubelet's plugin `DIR`; without it, what the running kubelet says, a directory that a distribution is known to use, or the default")
+	set.StringVar(&i.root, "root", "", "`DIR` where a container has the host's root directory; other paths are as the host sees them")
+	set.BoolVar(&i.watch, "watch", false, "stay, look at the node again and again and do what is due, until SIGTERM")
+	set.DurationVar(&i.interval, "interval", 2*time.Second, "with --watch: `TIME` between two looks")
+	set.StringVar(&i.listen, "listen", "", "with --watch: `ADDRESS` to serve /healthz, /readyz and /metrics on, such as :9808")
+	return i
+}
+
+// parse reads the flags, and opens the binary: below another root directory, its path is
+// another one.
+func (i *installer) parse(args []string) (err error) {
+	if err := i.program.Parse(i.set, args); err != nil {
+		return err
+	}
+	for _, name := range []string{"plugin-dir", "root"} {
+		if f := i.set.Lookup(name); f.Changed && f.Value.String() == "" { // of a variable that is not set
+			return i.program.UsageError(fmt.Errorf("--%s is empty", name))
+		}
+	}
+	switch {
+	case !i.watch && (i.set.Changed("interval") || i.set.Changed("listen")):
+		return i.program.UsageError(errors.New("--interval and --listen go with --watch"))
+	case i.interval <= 0:
+		return i.program.UsageError(fmt.Errorf("--interval is %v; it must be more than 0", i.interval))
+	}
+	i.binary, err = os.Open("/proc/self/exe")
+	return err
+}
+
+// alone refuses all flags but one and those that go with it.
+func (i *installer) alone(flag string, with ...string) (err error) {
+	i.set.Visit(func(f *pflag.Flag) {
+		if f.Name != flag && !slices.Contains(with, f.Name) {
+			err = fmt.Errorf("--%s does not go with --%s", flag, f.Name)
+		}
+	})
+	return i.program.UsageError(err)
+}
+
+// enter changes into the host's root directory, and returns the driver's place in it, and
+// why it is that one.
+func (i *installer) enter() (target install.Target, why string, err error) {
+	if target.Driver, err = i.program.driverName(*i.driver); err != nil {
+		return target, "", err
+	}
+	if i.root != "" {
+		if err := unix.Chroot(i.root); err != nil {
+			return target, "", fmt.Errorf("change the root directory to %s: %w; it needs CAP_SYS_CHROOT", i.root, err)
+		}
+		if err := os.Chdir("/"); err != nil {
+			return target, "", err
+		}
+	}
+	target.Program = i.program.Program
+	target.Contained = i.root != ""
+	target.CheckConfig = func(content []byte) error {
+		_, err := i.program.settings(content)
+		return err
+	}
+	if i.program.Withdraw != nil {
+		target.Leave = i.leave
+	}
+	unix.Umask(0o022) // a plugin directory that has to be made is for all users, too
+	if i.pluginDir == "" {
+		target.PluginDir, why, err = install.FindPluginDir()
+		return target, why, err
+	}
+	// The directory's driver is executed from another working directory.
+	target.PluginDir, err = filepath.Abs(i.pluginDir)
+	return target, "as --plugin-dir says", err
+}
+
+// leave finds the input of the installation in a place, which gets another configuration, nil
+// if it is to be removed. The result withdraws the files that were delivered there, unless
+// the input stays the same.
+func (i *installer) leave(t install.Target, next []byte) func() error {
+	now, err := i.program.settingsIn(t.Dir())
+	after, invalid := i.program.settings(next)
+	return func() error {
+		switch {
+		case next != nil && (err != nil || invalid != nil || now.Input == after.Input):
+			return nil
+		case err != nil:
+			return err
+		}
+		return i.program.Withdraw(t.Driver, now)
+	}
+}
+
+// openSource returns a function that reads a file, "" for none. It works also when the root
+// directory has changed, and reads the present file: a kubelet replaces the files of a
+// ConfigMap by changing a link.
+func openSource(path string) (read func() ([]byte, error), err error) {
+	if path == "" {
+		return func() ([]byte, error) { return nil, nil }, nil
+	}
+	directory, err := os.OpenRoot(filepath.Dir(path))
+	return func() ([]byte, error) { return directory.ReadFile(filepath.Base(path)) }, err
+}

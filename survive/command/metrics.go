@@ -1,0 +1,93 @@
+package command
+
+import (
+	"errors"
+	"io/fs"
+
+	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/internal/metrics"
+	"example.com/pod-info-fuse/survive/internal/pair"
+)
+
+// keeperMetrics is the page of install --watch.
+func keeperMetrics(k *install.Keeper) string {
+	t := metrics.NewText(k.Node.Program)
+	t.Family("repairs_total", "counter", "Installations because the driver was missing or altered.")
+	t.Sample(float64(k.Repairs()))
+	return t.String() + nodeMetrics(k.Node)
+}
+
+// nodeMetrics are the metrics of the driver on the node.
+func nodeMetrics(n survive.Node) string {
+	t := metrics.NewText(n.Program)
+	t.Family("installer_info", "gauge", "The version of the installer.")
+	t.Sample(1, "version", n.Version, "driver", n.Name.String())
+	status, err := n.Status()
+	t.Family("status_error", "gauge", "Whether the condition of the driver could not be found out.")
+	t.Sample(truth(err != nil))
+	if err != nil {
+		return t.String()
+	}
+	writeVolumes(t, status)
+	t.Family("upgrade_failed", "gauge", "Whether the last upgrade failed.")
+	t.Sample(truth(status.FailedUpgrade != nil))
+	if status.Daemon != nil {
+		writeDaemon(t, status, n.User)
+	}
+	switch calls, err := metrics.ReadCalls(n.CallsFile()); {
+	case err == nil:
+		calls.Write(t)
+	case !errors.Is(err, fs.ErrNotExist): // before the first mount, there is none
+		logLine("%v", err)
+	}
+	return t.String()
+}
+
+func writeVolumes(t *metrics.Text, status survive.Status) {
+	t.Family("mount", "gauge", "The condition of the node's FUSE mount.")
+	for _, state := range []survive.MountState{survive.MountOK, survive.MountDead, survive.MountAbsent} {
+		t.Sample(truth(status.Mount == state), "state", string(state))
+	}
+	count := map[survive.VolumeState]int{}
+	for _, v := range status.Volumes {
+		count[v.State]++
+	}
+	t.Family("volumes", "gauge", "Volumes by their condition.")
+	for _, state := range []survive.VolumeState{survive.VolumeOK, survive.VolumeDead, survive.VolumeNotMounted, survive.VolumeForeign, survive.VolumeUnknown, survive.VolumeUnrecorded} {
+		t.Sample(float64(count[state]), "state", string(state))
+	}
+}
+
+func writeDaemon(t *metrics.Text, status survive.Status, user survive.User) {
+	d := status.Daemon
+	t.Family("takeovers_total", "counter", "How often another process took over, since the daemon was started.")
+	t.Sample(float64(d.Takeovers))
+	t.Family("upgrades_total", "counter", "How often, of these, it was another version.")
+	t.Sample(float64(d.Upgrades))
+	roles := []struct {
+		name    string
+		process *pair.Process
+	}{{"active", &d.Active}, {"standby", d.Standby}}
+	t.Family("process_info", "gauge", "The processes of the daemon.")
+	for _, r := range roles {
+		if r.process != nil {
+			t.Sample(1, "role", r.name, "version", r.process.Version)
+		}
+	}
+	t.Family("confinement", "gauge", "Whether a measure confines a process of the daemon.")
+	for _, r := range roles {
+		if c := newConfinement(r.process, user); c != nil {
+			for _, m := range c.measures() {
+				t.Sample(truth(m.inForce), "role", r.name, "measure", m.id)
+			}
+		}
+	}
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,124 @@
+// Package command is the program of a driver: the call-outs that the kubelet executes, the
+// processes that serve, and the commands for people. A driver describes itself in a
+// [Program], and its main function is one call:
+//
+//	func main() { program.Main() }
+//
+// docs/second-driver.md builds one step by step.
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// Program describes a driver's program.
+type Program struct {
+	survive.Driver
+	// Name is the driver's name, vendor/driver, where neither the path of the binary nor
+	// --driver tells one.
+	Name string
+	// About is the first sentence of the help.
+	About string
+	// Configure reads the configuration, the content of config.json beside the binary; nil
+	// if there is no file. When it fails, mount fails with its error, all else goes on with
+	// the settings that it returns, and install does not install the file. nil: there is
+	// nothing to configure.
+	Configure func(configuration []byte) (survive.Settings, error)
+	// Check accepts or refuses the options of a mount, and writes into the record everything
+	// that the file system has to know of the volume. nil: there are no options.
+	Check func(options flex.Options, r *volume.Record) error
+	// Status returns the driver's sections of status. nil: none.
+	Status func(n survive.Node) []Section
+	// Deliver adds flags to install, for files that it delivers to the input. nil: none.
+	Deliver func(set *pflag.FlagSet) Delivery
+	// Withdraw removes the files that were delivered for a driver to the input that settings
+	// name: when that has become another one, and before the driver is uninstalled.
+	Withdraw func(driver flex.Name, settings survive.Settings) error
+	// Commands are the driver's own, beside those that every driver has.
+	Commands []Command
+}
+
+// Command is a command for people.
+type Command struct {
+	Name string // no call-out's, and no other command's
+	Args string // that the help shows: "FILE", "[--force]"
+	// Help says what the command does, in lines of at most 60 characters.
+	Help string
+	// Run executes it, with the arguments that follow its name. An error of its flags is
+	// one of [Program.Parse] or [Program.UsageError].
+	Run func(p Program, args []string) error
+}
+
+// Main executes the call-out or the command that the process was started for, and exits.
+func (p Program) Main() { os.Exit(p.run(os.Args, time.Now())) }
+
+// errUsage is an error in a command line. Its text has been printed.
+var errUsage = errors.New("usage")
+
+// run executes one command and returns the process's exit status.
+func (p Program) run(args []string, started time.Time) int {
+	if len(args) < 2 {
+		fmt.Fprint(os.Stderr, p.usage())
+		return 2
+	}
+	switch err := p.execute(args[1], args[2:], started); {
+	case errors.Is(err, errUsage):
+		return 2
+	case errors.Is(err, pflag.ErrHelp): // pflag has printed the flags
+		return 0
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "%s: %s\n", p.Program, lines(err.Error()))
+		return 1
+	}
+	return 0
+}
+
+// execute executes a command. Of a call-out, it does not return.
+func (p Program) execute(verb string, args []string, started time.Time) error {
+	if run := p.Internal(verb); run != nil {
+		return run(args)
+	}
+	switch verb {
+	case "version", "--version":
+		fmt.Println(p.Program, p.Version)
+		return nil
+	case "help", "--help", "-h":
+		fmt.Print(p.usage())
+		return nil
+	}
+	if !flex.Known(verb) {
+		for _, c := range p.commands() {
+			if c.Name == verb {
+				if err := p.clash(); err != nil {
+					return err
+				}
+				return c.Run(p, args)
+			}
+		}
+		if onTerminal() {
+			return p.unknownCommand(verb)
+		}
+	}
+	return p.callOut(started)
+}
+
+// clash returns an error if a command of the driver's own could never be called.
+func (p Program) clash() error {
+	taken := map[string]bool{"version": true, "help": true}
+	for _, c := range p.commands() {
+		if taken[c.Name] || flex.Known(c.Name) || p.Internal(c.Name) != nil {
+			return fmt.Errorf("there is a command or a call-out %q already; the driver's own needs another name", c.Name)
+		}
+		taken[c.Name] = true
+	}
+	return nil
+}

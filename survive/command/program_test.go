@@ -1,0 +1,42 @@
+package command
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/pod-info-fuse/survive"
+)
+
+func TestCommandsOfADriversOwnHaveNamesOfTheirOwn(t *testing.T) {
+	for name, free := range map[string]bool{
+		"selinux": true, "status": false, "watch": false, "help": false, "version": false, "mount": false, "attach": false, "serve": false, "heal": false,
+	} {
+		ran := false
+		p := Program{Driver: survive.Driver{Program: "clock"}, Commands: []Command{
+			{Name: "own", Run: func(Program, []string) error { ran = true; return nil }},
+			{Name: name},
+		}}
+		err := p.execute("own", nil, time.Now())
+		if ran != free || !free && (err == nil || !strings.Contains(err.Error(), `"`+name+`" already`)) {
+			t.Errorf("beside one of the name %q: it ran: %v, %v", name, ran, err)
+		}
+	}
+}
+
+func TestASectionDoesNotReplaceWhatStatusTells(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	os.Stdout = null
+	for name, free := range map[string]bool{"facts": true, "daemon": false, "driver": false} {
+		if err := (installation{}).printJSON(survive.Status{}, []Section{{Name: name}}); (err == nil) != free {
+			t.Errorf("a section %q: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"example.com/pod-info-fuse/survive"
+)
+
+// stop ends the daemon and removes everything that the driver has on the node.
+func (p Program) stop(args []string) error {
+	set, name := p.Flags("stop")
+	force := set.Bool("force", false, "unmount volumes that are mounted; pods that use them read errors from then on")
+	if err := p.Parse(set, args); err != nil {
+		return err
+	}
+	i, err := p.installation(*name)
+	if err != nil {
+		return err
+	}
+	inUse, err := i.Node.Stop(*force)
+	if err != nil || len(inUse) == 0 {
+		return err
+	}
+	var list strings.Builder
+	for _, v := range inUse {
+		if v.Problem != nil {
+			fmt.Fprintf(&list, "\n  %v", v.Problem)
+		} else {
+			fmt.Fprintf(&list, "\n  %s  %s", Printable(v.Dir, 0), Printable(v.PodNamespace+"/"+v.PodName, 0))
+		}
+	}
+	return fmt.Errorf("volumes are in use; delete their pods, or use --force:%s", list.String())
+}
+
+// upgrade lets this version take over from the one that serves.
+func (p Program) upgrade(args []string) error {
+	i, err := p.only("upgrade", args)
+	if err != nil {
+		return err
+	}
+	from, err := i.Node.Upgrade()
+	if err != nil {
+		return err
+	}
+	if from == "" {
+		fmt.Printf("nothing to do: no daemon serves, or it has version %s already\n", p.Version)
+		return nil
+	}
+	fmt.Printf("version %s serves in the place of %s\n", p.Version, Printable(from, longestWord))
+	return nil
+}
+
+// restore heals volumes whose daemon has died, and reports them.
+func (p Program) restore(args []string) error {
+	i, err := p.only("restore", args)
+	if err != nil {
+		return err
+	}
+	all, err := i.Node.Restore()
+	if err != nil {
+		return err
+	}
+	for _, text := range survive.Lines(all) {
+		fmt.Println(line(text))
+		i.log.Line("restore: %s", text)
+	}
+	count, failed := 0, 0
+	for _, h := range all {
+		count += 1 + h.More
+		if h.Err != nil {
+			failed += 1 + h.More
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d dead mounts are not healed; delete the pods that hold them", failed, count)
+	}
+	if len(all) == 0 {
+		fmt.Println("nothing was dead")
+	}
+	return nil
+}
+
+// only finds the installation for a command whose one flag is --driver.
+func (p Program) only(command string, args []string) (i installation, err error) {
+	set, name := p.Flags(command)
+	if err := p.Parse(set, args); err != nil {
+		return i, err
+	}
+	return p.installation(*name)
+}

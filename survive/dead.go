@@ -1,0 +1,140 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/mount"
+)
+
+// Anybody can mount a FUSE file system in a user namespace of his own, and give it our type
+// and source. So the device number tells which file systems are ours. The kernel uses numbers
+// again (fs/super.c, get_anon_bdev). Therefore a file system whose daemon has died stays
+// mounted, on RUN/dead/<number>, until nothing of it is left anywhere else. That mount both
+// records the number and keeps it from being another's; only root can make one there.
+//
+// It is made before the node mount goes, and so before another daemon serves: if a call-out
+// is killed while it heals, the next one goes on.
+
+// dead are the file systems of ours whose daemon has died, by device number.
+type dead map[uint64]*mount.Point
+
+func (d dead) close() {
+	for _, point := range d {
+		point.Close()
+	}
+}
+
+func (n Node) deadPath() string { return n.path("dead") }
+
+// unhealed tells whether a volume can be dead although a daemon serves.
+func (n Node) unhealed() bool { return exists(n.deadPath()) }
+
+// dead opens the file systems that are kept. While they are open, no others get their
+// numbers.
+func (n Node) dead() (dead, error) {
+	// The node mount's own file system is not dead, whatever process has the daemon's locks.
+	// If it is kept already, a call-out is about to remove the node mount, or was killed
+	// before.
+	_, living, _, err := n.look()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(n.deadPath())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	all := dead{}
+	for _, entry := range entries {
+		point, err := mount.Open(filepath.Join(n.deadPath(), entry.Name()))
+		if err != nil {
+			continue // another healing has ended
+		}
+		mounted, err := point.Mounted()
+		switch {
+		case err == nil && !mounted: // its maker was killed, or is still at it
+			n.forget(point)
+		case err == nil && point.Device() != living:
+			all[point.Device()] = point
+			continue
+		}
+		point.Close()
+	}
+	return all, nil
+}
+
+// keep keeps the file system that the point is on, and ends its connection: a process that
+// still serves it, with the daemon's locks, must not go on.
+func (n Node) keep(point *mount.Point) error {
+	return errors.Join(n.bindDead(point), point.Abort())
+}
+
+func (n Node) bindDead(point *mount.Point) error {
+	path := filepath.Join(n.deadPath(), strconv.FormatUint(point.Device(), 10))
+	for _, directory := range []string{n.deadPath(), path} {
+		if err := os.Mkdir(directory, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("keep what is dead: %w", err)
+		}
+	}
+	at, err := mount.Open(path)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	mounted, err := at.Mounted()
+	if err != nil || mounted {
+		return err
+	}
+	return at.Bind(point)
+}
+
+// retire keeps the node mount's file system, and removes the node mount. If it cannot keep
+// it, the mount stays: without it, the number would be forgotten.
+func (n Node) retire(root *mount.Point) error {
+	err := n.keep(root)
+	if err == nil {
+		err = root.Detach()
+	}
+	if errors.Is(err, unix.EINVAL) { // another call-out was faster
+		return nil
+	}
+	return err
+}
+
+// forget lets go of a file system of which nothing is left. Another healing may do so, too.
+func (n Node) forget(point *mount.Point) {
+	for n.detachDead(point) { // two call-outs may have kept it at once, one on the other
+	}
+	_ = os.Remove(point.Path)
+	_ = os.Remove(n.deadPath()) // when it was the last one
+}
+
+// detachDead removes the topmost mount where a file system is kept, and reports whether it
+// was a mount of that one.
+func (n Node) detachDead(point *mount.Point) bool {
+	top, err := openMounted(point.Path)
+	if err != nil || top == nil {
+		return false
+	}
+	defer top.Close()
+	return top.Device() == point.Device() && top.Detach() == nil
+}
+
+// forgetAll lets go of all of them: the driver has no volume any more.
+func (n Node) forgetAll() error {
+	all, err := n.dead()
+	if err != nil {
+		return err
+	}
+	defer all.close()
+	for _, point := range all {
+		n.forget(point)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package survive
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/survive/internal/calllog"
+	"example.com/pod-info-fuse/survive/internal/confine"
+	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/pair"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// Driver describes a driver once, for all of its processes: call-outs, commands, and the
+// two that serve.
+type Driver struct {
+	// Program names what the driver has on a node: the directory /run/PROGRAM, the type
+	// fuse.PROGRAM of its file systems, its cgroups, its processes, and the tag of its lines
+	// in the log. It consists of lower-case letters, digits and dashes; a process's name is
+	// cut after 15 of them. With the driver's name, it has at most 93 bytes: see
+	// [Driver.CheckName].
+	Program string
+	// Version is that of this binary. A call-out of another version than the one that
+	// serves has its own take over.
+	Version string
+	// FileSystem makes the file system. Every process that serves calls it, and each must
+	// give the same answers: see [FileSystem]. A call-out that mounts the node's file system
+	// calls it as well, as root and without an input, to answer the kernel's first request.
+	FileSystem func(Site) FileSystem
+	// CheckRecord returns an error for a volume that this version cannot serve, because a
+	// newer one wrote the record's attributes. Then it does not take over from the version
+	// that serves. nil: it can serve all.
+	CheckRecord func(volume.Record) error
+	// MaxRead is the largest read, in bytes; 0 for 16 KiB, or a page where that is larger.
+	// More costs locked memory: four times as much for each process that serves. The most is
+	// 128 KiB. It holds for as long as the node's file system is mounted: that of a new
+	// version takes effect after the command stop, or a reboot.
+	MaxRead int
+	// User is the user of the two serving processes, and their group. The zero value means one
+	// that no account has, made of Program, so that each program has its own; status -o json shows it.
+	User User
+	// Reads lists the files and directories that the file system must read beside the
+	// site's; nil: none. The kernel refuses all others to it.
+	Reads func() []string
+}
+
+// User is a user and a group. No account may have them, nor the user with the next number.
+type User = confine.User
+
+// Site is what a file system is given by the process that serves it.
+type Site struct {
+	Volumes volume.Store // the records of the node's volumes
+	// Input is the directory that Settings name, open; nil for none. A file system that goes
+	// by its path, or to what is mounted in it, may wait for ever for another file system;
+	// openat2(2) with this descriptor and RESOLVE_NO_XDEV does not.
+	Input *os.File
+	// Report logs a line. It may be called from any goroutine.
+	Report func(problem string)
+}
+
+// FileSystem answers the kernel's requests, in every process that serves, one after the
+// other and for moments at the same time. What it needs to survive the change from one
+// process to the next:
+//
+//   - A fresh process can answer for any node id: ids are computed, from the volume's id and
+//     what the node is in it, and never handed out by a counter or kept in a table.
+//   - There are no handles: Open and OpenDir leave Fh at 0, and Read and ReadDir know from
+//     the node id and the offset what they are to return.
+//   - A cache may be lost at any time. What a node id stands for does not depend on one.
+//   - Lookup counts are nobody's: Forget does nothing.
+//
+// Some things are the same for every file system:
+//
+//   - All is read-only: a request that would change something is answered with EROFS.
+//   - There are no extended attributes: ENOSYS, after which the kernel does not ask again.
+//   - The kernel remembers where a symbolic link leads for as long as it knows the node id.
+//     A link that is to lead elsewhere needs another one.
+//   - It remembers names and attributes for as long as Lookup and GetAttr say. A listing has
+//     names only: ReadDirPlus is not called.
+//   - Locks are the file system's affair, and not the kernel's. It must refuse them, as one
+//     that a process keeps is lost with it: without SetLk and SetLkw, callers get ENOSYS.
+//
+// It is called by several goroutines at the same time. It may also be a [Sharer] and a
+// [Prompter].
+type FileSystem = connection.FileSystem
+
+// Sharer is implemented by file systems whose nodes belong to volumes, which are served in
+// turn. One that is none has all of its requests answered in the order in which they come.
+type Sharer = connection.Sharer
+
+// Prompter is implemented by file systems some of whose nodes are opened and read without
+// any wait. Without it, every answer is taken for one that may take long.
+type Prompter = connection.Prompter
+
+// Settings are those of one installation of a driver, from its configuration.
+type Settings struct {
+	Log   string // where lines go: "syslog" or "", "off", or the path of a file
+	Label string // the SELinux context to mount with; "" for what the policy says
+	Input string // a directory on a local file system that the file system reads, beside the volumes' records; "" for none
+}
+
+// On returns the presence on this node of the installation that has a name. It touches
+// nothing.
+func (d Driver) On(name flex.Name, settings Settings) Node {
+	if d.User == (User{}) {
+		d.User = confine.DefaultUser(d.Program)
+	}
+	return Node{
+		Driver: d, Name: name, Settings: settings,
+		RunDir: filepath.Join("/run", d.Program, name.Dir()),
+		log:    calllog.New(d.Program, settings.Log),
+	}
+}
+
+// CheckName returns an error if the driver cannot have an installation of this name: both
+// its own name and that of the program are in the path of a socket.
+func (d Driver) CheckName(name flex.Name) error {
+	const longest = 107 // bytes (man 7 unix)
+	if strings.TrimLeft(d.Program, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || d.Program == "" || d.Program[0] == '-' {
+		return fmt.Errorf("the program's name %q does not consist of lower-case letters, digits and dashes", d.Program)
+	}
+	if more := len(d.On(name, Settings{}).socket()) - longest; more > 0 {
+		return fmt.Errorf("the driver's name %q has %d bytes, and its program's, %q, %d: together they are %d too long for the path of a socket",
+			name, len(name.String()), d.Program, len(d.Program), more)
+	}
+	return nil
+}
+
+// Internal returns what executes a command that the driver starts by itself, nil for any
+// other. A driver's main calls it before it looks for commands of its own.
+func (d Driver) Internal(command string) func(args []string) error {
+	switch command {
+	case pair.Verb:
+		return d.serve
+	case healVerb:
+		return healNamespace
+	}
+	return nil
+}
+
+func notByHand(command string) error {
+	return fmt.Errorf("%q is what the driver starts by itself, not a command", command)
+}
+
+// options are what holds for a connection that this version begins.
+func (d Driver) options() connection.Options {
+	o := connection.Options{MaxRead: d.MaxRead}
+	if o.MaxRead == 0 {
+		o.MaxRead = connection.Default.MaxRead
+	}
+	return o
+}
+
+// fsType is the type that mountinfo shows for the driver's file systems.
+func (d Driver) fsType() string { return "fuse." + d.Program }
+
+// cgroupName begins the names of the cgroups of the node's driver.
+func (n Node) cgroupName() string { return n.Program + "-" + n.Name.String() }

@@ -1,0 +1,51 @@
+package survive
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"example.com/pod-info-fuse/flex"
+)
+
+func TestNamesOfProgramsAndDrivers(t *testing.T) {
+	for _, row := range []struct{ program, name, problem string }{
+		{"clock", "example.com/clock", ""},
+		{"pod-info-fuse", "v/" + strings.Repeat("d", 78), ""},
+		{"pod-info-fuse", "v/" + strings.Repeat("d", 79), `has 81 bytes, and its program's, "pod-info-fuse", 13: together they are 1 too long`},
+		{strings.Repeat("p", 80), "example.com/clock", `has 17 bytes, and its program's, "` + strings.Repeat("p", 80) + `", 80: together they are 4 too long`},
+		{"", "example.com/clock", `the program's name ""`},
+		{"..", "example.com/clock", "does not consist of"},
+		{"a/b", "example.com/clock", "does not consist of"},
+		{"Clock", "example.com/clock", "does not consist of"},
+		{"-", "example.com/clock", "does not consist of"},
+	} {
+		name, err := flex.ParseName(row.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Driver{Program: row.program}
+		err = d.CheckName(name)
+		if row.problem == "" && err != nil || row.problem != "" && (err == nil || !strings.Contains(err.Error(), row.problem)) {
+			t.Errorf("%q of %q: %v, want %q", row.name, row.program, err, row.problem)
+		}
+		if row.problem != "" {
+			continue
+		}
+		// The kernel agrees, wherever paths of this length begin.
+		n := d.On(name, Settings{})
+		dir := "/tmp/" + strings.Repeat("x", len(n.RunDir)-len("/tmp/"))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		n.RunDir = filepath.Clean(dir)
+		control, err := n.listen()
+		if err != nil {
+			t.Errorf("%q of %q: %v", row.name, row.program, err)
+			continue
+		}
+		control.Close()
+	}
+}

@@ -1,0 +1,415 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// Healing puts the living file system in the place of dead ones, wherever they are
+// mounted: in the kubelet's directories, and in every container. The kubelet does
+// neither: it never calls mount again for a volume that it believes mounted.
+//
+// Only volumes of file systems that are known to be ours are healed, see dead.go, and never
+// the node mount, which shows every pod.
+
+// Healed is a dead mount and what became of it.
+type Healed struct {
+	PID     int    // a process in the mount namespace; 0: the node's own
+	Command string // of that process
+	Path    string // as that process sees it
+	Volume  volume.Record
+	Err     error // nil: the volume is there again
+	More    int   // further ones in the namespace that have not been tried, for the same reason
+}
+
+const (
+	// healers is how many namespaces are healed at a time, each by a process.
+	healers = 4
+	// healerTime is how long one of them may take for a mount. It takes milliseconds.
+	healerTime = 5 * time.Second
+	// healTime is how long all of it may take; the next call-out does the rest.
+	healTime = 20 * time.Second
+	// lockTime is how long all of it waits for locked namespaces.
+	lockTime = time.Second
+	// healMost is how many paths in a namespace are healed at a time.
+	healMost = 100
+	// linesMost is how many lines report all of it.
+	linesMost = 200
+)
+
+// stack is the mounts on one path, of which the topmost is dead.
+type stack struct {
+	top   *mountinfo.Info
+	count int // of the dead mounts in it
+}
+
+// stacksIn finds them in a namespace, by path.
+func (n Node) stacksIn(namespace mount.Namespace, all dead) (map[string]stack, error) {
+	infos, err := namespace.Mounts(n.fsType(), n.Name.String())
+	if err != nil {
+		return nil, err
+	}
+	covered := map[string]bool{} // mounts that are below another on the same path
+	byPath := func(info *mountinfo.Info, id int) string { return fmt.Sprintf("%d %s", id, info.Mountpoint) }
+	for _, info := range infos {
+		covered[byPath(info, info.Parent)] = true
+	}
+	found := map[string]stack{}
+	for _, info := range infos {
+		if _, ours := all[deviceOf(info)]; !ours || info.Root == "/" || n.isKept(info.Mountpoint) {
+			continue
+		}
+		s := found[info.Mountpoint]
+		s.count++
+		if !covered[byPath(info, info.ID)] { // the order of the list does not tell
+			s.top = info
+		}
+		found[info.Mountpoint] = s
+	}
+	maps.DeleteFunc(found, func(_ string, s stack) bool { return s.top == nil })
+	return found, nil
+}
+
+func deviceOf(info *mountinfo.Info) uint64 { return unix.Mkdev(uint32(info.Major), uint32(info.Minor)) }
+
+// isKept tells whether a mount is one of dead.go's, also as a container sees it that has
+// the host's /run elsewhere.
+func (n Node) isKept(path string) bool {
+	return strings.HasSuffix(filepath.Dir(path), n.deadPath())
+}
+
+// heal heals our own namespace, before all others: what changes in it propagates to
+// some of them. The caller holds the exclusive lock.
+func (n Node) heal() (healed []Healed) {
+	all, err := n.dead()
+	if err != nil {
+		return []Healed{{Path: n.deadPath(), Err: err}}
+	}
+	defer all.close()
+	if len(all) == 0 {
+		return nil
+	}
+	found, err := n.stacksIn(mount.Own(), all)
+	if err != nil {
+		return []Healed{{Path: "/proc/self/mountinfo", Err: err}}
+	}
+	for path, dead := range found {
+		record, err := n.healOwn(path, dead)
+		if !errors.Is(err, mount.ErrGone) {
+			healed = append(healed, Healed{Path: path, Volume: record, Err: err})
+		}
+	}
+	return healed
+}
+
+func (n Node) healOwn(path string, s stack) (volume.Record, error) {
+	id, err := volumeOf(s.top)
+	if err != nil {
+		return volume.Record{}, err
+	}
+	// Or an unmount would find the dead one, and leave the one in its place.
+	unlock, err := n.lockVolume(id)
+	if err != nil {
+		return volume.Record{}, err
+	}
+	defer unlock()
+	record, tree, err := n.replacement(s.top, mount.OwnUsers)
+	if err != nil {
+		return record, err
+	}
+	defer tree.Close()
+	return record, mount.Own().Do(func() error { return tree.Replace(path, s.count, deviceOf(s.top)) })
+}
+
+// healOthers heals all other namespaces. A hostile one may never let go of a process that has
+// entered it. So processes of their own enter, and the caller holds no lock meanwhile that a
+// call-out needs. It also forgets the file systems of which nothing is left.
+func (n Node) healOthers() (healed []Healed) {
+	all, err := n.dead()
+	if err != nil {
+		return []Healed{{Path: n.deadPath(), Err: err}}
+	}
+	defer all.close()
+	if len(all) == 0 {
+		return nil
+	}
+	until := time.Now().Add(healTime)
+	namespaces, err := n.fewestFirst(all, until)
+	known := err == nil
+	healed, locked, knownHere := n.healEach(namespaces, all, until, time.Time{})
+	more, _, knownLocked := n.healEach(locked, all, until, time.Now().Add(lockTime))
+	healed = append(healed, more...)
+	if !known || !knownHere || !knownLocked {
+		return healed
+	}
+	left, err := n.deadIn(all, until)
+	if err != nil {
+		return healed // not known what is left of them: do not forget any
+	}
+	for device, point := range all {
+		if !left[device] {
+			n.forget(point)
+		}
+	}
+	return healed
+}
+
+// deadIn tells of which dead file systems something is mounted. It lists the namespaces
+// afresh: the process by which one was seen may have ended, and others be in it.
+func (n Node) deadIn(all dead, until time.Time) (left map[uint64]bool, err error) {
+	for range 3 { // it may end here, too
+		if left, err = n.deadNow(all, until); err == nil {
+			break
+		}
+	}
+	return left, err
+}
+
+func (n Node) deadNow(all dead, until time.Time) (left map[uint64]bool, err error) {
+	namespaces, err := mount.Others()
+	if err != nil {
+		return nil, err
+	}
+	left = map[uint64]bool{}
+	for _, namespace := range append(namespaces, mount.Own()) {
+		if time.Now().After(until) {
+			return nil, errNoTime
+		}
+		found, err := n.stacksIn(namespace, all)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			left[deviceOf(s.top)] = true
+		}
+	}
+	return left, nil
+}
+
+// patient is a namespace, and how many paths in it something dead is on.
+type patient struct {
+	mount.Namespace
+	dead int
+}
+
+// fewestFirst lists the other namespaces in the order in which they are healed. Namespaces
+// with many dead mounts come last, so that nobody can use up the time of others by making
+// them.
+func (n Node) fewestFirst(all dead, until time.Time) ([]patient, error) {
+	namespaces, err := mount.Others()
+	if err != nil {
+		return nil, err
+	}
+	var patients []patient
+	for _, namespace := range namespaces {
+		if time.Now().After(until) {
+			err = errNoTime
+			break
+		}
+		found, err := n.stacksIn(namespace, all)
+		if err == nil { // or its process has ended; if it has others, deadIn finds what is left
+			patients = append(patients, patient{namespace, len(found)})
+		}
+	}
+	slices.SortStableFunc(patients, func(a, b patient) int { return a.dead - b.dead })
+	return patients, err
+}
+
+// healEach heals namespaces, some at a time. It waits for their locks until lockUntil; with
+// a time in the past, it returns those that are locked, and does not report them. known tells
+// whether all dead mounts in the others are known: another healer may be at work there, or
+// hang.
+func (n Node) healEach(patients []patient, all dead, until, lockUntil time.Time) (healed []Healed, locked []patient, known bool) {
+	var (
+		group sync.WaitGroup
+		mu    sync.Mutex // guards the results
+		again = time.Now().After(lockUntil)
+		turns = make(chan struct{}, healers)
+	)
+	known = true
+	for _, p := range patients {
+		turns <- struct{}{} // here, so that they begin in order
+		group.Go(func() {
+			defer func() { <-turns }()
+			some, lockErr := n.healNamespace(p, all, until, lockUntil)
+			mu.Lock()
+			defer mu.Unlock()
+			if again && errors.Is(lockErr, errLocked) {
+				locked = append(locked, p)
+				return
+			}
+			healed = append(healed, some...)
+			known = known && lockErr == nil
+		})
+	}
+	group.Wait()
+	return healed, locked, known
+}
+
+// healNamespace heals the dead mounts in a namespace. It returns an error when it could not
+// come to know all of them.
+func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (healed []Healed, lockErr error) {
+	if time.Now().After(until) {
+		if p.dead > 0 {
+			healed = []Healed{{PID: p.PID, Command: command(p.PID), Path: "its volumes", More: p.dead - 1, Err: errNoTime}}
+		}
+		return healed, errNoTime
+	}
+	file, err := p.Open()
+	if err != nil {
+		return nil, nil // its process has ended; if it has others, deadIn finds what is left
+	}
+	defer file.Close()
+	// The lock goes with the processes that enter, and stays with one that hangs: no further
+	// process is spent on its namespace. The processes in there can take the lock, too, and
+	// then keep their dead mounts.
+	if p.dead == 0 {
+		lockUntil = time.Time{}
+	}
+	if lockErr = within(lockUntil, file, flock(file, unix.LOCK_EX)); lockErr != nil {
+		lockErr = fmt.Errorf("another healing of its namespace goes on, or does not end: %w", lockErr)
+	}
+	found, err := n.stacksIn(p.Namespace, all)
+	if err != nil {
+		return nil, nil
+	}
+	tried := 0
+	for path, dead := range found {
+		h := Healed{PID: p.PID, Command: command(p.PID), Path: path}
+		switch {
+		case lockErr != nil:
+			h.Err = lockErr
+		case time.Now().After(until):
+			h.Err = errNoTime
+		case tried == healMost:
+			h.Err = fmt.Errorf("no more than %d are healed in a namespace at a time; call again", healMost)
+		default:
+			h.Volume, h.Err = n.healOther(file, path, dead)
+			tried++
+			if errors.Is(h.Err, errHangs) {
+				lockErr = h.Err
+			}
+			if !errors.Is(h.Err, mount.ErrGone) {
+				healed = append(healed, h)
+			}
+			continue
+		}
+		h.More = len(found) - tried - 1
+		return append(healed, h), lockErr
+	}
+	return healed, lockErr
+}
+
+var errNoTime = errors.New("no time is left for it")
+
+func (n Node) healOther(namespace *os.File, path string, s stack) (volume.Record, error) {
+	record, tree, err := n.replacement(s.top, func() (*os.File, error) { return mount.Users(namespace) })
+	if err != nil {
+		return record, err
+	}
+	defer tree.Close()
+	return record, replaceIn(namespace, tree, path, s.count, deviceOf(s.top))
+}
+
+// replacement returns the tree to put in the place of a dead mount.
+func (n Node) replacement(dead *mountinfo.Info, users func() (*os.File, error)) (record volume.Record, tree *mount.Tree, err error) {
+	id, err := volumeOf(dead)
+	if err != nil {
+		return record, nil, err
+	}
+	record, err = n.Volumes().Get(id)
+	if errors.Is(err, os.ErrNotExist) {
+		err = errors.New("the volume was unmounted: it has no record")
+	}
+	if err != nil {
+		return record, nil, err
+	}
+	source, err := n.ask(rootOf(dead), patience)
+	if err != nil {
+		return record, nil, err
+	}
+	defer source.Close()
+	// We have no lock: the daemon may have died once more, and a healing that has begun since
+	// does not know our tree as dead.
+	if state, living, err := n.mountState(); err != nil || state != MountOK || living != source.Device() {
+		return record, nil, errors.Join(errors.New("the daemon has died meanwhile"), err)
+	}
+	if tree, err = source.Clone(); err != nil {
+		return record, nil, err
+	}
+	if err := tree.Resemble(dead, users); err != nil {
+		tree.Close()
+		return record, nil, err
+	}
+	return record, tree, nil
+}
+
+// rootOf is the part of its file system that a mount shows. Where the entry was dropped
+// from the kernel's cache, a mark follows it (fs/proc_namespace.c, show_mountinfo).
+func rootOf(info *mountinfo.Info) string { return strings.TrimSuffix(info.Root, "//deleted") }
+
+// volumeOf returns the volume that a mount shows: its root is "/<id>", or "/<id>/pod.uid"
+// for a subPath.
+func volumeOf(info *mountinfo.Info) (volume.ID, error) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(rootOf(info), "/"), "/")
+	id, err := volume.ParseID(name)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not in a volume", info.Root)
+	}
+	return id, nil
+}
+
+func command(pid int) string {
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return strings.TrimSpace(string(name))
+}
+
+// String is a line for people.
+func (h Healed) String() string {
+	where := h.Path
+	if h.PID != 0 {
+		where = fmt.Sprintf("%s in the container of process %d (%s)", h.Path, h.PID, h.Command)
+	}
+	pod := ""
+	if h.Volume.PodUID != "" {
+		pod = fmt.Sprintf(", pod %s/%s", h.Volume.PodNamespace, h.Volume.PodName)
+	}
+	if h.Err != nil {
+		more := ""
+		if h.More > 0 {
+			more = fmt.Sprintf(" (and %d more there)", h.More)
+		}
+		return fmt.Sprintf("not healed: %s%s%s: %v", where, pod, more, h.Err)
+	}
+	return fmt.Sprintf("healed: %s%s", where, pod)
+}
+
+// Lines report all of them, for people.
+func Lines(all []Healed) (lines []string) {
+	for i, h := range all {
+		if i == linesMost {
+			return append(lines, fmt.Sprintf("and %d more", len(all)-i))
+		}
+		lines = append(lines, h.String())
+	}
+	return lines
+}
+
+func (n Node) logHealed(all []Healed) {
+	for _, line := range Lines(all) {
+		n.Log("%s", line)
+	}
+}

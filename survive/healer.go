@@ -1,0 +1,114 @@
+package survive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/survive/internal/pair"
+)
+
+// On the way to a dead mount in a container, another file system may never answer. A process
+// that asks it waits in the kernel, and no signal ends the wait. So a healer asks, a process
+// of its own for one mount. The parent waits until a deadline only, and leaves behind a
+// healer that does not end.
+
+// healVerb is the subcommand that runs healNamespace. It is not for people.
+const healVerb = "heal"
+
+// The descriptors of a healer, beside the standard ones, which are /dev/null.
+const (
+	resultFD = 3 + iota // a pipe, for one value of entered
+	namespaceFD
+	treeFD
+)
+
+// entered is the result of a healer.
+type entered struct {
+	Gone  bool // mount.ErrGone
+	Error string
+}
+
+var errHangs = errors.New("a file system on the way does not answer; the attempt was given up")
+
+// replaceIn puts a tree in the place of a dead mount in a namespace, in a healer.
+func replaceIn(namespace *os.File, tree *mount.Tree, path string, mounts int, device uint64) error {
+	process, result, err := startHealer(namespace, tree.File(), path, strconv.Itoa(mounts), strconv.FormatUint(device, 10))
+	if err != nil {
+		return fmt.Errorf("start a process to enter the namespace: %w", err)
+	}
+	defer result.Close()
+	var said entered
+	if err = result.SetReadDeadline(time.Now().Add(healerTime)); err == nil {
+		err = json.NewDecoder(result).Decode(&said)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errors.Join(errHangs, process.Kill(), process.Release())
+	}
+	state, waitErr := process.Wait()
+	switch {
+	case waitErr != nil:
+		return waitErr
+	case err != nil:
+		return fmt.Errorf("enter the namespace: the process ended without a result: %v", state)
+	case said.Gone:
+		return mount.ErrGone
+	case said.Error != "":
+		return fmt.Errorf("enter the namespace: %s", said.Error)
+	}
+	return nil
+}
+
+// startHealer starts this binary as a healer. It has the two files and a pipe to us, and
+// nothing else of ours, in particular not the pipe that the kubelet reads to its end.
+func startHealer(namespace, tree *os.File, args ...string) (process *os.Process, result *os.File, err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer null.Close()
+	if err := pair.CloseOnExec(); err != nil { // descriptors that we inherited without our knowledge
+		return nil, nil, err
+	}
+	result, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer theirs.Close()
+	process, err = os.StartProcess("/proc/self/exe", append([]string{os.Args[0], healVerb}, args...), &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: []*os.File{null, null, null, theirs, namespace, tree},
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		result.Close()
+	}
+	return process, result, err
+}
+
+// healNamespace is the life of a healer.
+func healNamespace(args []string) error {
+	flags, err := unix.FcntlInt(resultFD, unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE != unix.O_WRONLY || len(args) != 3 {
+		return notByHand(healVerb)
+	}
+	unix.CloseOnExec(resultFD)
+	mounts, countErr := strconv.Atoi(args[1])
+	device, deviceErr := strconv.ParseUint(args[2], 10, 64)
+	err = errors.Join(countErr, deviceErr)
+	if err == nil {
+		tree := mount.NewTree(treeFD, "the volume")
+		err = mount.Inside(os.NewFile(namespaceFD, "the namespace"), func() error { return tree.Replace(args[0], mounts, device) })
+	}
+	said := entered{Gone: errors.Is(err, mount.ErrGone)}
+	if err != nil {
+		said.Error = err.Error()
+	}
+	return json.NewEncoder(os.NewFile(resultFD, "result")).Encode(said)
+}

@@ -1,0 +1,105 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/mount"
+)
+
+// A file system may read a directory beside the records, its input. An operator configures
+// its path, which may lead to a file system that never answers; and nothing ends a process
+// that waits for one. So it must be on a local one.
+//
+// A call-out opens it, and the processes of the pair inherit the descriptor. They never look
+// up its path, so that a later mount over it, or on the way, cannot stop them. Landlock, too,
+// knows the directory by its inode. If the path leads to another directory by now, the next
+// call-out starts the pair anew, as in an upgrade.
+
+// OpenInput opens a directory as the input that Settings name. The error is fs.ErrNotExist if
+// there is none, and says what to do about one that is not on a local file system.
+func OpenInput(path string) (*os.File, error) {
+	if path == "" {
+		return nil, fs.ErrNotExist
+	}
+	directory, err := mount.OpenLocal(path)
+	if errors.Is(err, mount.ErrNotLocal) {
+		err = fmt.Errorf("%w; configure the path of a directory on a local one, without such a link", err)
+	}
+	return directory, err
+}
+
+// unknownInput is the identity of an input about which nothing could be found out.
+const unknownInput = "\nunknown\n"
+
+// openInput opens the input as well, nil for none, and tells which directory it is, in lines
+// that are compared with those noted.
+func (n Node) openInput() (directory *os.File, identity string, err error) {
+	directory, err = OpenInput(n.Input)
+	if err == nil {
+		var info os.FileInfo
+		if info, err = directory.Stat(); err == nil {
+			stat := info.Sys().(*syscall.Stat_t)
+			return directory, fmt.Sprintf("%s\n%d %d\n", n.Input, stat.Dev, stat.Ino), nil
+		}
+		directory.Close()
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return nil, n.Input + "\nis not there\n", err
+	case errors.Is(err, mount.ErrNotLocal):
+		return nil, n.Input + "\nis not local\n", err
+	}
+	return nil, unknownInput, err
+}
+
+// giveInput opens the input for a process that is about to be started.
+func (n Node) giveInput() (directory *os.File, identity string) {
+	directory, identity, err := n.openInput()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.Log("it starts without the directory %s: %v", n.Input, err)
+	}
+	return directory, identity
+}
+
+// inputIdentity identifies the directory that is there. If that cannot be found out, it
+// returns what was noted.
+func (n Node) inputIdentity() string {
+	directory, identity, err := n.openInput()
+	directory.Close()
+	if identity == unknownInput {
+		n.Log("look at the directory %s: %v", n.Input, err)
+		return n.inputNote()
+	}
+	return identity
+}
+
+// inputNote is the identity of the input that the pair was given.
+func (n Node) inputNote() string {
+	noted, _ := os.ReadFile(n.path("input"))
+	return string(noted)
+}
+
+// inputGiven tells whether the pair was given the directory that is there now.
+func (n Node) inputGiven() bool { return n.inputNote() == n.inputIdentity() }
+
+// inputTried tells whether the pair was given that directory, or an attempt to do so has
+// failed.
+func (n Node) inputTried() bool { return n.inputGiven() || n.upgradeInVain() }
+
+// KeepInput leaves the pair its input. It is for a configuration that cannot be read.
+func (n *Node) KeepInput() { n.Input, _, _ = strings.Cut(n.inputNote(), "\n") }
+
+// InputStale tells whether the pair was given another input than the one that is there, and
+// whether the next call-out tries to change that.
+func (n Node) InputStale() (stale, due bool) {
+	identity := n.inputIdentity()
+	stale = exists(n.RunDir) && n.inputNote() != identity
+	return stale, stale && !n.failedUpgrade().inVain(identity)
+}

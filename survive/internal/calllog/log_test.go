@@ -1,0 +1,146 @@
+package calllog
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestFileGetsOneLinePerCall(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	New("pod-info-fuse", path).Line("mount %q: %s", "/a\nb", "Failure: no\nforged line")
+	New("pod-info-fuse", path).Line("unmount")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(`^20\S+Z pod-info-fuse\[\d+\]: mount "/a\\nb": Failure: no\?forged line\n20\S+ pod-info-fuse\[\d+\]: unmount\n$`)
+	if !want.Match(data) {
+		t.Errorf("log:\n%s", data)
+	}
+	if info, _ := os.Stat(path); info.Mode() != 0o600 {
+		t.Errorf("mode %v, want 0600", info.Mode())
+	}
+}
+
+func TestLongLinesAreCut(t *testing.T) {
+	if got := oneLine(strings.Repeat("ž", 2000)); len(got) > maxLine+3 || !strings.HasSuffix(got, "ž...") {
+		t.Errorf("%d bytes, ends in %q", len(got), got[len(got)-6:])
+	}
+}
+
+func TestSyslogGetsADatagram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	daemon, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Close()
+	sendTo(t, path, "hello")
+	buffer := make([]byte, 100)
+	daemon.SetReadDeadline(time.Now().Add(5 * time.Second))
+	want := regexp.MustCompile(`^<30>pod-info-fuse\[\d+\]: hello$`)
+	if n, err := daemon.Read(buffer); err != nil || !want.Match(buffer[:n]) {
+		t.Errorf("%q, %v", buffer[:n], err)
+	}
+}
+
+// sendTo writes a line to a syslog daemon at a path of its own.
+func sendTo(t *testing.T, path, text string) {
+	t.Helper()
+	s, err := openSyslog(path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer s.close()
+	Log{tag: "pod-info-fuse", sink: s}.Line("%s", text)
+}
+
+func TestALogCanBeInherited(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	for target, want := range map[string]bool{path: true, "off": false, filepath.Dir(path): false} {
+		file, err := New("pod-info-fuse", target).Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		Inherit("pod-info-fuse", int(file.Fd())).Line("to %s", target)
+		data, err := os.ReadFile(path)
+		if got := strings.HasSuffix(string(data), "]: to "+target+"\n"); got != want {
+			t.Errorf("log %s: written %v, want %v: %q, %v", target, got, want, data, err)
+		}
+	}
+	Inherit("pod-info-fuse", 1000).Line("there is no such descriptor")
+}
+
+func TestALogThatFailsIsSilentAndQuick(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deaf := filepath.Join(dir, "deaf") // a syslog daemon that reads nothing
+	daemon, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: deaf, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Close()
+	done := make(chan bool)
+	go func() {
+		New("pod-info-fuse", filepath.Join(dir, "no", "such", "dir")).Line("x")
+		New("pod-info-fuse", fifo).Line("x")
+		New("pod-info-fuse", dir).Line("x")
+		for range 1000 {
+			sendTo(t, deaf, "x")
+		}
+		sendTo(t, filepath.Join(dir, "nobody"), "x")
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a log line waits")
+	}
+}
+
+// What is logged while there is no syslog daemon is written when there is one again, the
+// last of it if it is much.
+func TestTheLastLinesAreKeptForASyslogThatIsNotThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	s, err := openSyslog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	log := Log{tag: "pod-info-fuse", sink: s}
+	for i := range 100 {
+		log.Line("line %d.", i)
+	}
+	if !log.Unheard() {
+		t.Error("it does not tell")
+	}
+	daemon, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Close()
+	if err := connect(s.fd, path); err != nil {
+		t.Fatal(err)
+	}
+	go log.Unheard() // writes as much as the daemon reads
+	for i := 100 - mostKept; i < 100; i++ {
+		buffer := make([]byte, 100)
+		daemon.SetReadDeadline(time.Now().Add(5 * time.Second))
+		n, err := daemon.Read(buffer)
+		if want := fmt.Sprintf(": line %d.", i); err != nil || !strings.HasSuffix(string(buffer[:n]), want) {
+			t.Fatalf("%q, %v, want %q", buffer[:n], err, want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+// Package cgroup moves a process out of the cgroup that it was born into.
+//
+// The daemon is born into the kubelet's cgroup, and service managers end a
+// service by killing everything that is in its cgroup: systemd calls this
+// KillMode=control-group, the default, and kubeadm's kubelet.service keeps it
+// (systemd.kill(5)). So a restart of the kubelet would take all volumes down, unless the
+// daemon is moved:
+//
+//  1. Where systemd runs, it is asked for a scope: a unit for processes that
+//     systemd did not start. Scopes are visible to systemctl, and end in order
+//     when the machine shuts down.
+//  2. Where no systemd runs, or it refuses, the process is written into a
+//     cgroup of its own, right below the root of each hierarchy.
+//
+// Either one has limits: of threads, and of memory ([MaxThreads], [MaxMemory]). Active and
+// standby share them. When the memory is used up, the kernel kills the larger one and lets
+// the other one be: memory.oom.group is 0 by default ("memory.oom.group" in cgroup-v2.rst),
+// and v1 has no such file. A cgroup for each would need root, or a process that could move
+// others as well, to move each new standby.
+//
+// Each process that is moved gets a new cgroup, which only its children share. So [GroupOf]
+// finds the processes that a replaced daemon has left.
+//
+// # Hierarchies
+//
+// A process is in one cgroup of each hierarchy. With cgroup v2 there is one
+// hierarchy, with v1 one for each controller or group of controllers, and a
+// machine may have v1 and v2 at the same time. A service manager that kills by cgroup looks at one
+// of them, and nothing tells which. So the process leaves its
+// cgroup in all of them, except where it is in the root: a root cgroup is never a service's.
+// It leaves the root, too, in a hierarchy that can limit it.
+//
+// # Traps
+//
+// Move a process before it starts another one. Children are born into the cgroup of their
+// parent, and those born before the move stay behind.
+//
+// Paths are as this process sees them. In a cgroup name space of its own, as in
+// a container, "/" is the container's cgroup, and the end of the container ends
+// the process.
+//
+// A move leaves the limits of the old cgroup behind together with it. Memory
+// that was charged to the old cgroup stays charged to it (cgroups(7)).
+//
+// Nothing here watches the process: if somebody moves it later, it stays there.
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Escape moves the process out of the cgroup that it is in, on behalf of the
+// driver, whose name is PROGRAM-vendor/driver, which begins all names here. The process
+// must not have children yet. It returns the cgroup that the process is in afterwards, as
+// [Of] does, or "" when it is still in the old one, in some hierarchy or in all.
+//
+// The process, and those that it starts, share limits of threads and memory there, as far
+// as that can be had; see [LimitsOf].
+//
+// An error is worth a warning in either case: with a cgroup it says why the
+// process is not in a scope of systemd although systemd runs, or not limited. The context
+// limits the time that systemd may take, and so does a limit of five seconds.
+func Escape(ctx context.Context, driver string, pid int) (where string, err error) {
+	_ = remove(driver, 0) // cgroups of a dead daemon; EBUSY: a daemon lives
+	refused := toScope(ctx, driver, pid)
+	var unlimited error
+	if refused != nil {
+		if errors.Is(refused, errNoSystemd) {
+			refused = nil // the usual case on such a machine
+		}
+		var stays error
+		if stays, unlimited = toOwn(driver, pid); stays != nil {
+			return "", fmt.Errorf("process %d stays in the cgroup of the kubelet, and its restart kills it: %w", pid, join(refused, stays))
+		}
+	}
+	where, err = Of(pid)
+	return where, join(refused, unlimited, err)
+}
+
+// join is errors.Join on one line, as a log needs it.
+func join(list ...error) error {
+	var joined error
+	for _, err := range list {
+		switch {
+		case err == nil:
+		case joined == nil:
+			joined = err
+		default:
+			joined = fmt.Errorf("%w; %w", joined, err)
+		}
+	}
+	return joined
+}
+
+// Of tells the process's cgroup, for people to read. Of a process that is in
+// several hierarchies it is the path in the unified one (cgroup v2), else in
+// systemd's of v1, else in the first that has one; a hierarchy that leaves
+// the process in its root counts only if all of them do. Linux lists the unified
+// hierarchy also where nobody uses it (cgroups(7)).
+func Of(pid int) (string, error) { return of(procRoot, pid) }
+
+func of(proc string, pid int) (string, error) {
+	all, err := hierarchies(proc, pid, isReachable)
+	if err != nil {
+		return "", err
+	}
+	// The hierarchies that service managers use tell most.
+	slices.SortStableFunc(all, func(a, b hierarchy) int { return a.rank() - b.rank() })
+	for _, h := range all {
+		if !h.inRoot() {
+			return h.path, nil
+		}
+	}
+	return "/", nil
+}
+
+func (h hierarchy) rank() int {
+	switch name := h.String(); {
+	case h.unified():
+		return 0
+	case name == "name=systemd":
+		return 1
+	case strings.HasPrefix(name, "name="):
+		return 2
+	}
+	return 3
+}

@@ -1,0 +1,101 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The most that a driver's pair can take of the node together, far above its needs: each
+// process has about 8 threads, and some 2 MB. setrlimit(2) cannot bound the pair: the kernel
+// counts threads for the user, whom other processes may be, too.
+const (
+	MaxThreads = 256
+	MaxMemory  = 512 << 20 // bytes
+)
+
+// Limits are those of a process's cgroup, which its children share.
+type Limits struct {
+	Threads uint64 `json:"threads,omitempty"` // 0: none
+	Memory  uint64 `json:"memory,omitempty"`  // bytes; 0: none
+}
+
+// limit is one that a cgroup can have: "PIDs Interface Files" and "memory.max" in
+// cgroup-v2.rst, cgroup-v1/pids.rst and cgroup-v1/memory.rst.
+type limit struct {
+	controller string
+	file, v1   string // its name in cgroup v2, and in v1
+	most       uint64
+}
+
+var limits = []limit{
+	{"pids", "pids.max", "pids.max", MaxThreads},
+	{"memory", "memory.max", "memory.limit_in_bytes", MaxMemory},
+}
+
+// limits returns the limits that cgroups can have right below the hierarchy's root.
+func (h hierarchy) limits() (list []limit) {
+	controllers := h.controllers
+	if h.unified() {
+		// The controllers that the root passes on. The manager of the node's cgroups decides
+		// which.
+		text, _ := os.ReadFile(filepath.Join(h.root, "cgroup.subtree_control"))
+		controllers = strings.Fields(string(text))
+	}
+	for _, l := range limits {
+		if h.root != "" && slices.Contains(controllers, l.controller) {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+func (l limit) name(h hierarchy) string {
+	if h.unified() {
+		return l.file
+	}
+	return l.v1
+}
+
+// limit limits a cgroup. It skips a limit for which the kernel has no file.
+func (h hierarchy) limit(group string, list []limit) (failed error) {
+	for _, l := range list {
+		err := write(filepath.Join(group, l.name(h)), strconv.FormatUint(l.most, 10))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = join(failed, fmt.Errorf("limit the daemon: %w", err))
+		}
+	}
+	return failed
+}
+
+// LimitsOf returns the limits of the process's own cgroups, as far as this process can see
+// them.
+func LimitsOf(pid int) (found Limits) {
+	all, _ := reachable(pid)
+	for _, h := range all {
+		for i, value := range []*uint64{&found.Threads, &found.Memory} {
+			if h.dir() != "" && (h.unified() || slices.Contains(h.controllers, limits[i].controller)) {
+				*value = max(*value, readLimit(filepath.Join(h.dir(), limits[i].name(h))))
+			}
+		}
+	}
+	return found
+}
+
+// readLimit returns 0 where there is none, which v2 calls max, and v1 a number near 2^63.
+func readLimit(path string) uint64 {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n > 1<<62 {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"golang.org/x/sys/unix"
+
+	seccomp "github.com/elastic/go-seccomp-bpf"
+)
+
+// allowed are the system calls of a process of the pair that need no look at
+// their arguments. Those of every request come first: before Linux 5.11 the
+// filter compares one after the other.
+var allowed = []string{
+	// Serving.
+	"read", "write", "futex", "epoll_pwait", "tgkill", "openat", "close", "fstat", "getdents64", "pidfd_open", "uname", "statfs",
+
+	// Go's runtime and library: memory, threads, timers, signals, descriptors.
+	"mmap", "munmap", "mprotect", "madvise", "mincore", "brk",
+	"clock_gettime", "nanosleep", "sched_yield", "sched_getaffinity", "gettid", "getpid", "getppid", "restart_syscall",
+	"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "set_robust_list", "set_tid_address", "rseq",
+	"timer_create", "timer_settime", "timer_delete", "getrandom",
+	"epoll_create1", "epoll_ctl", "eventfd2", "fcntl", "dup3", "pipe2", "readv", "writev", "pread64", "lseek", "readlinkat",
+	"exit", "exit_group",
+
+	// The operator's files, wherever links lead below their directory. Like openat, it is
+	// Landlock's business.
+	"openat2",
+
+	// The links, the control socket and the log, which are there already. Making, connecting
+	// and binding a socket is not allowed, nor is a call that takes an address: write(2)
+	// writes to them. Descriptors can be received, but not sent.
+	"accept4", "recvmsg", "recvfrom", "getsockopt", "setsockopt", "getsockname", "getpeername", "shutdown",
+
+	// Starting a standby, watching over it, and ending a process that hangs. Landlock says
+	// which file can be executed.
+	"execve", "setsid", "chdir", "wait4", "waitid", "kill", "pidfd_send_signal", "prlimit64",
+	"getuid", "geteuid", "getgid", "getegid",
+}
+
+// only on some architectures, by the names that the library has for them.
+var allowedOn = map[string][]string{
+	"amd64": {"newfstatat", "arch_prctl"},
+	"arm64": {"fstatat"},
+}
+
+// argument is a condition on an argument of a system call.
+func argument(n uint32, op seccomp.Operation, value uint64) seccomp.ArgumentConditions {
+	return seccomp.ArgumentConditions{{Argument: n, Operation: op, Value: value}}
+}
+
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// conditional are the system calls that are allowed with some arguments only.
+// clone3 is not among them: a filter cannot see its flags, and the pair does not need it.
+var conditional = []seccomp.NameWithConditions{
+	// Threads and children, but no user name space, which would be the way to
+	// capabilities.
+	{Name: "clone", Conditions: argument(0, seccomp.BitsNotSet, newNamespaces)},
+	// A link. A connected datagram socket would take an address all the same.
+	{Name: "socketpair", Conditions: seccomp.ArgumentConditions{
+		{Argument: 0, Operation: seccomp.Equal, Value: unix.AF_UNIX},
+		{Argument: 1, Operation: seccomp.Equal, Value: unix.SOCK_SEQPACKET | unix.SOCK_CLOEXEC},
+	}},
+	// The process of a reader's thread. No other ioctl: /dev/fuse takes some,
+	// FUSE_DEV_IOC_CLONE for example.
+	{Name: "ioctl", Conditions: argument(1, seccomp.Equal, unix.PIDFD_GET_INFO)},
+	// The names of threads and, by Go, of mappings; and a new process must repeat
+	// that nobody may dump it.
+	{Name: "prctl", Conditions: argument(0, seccomp.Equal, unix.PR_SET_NAME)},
+	{Name: "prctl", Conditions: argument(0, seccomp.Equal, unix.PR_SET_VMA)},
+	{Name: "prctl", Conditions: seccomp.ArgumentConditions{
+		{Argument: 0, Operation: seccomp.Equal, Value: unix.PR_SET_DUMPABLE},
+		{Argument: 1, Operation: seccomp.Equal, Value: 0},
+	}},
+}
+
+// policy answers everything else with EPERM.
+func policy(goarch string) seccomp.Policy {
+	return seccomp.Policy{
+		DefaultAction: seccomp.ActionErrno,
+		Syscalls: []seccomp.SyscallGroup{{
+			Action:             seccomp.ActionAllow,
+			Names:              append(append([]string{}, allowed...), allowedOn[goarch]...),
+			NamesWithCondtions: conditional,
+		}},
+	}
+}

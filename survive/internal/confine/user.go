@@ -1,0 +1,66 @@
+package confine
+
+import (
+	"hash/crc32"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
+)
+
+// User is the user that a driver's daemon runs as. No account may have this user, nor the one with
+// the next number; see [User.Signal].
+type User struct{ UID, GID uint32 }
+
+// DefaultUser is that of a program that has not chosen another one: one of 2^25, so that two
+// programs can hardly have the same, and end or read what is the other's. A pod cannot ask for
+// it: Kubernetes takes users up to 2^31-1 (k8s.io/apimachinery, IsValidUserID). But a
+// process in a pod can become it, if it has CAP_SETUID, which containers have by default.
+// So nothing of the daemon may depend on the kernel's counts for a user. It is not "nobody",
+// which pods run as.
+func DefaultUser(program string) User {
+	const users, first = 1 << 25, 23_180_208 // of the program that was there first
+	id := 4_200_000_001 + 2*((crc32.ChecksumIEEE([]byte(program))-first)%users)
+	return User{id, id}
+}
+
+// Credential is for root to start the daemon with: no supplementary group remains, and
+// execve(2) leaves no capability to a user that is not root.
+func (u User) Credential() *syscall.Credential {
+	return &syscall.Credential{Uid: u.UID, Gid: u.GID}
+}
+
+// Signal calls a function, which sends signals, on a thread of its own that reaches the
+// user's processes and can do nothing else. The kernel asks whether the sender's effective
+// or real user is the receiver's real or saved one (kernel/signal.c, kill_ok_by_cred). The
+// thread is effectively this user, and really the next one. So the daemon's processes do
+// not reach it, nor through it the process, which is root's.
+func (u User) Signal(send func() error) (err error) {
+	proc.OnThread(func() {
+		if err = u.become(); err == nil {
+			err = send()
+		}
+	})
+	return err
+}
+
+func (u User) become() error {
+	uid, gid, sender := uintptr(u.UID), uintptr(u.GID), uintptr(u.UID+1)
+	// Of this thread only, unlike the functions of packages syscall and unix.
+	for _, call := range [][4]uintptr{
+		{unix.SYS_SETGROUPS, 0, 0, 0},
+		{unix.SYS_SETRESGID, gid, gid, gid},
+		{unix.SYS_SETRESUID, sender, uid, sender},
+	} {
+		if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+			return os.NewSyscallError("become the daemon's user", errno)
+		}
+	}
+	// To leave user 0 drops all capabilities, where securebits(7) do not say otherwise
+	// (capabilities(7)).
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	return os.NewSyscallError("drop all capabilities", unix.Capset(&header, &none[0]))
+}

@@ -1,0 +1,140 @@
+package connection
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// FileSystem answers the requests.
+type FileSystem = fuse.RawFileSystem
+
+// Sharer is a FileSystem whose nodes belong to volumes.
+type Sharer interface {
+	// VolumeOf returns what a node belongs to. Volumes are served in turn.
+	VolumeOf(node uint64) (volume uint64)
+}
+
+// Prompter is a FileSystem that knows which of its nodes are answered without a wait.
+type Prompter interface {
+	// IsPrompt tells whether a node is opened and read without any wait, but for files that
+	// are in memory, such as those of the run directory.
+	IsPrompt(node uint64) bool
+}
+
+// Connection is a FUSE connection that this process serves.
+type Connection struct {
+	device   *device
+	protocol protocol
+	volumeOf func(node uint64) uint64
+	isPrompt func(node uint64) bool
+	workers  []*worker
+	stopped  atomic.Bool
+	asked    atomic.Bool   // for a sign of life
+	round    chan struct{} // gets an element when a sign was given
+	ended    chan struct{} // closed when Serve returns
+
+	lead  *lead // of the worker that takes requests; guards what follows
+	turns turns
+	last  uint32 // the thread that sent the last request
+	ahead bool   // read requests ahead of those that wait for their turns
+
+	overtaken bool // a request that is too long for turns was answered before those in it
+}
+
+// New prepares to serve a connection on which Handshake was done, by this or
+// another process. The device stays the caller's. report is told of problems that do not end
+// the connection. There is a worker for each of the buffers, which nobody else may use until
+// Serve returns.
+func New(fd int, agreed Params, fs FileSystem, buffers Buffers, report func(problem string)) (*Connection, error) {
+	c := &Connection{
+		protocol: newProtocol(fs, agreed.Options, report),
+		volumeOf: func(uint64) uint64 { return 0 }, isPrompt: func(uint64) bool { return false },
+		round: make(chan struct{}, 1), ended: make(chan struct{}),
+		lead: newLead(), turns: newTurns(), ahead: agreed.canResend(),
+	}
+	if err := c.protocol.resume(agreed); err != nil {
+		return nil, fmt.Errorf("resume the FUSE connection: %w", err)
+	}
+	if sharer, is := fs.(Sharer); is {
+		c.volumeOf = sharer.VolumeOf
+	}
+	if prompter, is := fs.(Prompter); is {
+		c.isPrompt = prompter.IsPrompt
+	}
+	var err error
+	if c.device, err = newDevice(fd); err != nil {
+		return nil, err
+	}
+	for i := range buffers.workers() {
+		c.workers = append(c.workers, newWorker(c, buffers, i))
+	}
+	return c, nil
+}
+
+// Serve answers requests until the file system is unmounted or Stop is called,
+// which are no errors. It can be called once.
+func (c *Connection) Serve() error {
+	defer c.Close()
+	defer close(c.ended)
+	failures := make([]error, len(c.workers))
+	var all sync.WaitGroup
+	for i, w := range c.workers {
+		all.Go(func() {
+			if failures[i] = w.serve(); failures[i] != nil {
+				c.Stop() // half a server is no better than none
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(failures...)
+}
+
+// Stop makes Serve return at a request boundary: it answers every request that was read, and
+// leaves the others to the process that serves next.
+func (c *Connection) Stop() {
+	c.stopped.Store(true)
+	c.device.wake()
+}
+
+// Probe waits for a sign of life: one worker must come round to the place where it
+// takes a request, and each must end the answer that it is giving. It reports
+// false when the connection has ended. It does not return while a worker hangs. It
+// must not be called again before it has returned.
+func (c *Connection) Probe() bool {
+	c.asked.Store(true)
+	c.device.wake()
+	select {
+	case <-c.round:
+	case <-c.ended:
+		return false
+	}
+	for _, w := range c.workers {
+		w.goesOn()
+	}
+	return true
+}
+
+// showUp gives the sign of life that Probe has asked for.
+func (c *Connection) showUp() {
+	if c.asked.Load() && c.asked.CompareAndSwap(true, false) {
+		c.round <- struct{}{} // never blocks: Probe has taken the one before
+	}
+}
+
+// others tells whether readers compete: the request is of another thread than the one
+// before.
+func (c *Connection) others(request []byte) bool {
+	thread := sender(request)
+	if thread == 0 || thread == c.last {
+		return false
+	}
+	c.last = thread
+	return true
+}
+
+// Close releases the descriptors. Serve does that by itself.
+func (c *Connection) Close() { c.device.close() }

@@ -1,0 +1,172 @@
+package connection
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// device is this process's own descriptor of /dev/fuse, in non-blocking mode, with the means
+// to wait for a request.
+//
+// The runtime's poller could wait as well, and end a wait. But it would have the scheduler
+// look for other work before each wait and after it, which takes longer than an
+// answer; and a worker has nothing else to do.
+type device struct {
+	fd     int
+	epoll  int // waits for fd and woken
+	woken  int // eventfd(2)
+	events [2]unix.EpollEvent
+
+	mu     sync.RWMutex // held for reading while wake uses a descriptor
+	closed bool
+}
+
+// newDevice duplicates a descriptor, which stays the caller's.
+func newDevice(fd int) (*device, error) {
+	d := &device{fd: -1, epoll: -1, woken: -1}
+	if err := d.open(fd); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *device) open(fd int) (err error) {
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err != nil {
+		return os.NewSyscallError("look at /dev/fuse", err)
+	} else if flags&unix.O_NONBLOCK == 0 {
+		return errors.New("/dev/fuse is not open in non-blocking mode")
+	}
+	if d.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
+		return os.NewSyscallError("duplicate /dev/fuse", err)
+	}
+	if d.woken, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	for _, fd := range []int{d.fd, d.woken} {
+		if err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+			return os.NewSyscallError("epoll_ctl", err)
+		}
+	}
+	return nil
+}
+
+// close closes all descriptors, once. Nobody may be reading or waiting.
+func (d *device) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	d.closed = true
+	for _, fd := range []int{d.epoll, d.woken, d.fd} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// forever is no limit for await.
+const forever = -1
+
+// await waits until there is something to read, which may be the connection's end; until wake
+// is called; or until the limit. One goroutine may wait. It may return too early.
+func (d *device) await(limit time.Duration) error {
+	milliseconds := -1
+	if limit != forever {
+		milliseconds = int(limit.Milliseconds()) + 1
+	}
+	// Not unix.EpollWait, which on some machines is another system call: the daemon may
+	// make only this one.
+	n, err := result(unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll), uintptr(unsafe.Pointer(&d.events)),
+		uintptr(len(d.events)), uintptr(milliseconds), 0, 0))
+	if err != nil && err != unix.EINTR {
+		return os.NewSyscallError("epoll_pwait", err)
+	}
+	for _, event := range d.events[:n] {
+		if int(event.Fd) == d.woken {
+			var count [8]byte
+			_, _ = unix.Read(d.woken, count[:]) // makes it unreadable again
+		}
+	}
+	return nil
+}
+
+// wake ends a wait, the present one or the next.
+func (d *device) wake() {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if !d.closed {
+		one := [8]byte{1} // any number but 0 and the largest
+		_, _ = unix.Write(d.woken, one[:])
+	}
+}
+
+// read reads a request. EAGAIN: there is none.
+//
+// Neither this nor write waits for anything, and so the scheduler is not told of
+// them: it would look for other work for this processor, each time that the kernel
+// lets the reader go on before us.
+func (d *device) read(buffer []byte) (n int, err error) {
+	return result(unix.RawSyscall(unix.SYS_READ, uintptr(d.fd), uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer))))
+}
+
+// next reads the next request that is to be answered. EAGAIN: there is none.
+//
+// It drops FUSE_INTERRUPT: no answer takes long enough to be interrupted. go-fuse answers
+// that it does not know the request. The kernel would then ask again at once, before anything
+// else (fs/fuse/dev.c, fuse_dev_do_read), and for ever if a dead server had read that
+// request.
+func (d *device) next(buffer []byte) (n int, err error) {
+	for {
+		beforeRead(buffer)
+		n, err = d.read(buffer)
+		switch {
+		case err == unix.ENOENT, err == unix.EINTR:
+			// ENOENT: the request was interrupted while it was read
+			// (fs/fuse/dev.c, fuse_dev_do_read).
+		case err == nil && opcode(buffer) == opInterrupt:
+		default:
+			return n, err
+		}
+	}
+}
+
+// nextWithin reads the next request, and waits for it until the limit.
+func (d *device) nextWithin(limit time.Duration, buffer []byte) (n int, err error) {
+	for deadline := time.Now().Add(limit); ; {
+		n, err := d.next(buffer)
+		if err != unix.EAGAIN {
+			return n, os.NewSyscallError("read a FUSE request", err)
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return 0, fmt.Errorf("wait for a FUSE request: %w after %v", unix.ETIMEDOUT, limit)
+		}
+		if err := d.await(left); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// write writes a reply or a notification. ENOENT: nobody waits for the reply any more.
+func (d *device) write(packet []byte) error {
+	_, err := result(unix.RawSyscall(unix.SYS_WRITE, uintptr(d.fd), uintptr(unsafe.Pointer(&packet[0])), uintptr(len(packet))))
+	return err
+}
+
+func result(n, _ uintptr, errno unix.Errno) (int, error) {
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}

@@ -1,0 +1,81 @@
+package connection
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// Params hold for a connection's whole life, whatever process serves it: the kernel and the
+// first process agreed on them in FUSE_INIT (linux/fuse.h, struct fuse_init_in and
+// fuse_init_out), and the driver had chosen the options then.
+type Params struct {
+	Format       int    `json:"format"` // of what is stored; Encode sets it
+	Major        uint32 `json:"major"`
+	Minor        uint32 `json:"minor"`
+	MaxReadAhead uint32 `json:"maxReadAhead"` // bytes
+	Flags        uint64 `json:"flags"`        // FUSE_* that both sides want
+	Options
+}
+
+// Options are the choices of a driver.
+type Options struct {
+	// MaxRead is the largest reply to a read, in bytes; it is also the value for the mount
+	// option max_read. From Default's to MostRead.
+	MaxRead int `json:"maxRead"`
+}
+
+// Default are the options of a read-only file system of small files. Its replies have room
+// for the kernel's read-ahead at the first read of a file (mm/readahead.c, get_init_ra_size:
+// four pages of 4096 bytes), so that a file of that size comes in one reply. The kernel asks
+// for a page at least, which has 64 KiB on some machines.
+var Default = Options{MaxRead: max(16<<10, os.Getpagesize())}
+
+// MostRead is the largest MaxRead: the kernel's default for the largest read-ahead (mm.h,
+// VM_READAHEAD_PAGES). The buffers of twice as much are locked memory, of which a process of
+// the daemon has little; see package confine.
+const MostRead = 128 << 10
+
+func (o Options) check() error {
+	if o.MaxRead < Default.MaxRead || o.MaxRead > MostRead {
+		return fmt.Errorf("the largest read is %d bytes; it must be %d to %d", o.MaxRead, Default.MaxRead, MostRead)
+	}
+	return nil
+}
+
+// canResend tells whether the kernel can queue again the requests that a dead server had
+// read: since protocol 7.40, of Linux 6.9.
+func (p Params) canResend() bool { return useResend && p.Minor >= 40 }
+
+// paramsFormat is the format of the parameters that this version stores, and the newest that
+// it reads.
+const paramsFormat = 1
+
+// Encode returns the parameters as they are stored.
+func (p Params) Encode() []byte {
+	p.Format = paramsFormat
+	data, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		panic(err) // numbers can always be encoded
+	}
+	return data
+}
+
+// DecodeParams reads what Encode returned. The error wraps [volume.ErrNewer] if a newer version
+// did: it has begun the connection in a way that this one does not know.
+func DecodeParams(data []byte) (p Params, err error) {
+	err = volume.Unmarshal(data, &p, &p.Format, paramsFormat)
+	switch {
+	case err != nil:
+	case p.Major != 7:
+		err = fmt.Errorf("FUSE protocol %d.%d, need 7.x", p.Major, p.Minor)
+	default:
+		err = p.check()
+	}
+	if err != nil {
+		return Params{}, fmt.Errorf("connection parameters: %w", err)
+	}
+	return p, nil
+}

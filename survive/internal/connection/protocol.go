@@ -1,0 +1,189 @@
+package connection
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// This file is all that touches go-fuse's ProtocolServer, which is marked
+// experimental.
+
+const (
+	// minRequestSize is the least buffer that the kernel accepts for a read of
+	// /dev/fuse (linux/fuse.h, FUSE_MIN_READ_BUFFER).
+	minRequestSize = 8192
+
+	// headerSize has room for the largest header of a request or a reply.
+	headerSize = 1024
+
+	// linux/fuse.h, enum fuse_opcode
+	opForget      = 2
+	opGetAttr     = 3
+	opOpen        = 14
+	opRead        = 15
+	opRelease     = 18
+	opGetXAttr    = 22
+	opListXAttr   = 23
+	opInit        = 26
+	opInterrupt   = 36
+	opBatchForget = 42
+
+	outHeaderSize = int(unsafe.Sizeof(fuse.OutHeader{}))
+	initInSize    = int(unsafe.Sizeof(fuse.InitIn{}))
+)
+
+// noExportSupport is FUSE_NO_EXPORT_SUPPORT (linux/fuse.h): a file must be looked up before
+// it is opened. Otherwise a pod with CAP_DAC_READ_SEARCH could open the root, which lists
+// every pod of the node, with open_by_handle_at(2) and its number. Protocol 7.40, of Linux
+// 6.9.
+const noExportSupport = 1 << 38
+
+func (o Options) requestSize() int { return max(minRequestSize, o.replySize()) }
+func (o Options) replySize() int   { return o.MaxRead + headerSize }
+
+// protocol decodes requests and encodes replies.
+type protocol struct {
+	Options
+	fs     fuse.RawFileSystem
+	report func(problem string)
+	server *fuse.ProtocolServer
+}
+
+func newProtocol(fs fuse.RawFileSystem, o Options, report func(problem string)) protocol {
+	p := protocol{Options: o, fs: fs, report: report}
+	p.server = fuse.NewProtocolServer(fs, &fuse.MountOptions{
+		MaxWrite:             o.MaxRead, // the kernel takes it for the unit of other transfers, too
+		IDMappedMount:        true,      // for pods with hostUsers: false; Linux 6.12
+		ExtraCapabilities:    noExportSupport,
+		DisableReadDirPlus:   true, // for small directories: nothing to gain
+		EnableSymlinkCaching: true,
+		EnableLocks:          true,                       // the file system refuses them
+		Logger:               log.New(io.Discard, "", 0), // it reports the errors of callers
+		PanicHandler:         p.panicked,
+	})
+	return p
+}
+
+// panicked makes an error of a panic: one request fails, and all others go on.
+func (p protocol) panicked(reason any) fuse.Status {
+	p.report(fmt.Sprintf("internal error while serving a request: %v", reason))
+	return fuse.EIO
+}
+
+// handle answers a request. It returns the length of the reply, 0 when there
+// is to be none.
+func (p protocol) handle(request, reply [][]byte) int {
+	if changes(request[0]) {
+		return refuse(request[0], reply[0], fuse.EROFS)
+	}
+	if n, done := p.direct(request[0], reply[0]); done {
+		return n
+	}
+	switch opcode(request[0]) {
+	case opGetXAttr, opListXAttr:
+		// There are no extended attributes, and after this answer the kernel does not ask
+		// again. go-fuse would give it only if the caller's buffer fits into ours.
+		return refuse(request[0], reply[0], fuse.ENOSYS)
+	}
+	n, status := p.indirect(request, reply)
+	if status.Ok() {
+		return n
+	}
+	// The request was too odd for the server to answer, but its sender waits.
+	return refuse(request[0], reply[0], status)
+}
+
+// indirect has go-fuse's server answer.
+func (p protocol) indirect(request, reply [][]byte) (n int, status fuse.Status) {
+	return p.server.HandleRequest(request, reply)
+}
+
+// refuse writes a reply that consists of an error.
+func refuse(request, reply []byte, status fuse.Status) int {
+	if len(request) < 16 {
+		return 0
+	}
+	return header(request, reply, status, 0)
+}
+
+// header writes the header of a reply, and returns the length of that and the body
+// (linux/fuse.h, struct fuse_out_header).
+func header(request, reply []byte, status fuse.Status, body int) int {
+	n := outHeaderSize + body
+	binary.NativeEndian.PutUint32(reply[0:], uint32(n))
+	binary.NativeEndian.PutUint32(reply[4:], uint32(-int32(status)))
+	copy(reply[8:16], request[8:16]) // the request's unique id
+	return n
+}
+
+// initialise answers the connection's first request and returns what was
+// agreed on.
+func (p protocol) initialise(request, reply []byte) (n int, agreed Params, err error) {
+	var in fuse.InitIn
+	copy(bytesOf(&in), request)
+	if in.Opcode != opInit {
+		return 0, Params{}, fmt.Errorf("first request has opcode %d, want FUSE_INIT", in.Opcode)
+	}
+	n = p.handle([][]byte{request}, [][]byte{reply})
+	var header fuse.OutHeader
+	copy(bytesOf(&header), reply[:n])
+	if header.Status != 0 {
+		return n, Params{}, fmt.Errorf("FUSE_INIT with protocol %d.%d: %w", in.Major, in.Minor, unix.Errno(-header.Status))
+	}
+	var out fuse.InitOut
+	copy(bytesOf(&out), reply[outHeaderSize:n])
+	return n, Params{
+		Major: in.Major, Minor: in.Minor, MaxReadAhead: in.MaxReadAhead,
+		// No server need know of the flag that is left out, and versions that do not can go
+		// on with the connection.
+		Flags:   out.Flags64() & in.Flags64() &^ noExportSupport,
+		Options: p.Options,
+	}, nil
+}
+
+// resume puts the server into the state that it had after initialise, in the
+// process that did it: a FUSE_INIT that offers just what was agreed on, whose
+// reply nobody is waiting for.
+func (p protocol) resume(agreed Params) error {
+	in := fuse.InitIn{
+		Major: agreed.Major, Minor: agreed.Minor, MaxReadAhead: agreed.MaxReadAhead,
+		Flags: uint32(agreed.Flags & math.MaxUint32), Flags2: uint32(agreed.Flags >> 32),
+	}
+	in.Length = uint32(initInSize)
+	in.Opcode = opInit
+	_, again, err := p.initialise(bytesOf(&in), make([]byte, p.replySize()))
+	if err == nil && again.Flags != agreed.Flags {
+		err = errors.New("this version does not know a feature that was agreed on with the kernel")
+	}
+	return err
+}
+
+// bytesOf is the memory of a message.
+func bytesOf[T any](message *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(message)), unsafe.Sizeof(*message))
+}
+
+// opcode is a request's operation.
+func opcode(request []byte) uint32 { return binary.NativeEndian.Uint32(request[4:]) }
+
+// node is a request's node, and sender the thread that made it, 0 where the kernel does not
+// say.
+func node(request []byte) uint64   { return binary.NativeEndian.Uint64(request[16:]) }
+func sender(request []byte) uint32 { return binary.NativeEndian.Uint32(request[32:]) }
+
+// requestID returns a request's id, and whether its sender waits for an answer.
+func requestID(request []byte) (id uint64, waiting bool) {
+	switch opcode(request) {
+	case opForget, opBatchForget, opInterrupt:
+		return 0, false
+	}
+	return binary.NativeEndian.Uint64(request[8:]), true
+}

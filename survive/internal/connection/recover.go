@@ -1,0 +1,88 @@
+package connection
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Recover is for the requests that a server read and did not answer before it died. It must
+// be called before Serve, when no other process serves.
+//
+// Linux 6.9 and later queues them again when it is told so. Before, their ids are lost, and
+// their readers would wait for ever: Recover answers them with EINTR, as for a read that a
+// signal interrupts. mountPoint is a path of the file system. ENODEV: it was unmounted.
+func (c *Connection) Recover(mountPoint string) error {
+	err := c.resend()
+	if !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return c.interruptOrphans(mountPoint)
+}
+
+// useResend is false in a test build, which behaves as on Linux before 6.9.
+var useResend = true
+
+// notifyResend is FUSE_NOTIFY_RESEND (linux/fuse.h).
+const notifyResend = 7
+
+// resend makes the kernel queue again the requests that were read and not answered. EINVAL:
+// this kernel cannot.
+func (c *Connection) resend() error {
+	if !useResend {
+		return unix.EINVAL
+	}
+	var notification [16]byte // struct fuse_out_header
+	binary.NativeEndian.PutUint32(notification[0:], uint32(len(notification)))
+	binary.NativeEndian.PutUint32(notification[4:], notifyResend)
+	return c.device.write(notification[:])
+}
+
+// orphanWindow is how many ids back from the newest one an orphan can be. Each
+// of them is a request of its own that somebody waits for, or was answered.
+const orphanWindow = 8192
+
+// interruptOrphans answers every request that may have been read and not
+// answered, with EINTR. The kernel queues requests in the order of their ids, so
+// all of those have a lower id than the next one in the queue. Ids that nobody
+// waits for are answered by the kernel with ENOENT.
+func (c *Connection) interruptOrphans(mountPoint string) error {
+	// This makes a next request, which is answered once we serve.
+	go func() {
+		var stat unix.Statfs_t
+		_ = unix.Statfs(mountPoint, &stat)
+	}()
+	w := c.workers[0]
+	n, next, err := w.nextWaiting()
+	if err != nil {
+		return err
+	}
+	reply := make([]byte, outHeaderSize)
+	for id := next - min(next, orphanWindow); id < next; id++ {
+		var header [16]byte
+		binary.NativeEndian.PutUint64(header[8:], id)
+		if err := c.device.write(reply[:refuse(header[:], reply, fuse.Status(unix.EINTR))]); errors.Is(err, unix.ENODEV) {
+			return err
+		}
+	}
+	w.answer(n)
+	return nil
+}
+
+// nextWaiting reads the next request that somebody waits for, and returns its length and
+// its id.
+func (w *worker) nextWaiting() (n int, id uint64, err error) {
+	for {
+		n, err := w.device.nextWithin(5*time.Second, w.request)
+		if err != nil {
+			return 0, 0, err
+		}
+		if id, waiting := requestID(w.request[:n]); waiting {
+			return n, id, nil
+		}
+		w.answer(n)
+	}
+}

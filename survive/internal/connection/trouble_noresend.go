@@ -1,0 +1,5 @@
+//go:build noresend
+
+package connection
+
+func init() { useResend = false }

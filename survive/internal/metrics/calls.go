@@ -1,0 +1,176 @@
+package metrics
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The call-outs and outcomes that are counted apart; others count as the last.
+var (
+	callOuts = [...]string{"init", "mount", "unmount", "other"}
+	outcomes = [...]string{"Success", "Failure", "Not supported"}
+)
+
+// bounds are the upper bounds of the classes of durations, but for the last class,
+// which has none.
+var bounds = [...]time.Duration{
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, time.Second, 10 * time.Second,
+}
+
+// counter has the counts of a call-out.
+type counter struct {
+	Outcomes [len(outcomes)]uint64
+	Classes  [len(bounds) + 1]uint64 // of durations
+	Total    uint64                  // of durations, in nanoseconds
+}
+
+// Calls are the counts of a driver's call-outs, since its daemon was started. The file has
+// them in the machine's byte order.
+type Calls [len(callOuts)]counter
+
+const callsSize = int(unsafe.Sizeof(Calls{}))
+
+// CreateCalls makes the file that Record adds to, if it is not there. It replaces one of
+// another version, which counts something else. It allocates the file's memory, so that
+// call-outs are counted on a file system that is full later, too. When it fails, there is no
+// file.
+func CreateCalls(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode().IsRegular() && info.Size() == int64(callsSize) {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(make([]byte, callsSize))
+	if err = errors.Join(err, file.Close()); err != nil {
+		os.Remove(path)
+	}
+	return err
+}
+
+// Record counts a call-out, where CreateCalls has been called. Otherwise, and after a
+// failure, the call-out goes on without being counted.
+func Record(path, callOut, outcome string, took time.Duration) {
+	_ = withCalls(path, os.O_RDWR, unix.LOCK_EX, func(file *os.File, all *Calls) error {
+		c := &all[index(callOuts[:], callOut)]
+		c.Outcomes[index(outcomes[:], outcome)]++
+		c.Classes[class(took)]++
+		c.Total += uint64(max(took, 0))
+		content, err := binary.Append(nil, binary.NativeEndian, all)
+		if err == nil {
+			_, err = file.WriteAt(content, 0)
+		}
+		return err
+	})
+}
+
+// ReadCalls returns the counts.
+func ReadCalls(path string) (c Calls, err error) {
+	err = withCalls(path, os.O_RDONLY, unix.LOCK_SH, func(_ *os.File, all *Calls) error {
+		c = *all
+		return nil
+	})
+	if err != nil {
+		return Calls{}, fmt.Errorf("read the counts of call-outs, %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// withCalls calls f with the file, locked, and what is in it. The file is not mapped:
+// a page that is not there when it is touched ends the process with SIGBUS.
+func withCalls(path string, flags, lock int, f func(*os.File, *Calls) error) error {
+	file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil {
+		return err
+	} else if !info.Mode().IsRegular() || info.Size() != int64(callsSize) {
+		return unix.EINVAL // another version's
+	}
+	if err := flock(file, lock); err != nil {
+		return err
+	}
+	var all Calls
+	if err := binary.Read(file, binary.NativeEndian, &all); err != nil {
+		return err
+	}
+	return f(file, &all)
+}
+
+// longestLock is how long a call-out waits for others that count. It takes them
+// microseconds, but one may have been stopped, and the kubelet waits for us.
+const longestLock = time.Second
+
+func flock(file *os.File, how int) error {
+	for deadline := time.Now().Add(longestLock); ; time.Sleep(100 * time.Microsecond) {
+		err := unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// index finds a name, or returns the last.
+func index(names []string, name string) int {
+	if i := slices.Index(names, name); i >= 0 {
+		return i
+	}
+	return len(names) - 1
+}
+
+func class(took time.Duration) int {
+	for i, bound := range bounds {
+		if took <= bound {
+			return i
+		}
+	}
+	return len(bounds)
+}
+
+// Write writes the counts as a counter and a histogram.
+func (c Calls) Write(t *Text) {
+	t.Family("callouts_total", "counter", "Call-outs of the kubelet, by their outcome.")
+	for i, name := range callOuts {
+		for j, outcome := range outcomes {
+			t.Sample(float64(c[i].Outcomes[j]), "callout", name, "outcome", outcome)
+		}
+	}
+	t.Family("callout_duration_seconds", "histogram", "How long call-outs took, from the start of their process.")
+	for i, name := range callOuts {
+		t.histogram(c[i], "callout", name)
+	}
+}
+
+func (t *Text) histogram(c counter, labels ...string) {
+	count := uint64(0)
+	for i, n := range c.Classes {
+		count += n
+		bound := "+Inf"
+		if i < len(bounds) {
+			bound = number(bounds[i].Seconds())
+		}
+		t.suffixed("_bucket", float64(count), append(slices.Clone(labels), "le", bound)...)
+	}
+	t.suffixed("_sum", time.Duration(c.Total).Seconds(), labels...)
+	t.suffixed("_count", float64(count), labels...)
+}

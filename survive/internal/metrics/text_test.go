@@ -1,0 +1,79 @@
+package metrics
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+func TestTextIsWhatPrometheusReads(t *testing.T) {
+	values := []string{"plain", "", `back\slash`, `"quoted"`, "two\nlines", "ü", "not UTF-8: \xff", `{a="b"} 1 # HELP`, `\n`}
+	text := NewText("pod-info-fuse")
+	text.Family("first", "gauge", "What it is.")
+	for i, value := range values {
+		text.Sample(float64(i)+0.5, "label", value, "other", "x")
+	}
+	text.Family("second_total", "counter", "Another.")
+	text.Sample(1e18)
+	var c Calls
+	c[1].Outcomes[0], c[1].Classes[3], c[1].Classes[len(bounds)], c[1].Total = 3, 2, 1, uint64(12*time.Second)
+	c.Write(text)
+
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text.String())
+	}
+	first := families["pod_info_fuse_first"]
+	if first.GetHelp() != "What it is." || len(first.GetMetric()) != len(values) {
+		t.Fatalf("%v", first)
+	}
+	for i, m := range first.GetMetric() {
+		want := strings.ToValidUTF8(values[i], "\uFFFD")
+		if got := m.GetLabel()[0].GetValue(); got != want || m.GetGauge().GetValue() != float64(i)+0.5 {
+			t.Errorf("%q became %q, %v", values[i], got, m)
+		}
+	}
+	if got := families["pod_info_fuse_second_total"].GetMetric()[0].GetCounter().GetValue(); got != 1e18 {
+		t.Errorf("second: %v", got)
+	}
+	for _, m := range families["pod_info_fuse_callout_duration_seconds"].GetMetric() {
+		h, mount := m.GetHistogram(), m.GetLabel()[0].GetValue() == "mount"
+		if buckets := len(h.GetBucket()); buckets != len(bounds)+1 {
+			t.Errorf("%v: %d buckets", m, buckets)
+		}
+		for i, b := range h.GetBucket() {
+			upper, count := math.Inf(1), uint64(0)
+			if i < len(bounds) {
+				upper = bounds[i].Seconds()
+			}
+			switch {
+			case mount && i == len(bounds):
+				count = 3
+			case mount && i >= 3:
+				count = 2
+			}
+			if b.GetUpperBound() != upper || b.GetCumulativeCount() != count {
+				t.Errorf("bucket %d of %v: want %v, %d", i, m, upper, count)
+			}
+		}
+		if mount && (h.GetSampleSum() != 12 || h.GetSampleCount() != 3) {
+			t.Errorf("mount: %v", h)
+		}
+	}
+}
+
+func TestADurationIsInTheClassWhoseBoundItDoesNotExceed(t *testing.T) {
+	for i, bound := range bounds {
+		if class(bound) != i || class(bound+1) != i+1 || class(bound-1) != i {
+			t.Errorf("%v is in class %d, and a nanosecond more in %d", bound, class(bound), class(bound+1))
+		}
+	}
+	if class(0) != 0 || class(-time.Second) != 0 || class(math.MaxInt64) != len(bounds) {
+		t.Error("0, less, or more than all bounds")
+	}
+}

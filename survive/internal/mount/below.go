@@ -1,0 +1,126 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrSilent says that the server of a mount has not answered in time. Its connection was
+// aborted.
+var ErrSilent = errors.New("its server does not answer")
+
+// ErrNotMounted says that nothing is mounted where a mount was to be asked.
+var ErrNotMounted = errors.New("is not mounted")
+
+// ErrRefused says that a server has answered with something that no mount of ours has.
+var ErrRefused = errors.New("is no directory or regular file of the mount")
+
+// Below opens the directory or the regular file at a path below the root of a FUSE mount,
+// to bind it or to copy its mount. The server is asked for each name, and may be
+// hostile: no link is followed, and its answers cannot lead off its own mount.
+//
+// A server that says nothing within the limit loses its connection (see Abort): there
+// is no other way out of a request that it has read. The error is ErrSilent then.
+func (p *Point) Below(path string, limit time.Duration) (*Point, error) {
+	if mounted, err := p.Mounted(); err != nil {
+		return nil, err
+	} else if !mounted {
+		return nil, &fs.PathError{Op: "open " + path + " below", Path: p.Path, Err: ErrNotMounted}
+	}
+	type result struct {
+		point *Point
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		point, err := p.resolve(path)
+		done <- result{point, err}
+	}()
+	// Small steps: if the machine is suspended meanwhile, its server is as well.
+	const steps = 100
+	for range steps {
+		select {
+		case r := <-done:
+			return r.point, r.err
+		case <-time.After(limit / steps):
+		}
+	}
+	silent := &fs.PathError{Op: "open " + path + " below", Path: p.Path, Err: ErrSilent}
+	if err := p.Abort(); err != nil {
+		return nil, fmt.Errorf("%w; %w", silent, err)
+	}
+	if r := <-done; r.err == nil {
+		r.point.Close()
+	}
+	return nil, silent
+}
+
+// Abort ends the connection of the FUSE mount on the directory, as its server's end
+// does: readers that wait for an answer get ECONNABORTED, all later ones ENOTCONN. That
+// holds for every mount of the file system, and also while a server still has the
+// connection open that is a zombie, waits in the kernel itself, or is hostile.
+//
+// It is the only end of a request that a server has read: SIGKILL is none
+// (fs/fuse/dev.c, request_wait_answer). The mount must be in this process's mount
+// namespace (fs/namespace.c, can_umount), and stays.
+func (p *Point) Abort() error {
+	// MNT_FORCE aborts (fs/fuse/inode.c, fuse_umount_begin), before anything else is
+	// done, so that it does not wait for readers. Then the answer is that the
+	// mount is busy: our descriptor is on it.
+	err := unix.Unmount(p.procPath(), unix.MNT_FORCE)
+	if err != nil && !errors.Is(err, unix.EBUSY) {
+		return &fs.PathError{Op: "abort the connection of", Path: p.Path, Err: err}
+	}
+	return nil
+}
+
+// resolve opens the path, name by name: each must be on this mount.
+func (p *Point) resolve(path string) (*Point, error) {
+	at := p
+	for name := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		next, err := p.step(at, name)
+		if at != p {
+			at.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	return at, nil
+}
+
+func (p *Point) step(at *Point, name string) (*Point, error) {
+	path := at.Path + "/" + name
+	if name == "" || name == "." || name == ".." {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: unix.EXDEV}
+	}
+	return p.checked(openAt(at.fd, name, path))
+}
+
+// checked passes on a directory or a regular file of this mount, but not of one that is
+// mounted in it.
+func (p *Point) checked(found *Point, err error) (*Point, error) {
+	if err != nil {
+		return nil, err
+	}
+	switch mounted, mountedErr := found.Mounted(); {
+	case mountedErr != nil:
+		err = mountedErr
+	case mounted, found.Device() != p.Device():
+		err = fmt.Errorf("%w: %w", ErrRefused, unix.EXDEV)
+	case found.is(unix.S_IFLNK):
+		err = fmt.Errorf("%w: %w", ErrRefused, ErrLink)
+	case !found.is(unix.S_IFDIR) && !found.is(unix.S_IFREG):
+		err = ErrRefused
+	default:
+		return found, nil
+	}
+	found.Close()
+	return nil, &fs.PathError{Op: "open", Path: found.Path, Err: err}
+}

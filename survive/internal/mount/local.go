@@ -1,0 +1,78 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotLocal says that a path leads to a file system that may never answer.
+var ErrNotLocal = errors.New("is not on a local file system")
+
+// OpenLocal opens a directory, and asks only file systems that answer by themselves: the one
+// that / is on, and local ones. Another file system may never answer, and nothing ends such a
+// wait. So [ErrNotLocal] refuses a path that leads to one, or that has a link to another
+// mount.
+func OpenLocal(path string) (*os.File, error) {
+	fd, err := openat2(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY, unix.RESOLVE_NO_XDEV)
+	if errors.Is(err, unix.EXDEV) || isOld(err) {
+		fd, err = openBelowMount(path)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// openBelowMount opens a directory that is not on the mount of /. Links are followed on its
+// own mount only.
+func openBelowMount(path string) (fd int, err error) {
+	point, err := Own().LocalMount(path)
+	if err != nil {
+		return -1, err
+	}
+	top, err := openat2(unix.AT_FDCWD, point, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
+	if isOld(err) {
+		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	} else if err != nil {
+		return -1, err
+	}
+	defer unix.Close(top)
+	fd, err = openat2(top, "."+strings.TrimPrefix(path, strings.TrimSuffix(point, "/")), unix.O_RDONLY|unix.O_DIRECTORY, unix.RESOLVE_NO_XDEV)
+	if errors.Is(err, unix.EXDEV) {
+		err = fmt.Errorf("it perhaps %w: a link on the way leads to another mount", ErrNotLocal)
+	}
+	return fd, err
+}
+
+func openat2(directory int, path string, flags, resolve uint64) (fd int, err error) {
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: resolve}
+	return unix.Openat2(directory, path, &how)
+}
+
+// isOld tells whether there is no openat2(2): before Linux 5.6, or behind a filter.
+func isOld(err error) bool { return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) }
+
+// isRemote tells whether the server of a mount may be a process or another machine. The file
+// system of root answers, whatever its type, or the node does not run.
+func isRemote(info *mountinfo.Info, root *Point) bool {
+	return !isLocal(info.FSType) && unix.Mkdev(uint32(info.Major), uint32(info.Minor)) != root.Device()
+}
+
+// isLocal tells whether the kernel alone answers for a file system of a type, with a disk or
+// memory of this node. An overlay counts as local whatever its layers are on, and so does a file
+// system on a loop device or a disk of another machine: Flatcar has /etc on an overlay.
+func isLocal(fsType string) bool {
+	switch fsType {
+	case "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "bcachefs", "f2fs", "jfs", "nilfs2", "reiserfs",
+		"ubifs", "jffs2", "vfat", "exfat", "ntfs3", "iso9660", "udf",
+		"tmpfs", "ramfs", "rootfs", "devtmpfs", "overlay", "aufs", "squashfs", "erofs":
+		return true
+	}
+	return false
+}

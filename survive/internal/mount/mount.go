@@ -1,0 +1,69 @@
+// Package mount makes, inspects and removes mounts.
+//
+// A mount point may be dead (its FUSE server is gone: ENOTCONN) or hung (its
+// server does not answer), and its server may be hostile. Nothing here asks the server
+// of a mount but Point.Below, which gives up: inspection is statx(2) with
+// AT_STATX_DONT_SYNC, or reading mountinfo. Callers must keep to that and never stat,
+// open or list a path that may be a mount point. An O_PATH descriptor is safe.
+package mount
+
+import (
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// Flags that every mount of a volume has: nothing in it is to be executed or trusted. A bind
+// mount inherits them from the mount it is made of. The server refuses writes: see package
+// connection, readonly.go.
+const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+// Options are a FUSE file system's mount options.
+type Options struct {
+	Type    string // "fuse.", followed by a name of the driver's
+	Source  string
+	MaxRead int    // largest read that its server answers, in bytes
+	Label   string // SELinux label of all that is in it, "" for the policy's
+}
+
+// FUSE mounts a new FUSE file system on the directory. device is a descriptor
+// of /dev/fuse.
+// All users may access the file system, and the kernel checks permissions.
+func (p *Point) FUSE(device int, o Options) error {
+	data := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions,max_read=%d", device, o.MaxRead)
+	if o.Label != "" {
+		data += `,context="` + o.Label + `"` // quoted, for its categories have a comma
+	}
+	if err := unix.Mount(o.Source, p.procPath(), o.Type, flags, data); err != nil {
+		return &fs.PathError{Op: "mount a FUSE file system on", Path: p.Path, Err: err}
+	}
+	return nil
+}
+
+// Bind mounts the source on this directory. Neither's server is asked: both are open.
+func (p *Point) Bind(source *Point) error {
+	if err := unix.Mount(source.procPath(), p.procPath(), "", unix.MS_BIND, ""); err != nil {
+		return &fs.PathError{Op: "bind " + source.Path + " to", Path: p.Path, Err: err}
+	}
+	return nil
+}
+
+// Detach removes the mount from the directory. Descriptors that are open stay
+// open. The call does not wait for the file system's server.
+func (p *Point) Detach() error {
+	if err := unix.Unmount(p.procPath(), unix.MNT_DETACH); err != nil {
+		return &fs.PathError{Op: "unmount", Path: p.Path, Err: err}
+	}
+	return nil
+}
+
+// OpenDevice opens /dev/fuse in non-blocking mode and returns the descriptor.
+// It is no os.File, because reading the number of one makes it blocking.
+func OpenDevice() (int, error) {
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open /dev/fuse: %w; load the kernel's fuse module (modprobe fuse)", err)
+	}
+	return fd, nil
+}

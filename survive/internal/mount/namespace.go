@@ -1,0 +1,180 @@
+package mount
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
+)
+
+// Namespace is a mount namespace, seen through a process that is in it.
+type Namespace struct {
+	PID  int
+	Name string // the kernel's, such as mnt:[4026531841]; "" for Own
+	own  bool   // this process is in it
+}
+
+// Own is the mount namespace of this process.
+func Own() Namespace { return Namespace{PID: os.Getpid(), own: true} }
+
+// Of is the mount namespace of a process.
+func Of(pid int) (Namespace, error) {
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return Namespace{}, err
+	}
+	name, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	return Namespace{PID: pid, Name: name, own: name == own}, err
+}
+
+// Others returns the mount namespaces of all other processes, one each.
+func Others() ([]Namespace, error) {
+	links, err := filepath.Glob("/proc/[0-9]*/ns/mnt")
+	if err != nil {
+		return nil, err
+	}
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{own: true}
+	var all []Namespace
+	for _, link := range links {
+		name, err := os.Readlink(link)
+		if err != nil || seen[name] {
+			continue // the process has ended, or is a kernel thread
+		}
+		seen[name] = true
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(link))))
+		if err == nil {
+			all = append(all, Namespace{PID: pid, Name: name})
+		}
+	}
+	return all, nil
+}
+
+// Mounts lists the namespace's mounts of a type and a source. Paths are as its
+// process sees them.
+func (n Namespace) Mounts(fsType, source string) ([]*mountinfo.Info, error) {
+	return n.mounts(func(info *mountinfo.Info) (skip, stop bool) {
+		return info.FSType != fsType || info.Source != source, false
+	})
+}
+
+// LocalMount returns the mount point that a path without links leads to last. The error is
+// [ErrNotLocal] where the server of a mount on the way may be a process or another machine,
+// which may never answer.
+func (n Namespace) LocalMount(path string) (point string, err error) {
+	root, err := Open("/")
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	point = "/"
+	all, err := n.mounts(mountinfo.ParentsFilter(path))
+	for _, info := range all {
+		if isRemote(info, root) {
+			return "", fmt.Errorf("it %w, but of type %s, which is mounted on %s", ErrNotLocal, info.FSType, info.Mountpoint)
+		}
+		if len(info.Mountpoint) > len(point) {
+			point = info.Mountpoint
+		}
+	}
+	return point, err
+}
+
+func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
+	process := strconv.Itoa(n.PID)
+	if n.own { // also where /proc is of another PID namespace
+		process = "self"
+	}
+	table, err := os.ReadFile("/proc/" + process + "/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	return mountinfo.GetMountsFromReader(bytes.NewReader(table), filter)
+}
+
+// Open opens the namespace. The descriptor keeps it, whatever its processes do, and
+// can be locked: all descriptors of one namespace share the lock.
+func (n Namespace) Open() (*os.File, error) {
+	path := fmt.Sprintf("/proc/%d/ns/mnt", n.PID)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	if now, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || now != n.Name {
+		file.Close()
+		return nil, fmt.Errorf("process %d is not in %s any more", n.PID, n.Name)
+	}
+	return file, nil
+}
+
+// Users opens the user namespace that a mount namespace belongs to (ioctl_ns(2)).
+func Users(namespace *os.File) (*os.File, error) {
+	fd, err := unix.IoctlRetInt(int(namespace.Fd()), unix.NS_GET_USERNS)
+	if err != nil {
+		return nil, os.NewSyscallError("ioctl NS_GET_USERNS", err)
+	}
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), "user namespace"), nil
+}
+
+// OwnUsers opens the user namespace of this process.
+func OwnUsers() (*os.File, error) {
+	namespace, err := Of(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	file, err := namespace.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return Users(file)
+}
+
+// Do calls a function on a thread that is in the namespace, and that has a working
+// directory of its own.
+func (n Namespace) Do(f func() error) error {
+	if n.own {
+		return onThreadOfItsOwn(f)
+	}
+	namespace, err := n.Open()
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
+	return Inside(namespace, f)
+}
+
+// Inside does the same in a namespace that is open.
+func Inside(namespace *os.File, f func() error) error {
+	fd := int(namespace.Fd())
+	return onThreadOfItsOwn(func() error {
+		if err := unix.Setns(fd, unix.CLONE_NEWNS); err != nil {
+			return os.NewSyscallError("setns "+namespace.Name(), err)
+		}
+		return f()
+	})
+}
+
+func onThreadOfItsOwn(f func() error) error {
+	var err error
+	proc.OnThread(func() {
+		// setns, too, refuses a thread that shares its root and working directory with
+		// others (man 2 setns).
+		err = os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_FS))
+		if err == nil {
+			err = f()
+		}
+	})
+	return err
+}

@@ -1,0 +1,119 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// Point is a directory that may be a mount point, held open so that it stays
+// the same one whatever happens to its path. If something is mounted on it, it
+// is the top of the stack. Below may also open a file.
+type Point struct {
+	Path string
+	fd   int
+	stat unix.Statx_t
+}
+
+// ErrLink says that a path leads to a symbolic link where a directory must be.
+var ErrLink = errors.New("is a symbolic link, not a directory")
+
+// Open opens the directory at path. It follows links in the middle of the
+// path, as the kubelet's root may be one, but not at its end. The error is fs.ErrNotExist if
+// there is none.
+func Open(path string) (*Point, error) { return openDirAt(unix.AT_FDCWD, path, path) }
+
+// OpenBelow opens the directory at the path rest below base. It follows links in
+// base, and none after it, which somebody in a container may have made: each directory
+// on the way is opened in the one before.
+func OpenBelow(base, rest string) (*Point, error) {
+	fd, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: base, Err: err}
+	}
+	point := &Point{Path: base, fd: fd}
+	for name := range strings.SplitSeq(rest, "/") {
+		if name == "" {
+			continue
+		}
+		next, err := openDirAt(point.fd, name, point.Path+"/"+name)
+		point.Close()
+		if err != nil {
+			return nil, err
+		}
+		point = next
+	}
+	return point, nil
+}
+
+// openDirAt opens the directory called name in another one; path is for messages.
+func openDirAt(directory int, name, path string) (*Point, error) {
+	point, err := openAt(directory, name, path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case point.is(unix.S_IFDIR):
+		return point, nil
+	case point.is(unix.S_IFLNK):
+		err = ErrLink
+	default:
+		err = unix.ENOTDIR
+	}
+	point.Close()
+	return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+}
+
+// openAt opens the name in a directory, whatever its type.
+func openAt(directory int, name, path string) (*Point, error) {
+	fd, err := unix.Openat(directory, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return newPoint(fd, path)
+}
+
+// newPoint takes over a descriptor. It asks no server about the descriptor.
+func newPoint(fd int, path string) (*Point, error) {
+	point := &Point{Path: path, fd: fd}
+	const want = unix.STATX_TYPE | unix.STATX_MNT_ID
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, want, &point.stat)
+	if err != nil {
+		point.Close()
+		return nil, &fs.PathError{Op: "statx", Path: path, Err: err}
+	}
+	return point, nil
+}
+
+// is tells whether it is of a type, such as unix.S_IFDIR.
+func (p *Point) is(fileType uint16) bool { return p.stat.Mode&unix.S_IFMT == fileType }
+
+// Close releases the descriptor.
+func (p *Point) Close() { unix.Close(p.fd) }
+
+// Device identifies the mounted file system.
+func (p *Point) Device() uint64 {
+	return unix.Mkdev(p.stat.Dev_major, p.stat.Dev_minor)
+}
+
+// Mounted tells whether something is mounted on the directory.
+func (p *Point) Mounted() (bool, error) {
+	if p.stat.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return p.stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	}
+	// Before Linux 5.8, only mountinfo tells.
+	info, err := p.Info()
+	return info != nil, err
+}
+
+// Info returns what mountinfo says of the mount on the directory, nil when it
+// is gone. It costs time with the number of mounts on the node.
+func (p *Point) Info() (*mountinfo.Info, error) { return new(Table).Info(p) }
+
+// procPath is a path that leads to the open directory, for system calls that
+// take no descriptor.
+func (p *Point) procPath() string { return fmt.Sprintf("/proc/self/fd/%d", p.fd) }

@@ -1,0 +1,106 @@
+package mount
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A container can rename the directories that its mounts are below, and put links
+// in their place that lead us out of it.
+func TestATreeIsNotPutWhereALinkLeads(t *testing.T) {
+	for name, plant := range map[string]func(base string) error{
+		"nothing": func(string) error { return nil },
+		"a link on the way": func(base string) error {
+			return errors.Join(os.Rename(base+"/x", base+"/y"), os.Symlink("victim", base+"/x"))
+		},
+		"a link in the mount point's place": func(base string) error {
+			return errors.Join(os.Rename(base+"/x", base+"/y"), os.Mkdir(base+"/x", 0o755), os.Symlink("../victim/volume", base+"/x/volume"))
+		},
+		"a magic link": func(base string) error {
+			return errors.Join(os.Rename(base+"/x", base+"/y"), os.Symlink("/proc/1/root"+base+"/victim", base+"/x"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := tmpfs(t, "base")
+			dirs := map[string]string{"dead": base + "/x/volume", "victim": base + "/victim/volume"}
+			for source, dir := range dirs {
+				if err := errors.Join(os.MkdirAll(dir, 0o755), unix.Mount(source, dir, "tmpfs", 0, "")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			living, err := Open(tmpfs(t, "living"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer living.Close()
+			tree, err := living.Clone()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tree.Close()
+			device := deviceOf(t, dirs["dead"])
+			if err := plant(base); err != nil {
+				t.Fatal(err)
+			}
+			err = Own().Do(func() error { return tree.Replace(dirs["dead"], 1, device) })
+			if (err == nil) != (name == "nothing") {
+				t.Errorf("replace: %v", err)
+			}
+			if got := sourceOf(t, dirs["victim"]); got != "victim" {
+				t.Errorf("the victim is now %q", got)
+			}
+			if err == nil && sourceOf(t, dirs["dead"]) != "living" {
+				t.Errorf("the mount is still %q", sourceOf(t, dirs["dead"]))
+			}
+		})
+	}
+}
+
+func deviceOf(t *testing.T, path string) uint64 {
+	t.Helper()
+	point, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer point.Close()
+	return point.Device()
+}
+
+func sourceOf(t *testing.T, path string) string {
+	t.Helper()
+	point, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer point.Close()
+	info, err := point.Info()
+	if err != nil || info == nil {
+		t.Fatal(info, err)
+	}
+	return info.Source
+}
+
+func TestNoLinkIsFollowedBelowTheBase(t *testing.T) {
+	root := t.TempDir()
+	if err := errors.Join(
+		os.MkdirAll(root+"/real/a/b", 0o755), os.Symlink("real", root+"/base"),
+		os.Symlink("a", root+"/real/link"), os.Symlink("b", root+"/real/a/link"), os.WriteFile(root+"/real/file", nil, 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for rest, want := range map[string]error{
+		"a/b": nil, "link/b": ErrLink, "a/link": ErrLink, "file/b": unix.ENOTDIR, "no/b": os.ErrNotExist, "a/../link/b": ErrLink,
+	} {
+		point, err := OpenBelow(filepath.Join(root, "base"), rest)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", rest, err, want)
+		}
+		if err == nil {
+			point.Close()
+		}
+	}
+}

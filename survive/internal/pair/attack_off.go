@@ -1,0 +1,9 @@
+//go:build !attack
+
+package pair
+
+// attack is what a test build does once it is confined.
+func (*process) attack() {}
+
+// stay is what a test build does when another process serves in its place.
+func (*active) stay() {}

@@ -1,0 +1,56 @@
+//go:build attack
+
+package pair
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// attack does what an attacker in a process may do to the pair. Where the version of the
+// build is "says:VERSION", it claims to be that one.
+func (p *process) attack() {
+	if claimed, claims := strings.CutPrefix(p.Version, "says:"); claims {
+		p.self.Version = claimed
+	}
+	p.remain()
+}
+
+// remain has a standby start an unknown process, where the version of the build is "remains":
+// it has no lock and no descriptor of the pair's, and never ends.
+func (p *process) remain() {
+	const remains = "REMAINS=1"
+	switch {
+	case p.Version != "remains" || !slices.Equal(os.Args[2:], p.Args): // a call-out has started it
+	case slices.Contains(os.Environ(), remains):
+		for _, fd := range []int{deviceFD, linkFD, lockFD, controlFD, logFD} {
+			unix.Close(fd)
+		}
+		select {}
+	default:
+		environment = append(environment, remains)
+		_, _, err := p.spawn()
+		environment = environment[:1]
+		p.Log("attack: a process that remains: %v", err)
+	}
+}
+
+// stay goes on serving when another process does, where the version of the build is
+// "stays", and leaves a child that would do the same after its end.
+func (a *active) stay() {
+	if a.Version != "stays" {
+		return
+	}
+	a.startStandby()
+	if m, open := <-a.standby.inbox(); open && m.Kind == ready {
+		a.standby.adopt(*m.Process, a.history)
+	}
+	s, err := a.Open(deviceFD)
+	if err == nil {
+		err = s.Serve()
+	}
+	a.Log("attack: it does not stay: %v", err)
+}

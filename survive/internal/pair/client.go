@@ -1,0 +1,283 @@
+package pair
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/confine"
+)
+
+// Place says where root finds a pair.
+type Place struct {
+	Socket string // the path of the control socket
+	Lock   string // the path of daemon.lock
+	User   confine.User
+}
+
+// ErrSilent says that the active process does not answer.
+var ErrSilent = errors.New("the active process does not answer")
+
+// Refusal is what is wrong with an answer. So there is one: somebody lives.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// Start starts the pair on a connection, with arguments for its command, and returns
+// when its first process serves. settle is called with that process before it does,
+// to move it to where it shall stay. The process starts its standby itself.
+func (at Place) Start(args []string, r Resources, log Logger, settle func(pid int)) error {
+	ours, theirs, err := linkPair(log)
+	if err != nil {
+		return err
+	}
+	process, err := at.start(args, r, theirs)
+	theirs.Close()
+	if err != nil {
+		ours.close()
+		return fmt.Errorf("start the daemon: %w", err)
+	}
+	first := newChild(ours, nil)
+	defer first.end()
+	if err := first.introduce(func() { settle(process.Pid) }); err != nil {
+		_ = process.Kill()
+		_, _ = process.Wait()
+		return fmt.Errorf("start the daemon: %w", err)
+	}
+	// It outlives this process, and init will reap it.
+	return process.Release()
+}
+
+// introduce speaks as an active process that leaves.
+func (c *child) introduce(settle func()) error {
+	select {
+	case m, open := <-c.inbox():
+		if !open {
+			return errors.New("it died before it was ready")
+		}
+		if m.Kind != ready {
+			return errors.New(m.Problem)
+		}
+	case <-c.late():
+		return fmt.Errorf("it was not ready within %v", startTime)
+	}
+	settle()
+	var history History
+	c.link.send(message{Kind: standBy, History: &history})
+	c.link.send(message{Kind: takeOver})
+	if !c.await(serving, startTime) {
+		return errors.New("it was ready, but did not serve")
+	}
+	return nil
+}
+
+// Ask asks the active process for its report. It waits no longer than a second. The error
+// is a [Refusal] where there is an answer, and no report in it.
+func (at Place) Ask() (*Report, error) {
+	deadline := time.Now().Add(time.Second)
+	for tries := 20; ; tries-- {
+		answer, err := at.say(commandStatus, deadline)
+		if tries > 0 && (errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)) {
+			time.Sleep(5 * time.Millisecond)
+			continue // the active process has changed meanwhile
+		}
+		if err == nil && answer.Report == nil {
+			err = Refusal(cmp.Or(answer.Error, "it gives no report"))
+		}
+		return answer.Report, err
+	}
+}
+
+// Stop asks the pair to end.
+func (at Place) Stop() error {
+	_, err := at.say(commandStop, time.Now().Add(2*time.Second))
+	return err
+}
+
+// say sends a single command, and returns the reply.
+func (at Place) say(what string, deadline time.Time) (reply, error) {
+	conn, err := at.dial(deadline)
+	if err != nil {
+		return reply{}, err
+	}
+	defer conn.Close()
+	return exchange(conn, command{Command: what}, nil)
+}
+
+// Successor describes the process of this binary that shall serve in the place of a pair.
+type Successor struct {
+	Args    []string // of its command
+	Version string
+	Log     *os.File // see Resources; it may differ from the one before, as
+	Input   *os.File // this may
+	// Settle is called with the process before it serves, to move it to where it shall
+	// stay.
+	Settle func(pid int)
+	// Sweep is called when the process serves and the pair before has ended, to end other
+	// processes that the pair has left: one may have the lock.
+	Sweep func()
+}
+
+// Upgrade lets this binary take over from the process that is active, and serves the node
+// mount with this device number. An error means that the old process goes on. Otherwise the
+// new one serves, and left names processes of the old pair that have not ended.
+func (at Place) Upgrade(mount uint64, next Successor) (left, err error) {
+	locks, err := at.Find()
+	if err != nil {
+		return nil, err
+	}
+	active, err := at.hold(locks.Active.PID)
+	if err != nil {
+		return nil, err
+	}
+	defer active.close()
+	standby, _ := at.hold(locks.Standby.PID) // a wrong PID does no harm: the standby is not needed
+	defer standby.close()
+	if active == nil {
+		return nil, errors.New("there is no active process")
+	}
+	process, err := at.takeOverFrom(active, mount, next)
+	if err != nil {
+		return nil, err
+	}
+	defer process.Release()
+	// A process that has handed over, or refused to, must end now, so that the new one is
+	// alone.
+	left = errors.Join(active.end(), standby.end())
+	next.Sweep()
+	return errors.Join(left, at.awaitLock(process)), nil
+}
+
+// takeOverFrom starts the successor of an active process, which must let it serve.
+func (at Place) takeOverFrom(active *peer, mount uint64, next Successor) (*os.Process, error) {
+	conn, err := at.dial(time.Now().Add(clientTime))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	resources, err := at.takeResources(active, mount)
+	if err != nil {
+		return nil, err
+	}
+	defer resources.close()
+	resources.Log, resources.Input = next.Log, next.Input
+	theirs, ours, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer ours.Close()
+	answer, err := exchange(conn, command{Command: commandUpgrade, Version: brief(next.Version)}, theirs)
+	theirs.Close()
+	if err != nil {
+		return nil, err
+	} else if answer.Error != "" {
+		return nil, errors.New(answer.Error)
+	}
+	process, err := at.start(next.Args, resources, ours)
+	ours.Close() // so that its death ends the link
+	if err != nil {
+		return nil, fmt.Errorf("start the new version: %w", err)
+	}
+	next.Settle(process.Pid)
+	answer, err = exchange(conn, command{Command: commandProceed}, nil)
+	switch {
+	case err != nil && at.awaitLock(process) == nil:
+		// The old process died or hung after the hand-over, before its reply.
+		err = nil
+	case err == nil && answer.Error != "":
+		err = errors.New(answer.Error)
+	}
+	if err != nil {
+		_ = process.Kill()
+		_, _ = process.Wait()
+		return nil, err
+	}
+	return process, nil
+}
+
+// takeResources takes from the active process the descriptors that only it has, and opens the
+// others.
+func (at Place) takeResources(active *peer, mount uint64) (r Resources, err error) {
+	if r.Device, err = active.takeDevice(mount); err != nil {
+		return r, err
+	}
+	if r.Control, err = active.takeControl(at.Socket); err == nil {
+		r.Lock, err = at.OpenLock()
+	}
+	if err != nil {
+		r.close()
+	}
+	return r, err
+}
+
+// close closes all but the log.
+func (r Resources) close() {
+	unix.Close(r.Device)
+	r.Control.Close()
+	r.Lock.Close()
+}
+
+// awaitLock waits until a process that we have started is the active one.
+func (at Place) awaitLock(process *os.Process) error {
+	started, err := at.hold(process.Pid)
+	if err != nil {
+		return err
+	}
+	defer started.close()
+	for deadline := time.Now().Add(startTime); ; {
+		locks, err := at.Find()
+		switch {
+		case err != nil || locks.Active.PID == process.Pid:
+			return err
+		case started == nil || started.ended(time.Millisecond):
+			return fmt.Errorf("process %d was to serve, and has ended", process.Pid)
+		case time.Now().After(deadline):
+			return fmt.Errorf("process %d was to serve, but %s has the lock", process.Pid, locks.Active)
+		}
+	}
+}
+
+// dial connects to the control socket, for exchanges until a deadline.
+func (at Place) dial(deadline time.Time) (*net.UnixConn, error) {
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: at.Socket, Net: "unixpacket"})
+	if err != nil {
+		return nil, err
+	}
+	return conn, conn.SetDeadline(deadline)
+}
+
+// exchange sends a command, with a descriptor if there is one, and returns the reply.
+func exchange(conn *net.UnixConn, c command, with *os.File) (answer reply, err error) {
+	c.Format = format
+	packet, err := json.Marshal(c)
+	if err != nil {
+		return answer, err
+	}
+	var rights []byte
+	if with != nil {
+		rights = unix.UnixRights(int(with.Fd()))
+	}
+	buffer, n := make([]byte, maxMessage), 0
+	if _, _, err = conn.WriteMsgUnix(packet, rights, nil); err == nil {
+		n, err = conn.Read(buffer)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return answer, ErrSilent
+	} else if err != nil {
+		return answer, err
+	}
+	err = json.Unmarshal(buffer[:n], &answer)
+	if problem := tooNew(answer.Format); problem != "" {
+		return answer, Refusal("the pair is too new: " + problem)
+	} else if err != nil {
+		return answer, Refusal("the answer is not understood: " + err.Error())
+	}
+	return answer, nil
+}

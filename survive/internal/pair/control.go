@@ -1,0 +1,142 @@
+package pair
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The commands on the control socket. Only root can connect to it. A
+// connection is one command, but for upgrade, whose client says proceed when the
+// process that it started is where it shall be. Descriptors come with a command, and
+// never with a reply: the pair may not send any.
+const (
+	commandStatus  = "status"
+	commandStop    = "stop"
+	commandUpgrade = "upgrade"
+	commandProceed = "proceed"
+)
+
+// command is a packet from a client.
+type command struct {
+	Format  int
+	Command string
+	Version string `json:",omitempty"` // of the client, with upgrade
+}
+
+// reply is a packet to a client.
+type reply struct {
+	Format int
+	Report *Report `json:",omitempty"`
+	Error  string  `json:",omitempty"`
+}
+
+// request is a command of a client.
+type request struct {
+	command
+	client any // tells it from others
+	reply  func(reply)
+	link   link // with upgrade: the one to the new process
+}
+
+// clientTime is how long a client may take to say something.
+const clientTime = 30 * time.Second
+
+func (s *system) control(requests chan<- request) {
+	listener, err := net.FileListener(s.Control)
+	if err != nil {
+		s.log("control socket: %v", err)
+		return
+	}
+	for {
+		conn, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		} else if err != nil {
+			time.Sleep(100 * time.Millisecond) // out of descriptors, for example
+			continue
+		}
+		go s.listen(conn.(*net.UnixConn), requests)
+	}
+}
+
+// listen passes on a client's commands.
+func (s *system) listen(conn *net.UnixConn, requests chan<- request) {
+	defer conn.Close()
+	buffer, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4))
+	for {
+		_ = conn.SetDeadline(time.Now().Add(clientTime))
+		n, rightsLength, _, _, err := conn.ReadMsgUnix(buffer, rights)
+		if err != nil || n == 0 {
+			return
+		}
+		r := request{client: conn, reply: func(answer reply) {
+			answer.Format = format
+			packet, err := json.Marshal(answer)
+			if err != nil {
+				panic(err) // text, numbers and times can always be encoded
+			}
+			_, _ = conn.Write(packet) // a client that is gone does not matter
+		}}
+		if end := received(rights[:rightsLength]); end != nil {
+			if r.link, err = newLink(end, s.log); err != nil {
+				r.reply(reply{Error: brief(err.Error())})
+				return
+			}
+		}
+		if err := json.Unmarshal(buffer[:n], &r.command); err != nil {
+			s.log("a command of %d bytes is not understood: %v", n, err)
+			return
+		}
+		requests <- r
+	}
+}
+
+// received returns the descriptor that came with a packet, nil: none.
+func received(rights []byte) *os.File {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil || len(messages) == 0 {
+		return nil
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) == 0 {
+		return nil
+	}
+	return os.NewFile(uintptr(fds[0]), "what came with the command") // no more than one fits
+}
+
+// handle executes a command. It reports whether this process is to end.
+func (a *active) handle(r request) (done bool) {
+	if problem := tooNew(r.Format); problem != "" {
+		r.reply(reply{Error: "the client is too new: " + problem})
+		return false
+	}
+	switch r.Command {
+	case commandStatus:
+		r.reply(reply{Report: a.report()})
+	case commandStop:
+		a.dismiss()
+		_ = a.stop() // we end, whatever it says
+		r.reply(reply{})
+		return true
+	case commandUpgrade:
+		a.beginUpgrade(r)
+	case commandProceed:
+		return a.proceed(r)
+	default:
+		r.reply(reply{Error: brief("command " + r.Command + " is not known")})
+	}
+	return false
+}
+
+func (a *active) report() *Report {
+	report := &Report{Active: a.self, History: a.history, LogUnheard: a.Unheard()}
+	if a.standby.ready() {
+		report.Standby = a.standby.about
+	}
+	return report
+}

@@ -1,0 +1,145 @@
+package pair
+
+import (
+	"math"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// env is all that a process asks of the system. A test takes the system's place, with many
+// processes in virtual time.
+type env interface {
+	// take takes the lock of a byte of daemon.lock, if nobody else has it.
+	take(b int64) bool
+	release(b int64)
+	// holder is somebody unknown where the kernel does not say: that is no proof that the
+	// lock is free, and nobody need wait for it to be taken.
+	holder(b int64) Holder
+	kill(pid int)
+	// spawn starts a process of this version. end kills it, if it has not ended.
+	spawn() (l link, end func(), err error)
+	// control passes on the commands of clients of the control socket, for as long as the
+	// process lives.
+	control(chan<- request)
+	// awake readies the memory of a process that is to serve.
+	awake()
+}
+
+// system is the env of a process of the pair.
+type system struct {
+	Resources
+	args []string
+	log  Logger
+
+	lockless sync.Once // logs that locks do not work
+}
+
+// inherited is the system with the descriptors that spawn gives.
+func inherited(config Config) *system {
+	for _, fd := range []int{deviceFD, lockFD, controlFD, logFD, inputFD} {
+		unix.CloseOnExec(fd)
+	}
+	return &system{args: config.Args, log: config.Log, Resources: Resources{
+		Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"),
+		Control: os.NewFile(controlFD, "control socket"), Log: os.NewFile(logFD, "log"),
+		Input: config.Input,
+	}}
+}
+
+// terminated gets SIGTERM.
+func terminated() <-chan os.Signal {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGTERM)
+	return c
+}
+
+// The process must not close any descriptor of the file while it has a lock: that would
+// release all of its locks (man 2 fcntl_locking).
+func (s *system) take(b int64) bool {
+	lock := byteLock(unix.F_WRLCK, b)
+	err := unix.FcntlFlock(s.Lock.Fd(), unix.F_SETLK, &lock)
+	if err != unix.EAGAIN && err != unix.EACCES && err != unix.EINTR {
+		s.works(err)
+	}
+	return err == nil
+}
+
+func (s *system) release(b int64) {
+	lock := byteLock(unix.F_UNLCK, b)
+	s.works(unix.FcntlFlock(s.Lock.Fd(), unix.F_SETLK, &lock))
+}
+
+func (s *system) holder(b int64) Holder {
+	holder, err := holderOf(s.Lock, b)
+	if err != nil {
+		s.works(err)
+		return Holder{Held: true}
+	}
+	return holder
+}
+
+// works logs that the locks do not work, once. The pair serves all the same.
+func (s *system) works(err error) {
+	if err != nil {
+		s.lockless.Do(func() { s.log("the locks of daemon.lock do not work: %v", err) })
+	}
+}
+
+func (s *system) kill(pid int) {
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		s.log("kill process %d: %v", pid, err)
+	}
+}
+
+// spawn starts a process that inherits the confinement of this one.
+func (s *system) spawn() (link, func(), error) {
+	ours, theirs, err := linkPair(s.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer theirs.Close()
+	process, err := spawn(s.args, s.Resources, theirs, os.Stdin, &syscall.SysProcAttr{Setsid: true})
+	if err != nil {
+		ours.close()
+		return nil, nil, err
+	}
+	return ours, func() {
+		_ = process.Kill()
+		go func() { _, _ = process.Wait() }() // reap our child
+	}, nil
+}
+
+const (
+	// gcPercent makes the garbage of served requests be collected early: nothing of it
+	// lives longer than a request, and the runtime's default would let 4 MB of it gather
+	// before it collects for the first time.
+	gcPercent = 20
+	// asleepMemory is the size, in bytes, at which a process that does not serve collects
+	// its garbage all the same: several times what it needs.
+	asleepMemory = 16 << 20
+)
+
+// asleep readies the memory of a process that stands by. It makes no garbage, and yet each of
+// the runtime's collections, every two minutes (runtime/proc.go, forcegcperiod), would cost a
+// third of its memory.
+func asleep() {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(asleepMemory)
+}
+
+func (*system) awake() {
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(math.MaxInt64)
+	go func() {
+		var m memory
+		for range time.Tick(looks) {
+			m.look()
+		}
+	}()
+}

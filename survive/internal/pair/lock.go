@@ -1,0 +1,99 @@
+package pair
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The bytes of daemon.lock, and which process holds a lock on them. The kernel
+// removes the locks of a process that ends, however it ends.
+const (
+	activeByte  int64 = 0
+	standbyByte int64 = 1
+)
+
+// Locks say who has the locks of the pair. A holder need not be alive: a process that was
+// killed keeps its locks for as long as one of its threads waits in the kernel.
+type Locks struct {
+	Active, Standby Holder
+}
+
+// OpenLock opens daemon.lock for the pair's processes, and makes it if need be. They inherit
+// the open file, and with it a lock of flock(2), which the kernel removes when no process has
+// the file open any more. So [Place.Ended] knows of a process from its birth, long before it
+// could take a lock of its own. Each version has such a lock.
+func (at Place) OpenLock() (*os.File, error) {
+	file, err := os.OpenFile(at.Lock, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		file.Close()
+		return nil, &fs.PathError{Op: "flock", Path: at.Lock, Err: err}
+	}
+	return file, nil
+}
+
+// Ended tells whether no process is left that was given daemon.lock, not even one that has
+// not taken one of its locks yet.
+func (at Place) Ended() (bool, error) {
+	file, err := os.Open(at.Lock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+		return false, nil
+	} else if err != nil {
+		return false, &fs.PathError{Op: "flock", Path: at.Lock, Err: err}
+	}
+	return true, nil
+}
+
+// Held tells whether anybody has a lock.
+func (l Locks) Held() bool { return l.Active.Held || l.Standby.Held }
+
+// State is the better one of the two.
+func (l Locks) State() State { return max(l.Active.State(), l.Standby.State()) }
+
+// Find asks the kernel who holds the locks of daemon.lock. A file that does not exist is
+// held by nobody.
+//
+// The order cannot miss a process that takes over: it has the standby's lock until it has
+// the active one's. A process that was standby at the first question is seen there. If it
+// takes over before the second, it is seen as active. If it then dies, its own standby is
+// seen at the third.
+func (at Place) Find() (locks Locks, err error) {
+	file, err := os.Open(at.Lock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Locks{}, nil
+	} else if err != nil {
+		return Locks{}, err
+	}
+	defer file.Close()
+	for _, ask := range []struct {
+		b      int64
+		holder *Holder
+	}{{standbyByte, &locks.Standby}, {activeByte, &locks.Active}, {standbyByte, &locks.Standby}} {
+		if *ask.holder, err = holderOf(file, ask.b); err != nil {
+			return Locks{}, err
+		}
+		ask.holder.user = at.User.UID
+		pause(300 * time.Millisecond)
+		if ask.b == activeByte && locks.Held() {
+			break
+		}
+	}
+	return locks, nil
+}
+
+func byteLock(kind int16, b int64) unix.Flock_t {
+	return unix.Flock_t{Type: kind, Start: b, Len: 1}
+}

@@ -1,0 +1,154 @@
+package pair
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/calllog"
+)
+
+// Service answers the requests of the connection: Serve is called once, and any other
+// method from another goroutine.
+type Service interface {
+	// Serve answers requests until the file system is unmounted or Stop is called, which
+	// are no errors.
+	Serve() error
+	// Stop makes Serve return at a request boundary: it answers the requests that were read,
+	// and leaves the others to the successor.
+	Stop()
+	// Probe waits for a sign of life, and does not return while the service hangs. It
+	// reports false when Serve has returned.
+	Probe() bool
+	// Recover is for the requests that a process before had read and not answered. It is
+	// called before Serve. ENODEV: the file system was unmounted.
+	Recover() error
+	// Close releases a service that shall not Serve.
+	Close()
+}
+
+// Config configures a process of the pair.
+type Config struct {
+	Args    []string // of the command that runs Main, for the standby that this process starts
+	Version string
+	// Confine takes from the process everything that serving does not need. landlocked says
+	// whether Landlock is in force.
+	Confine func() (landlocked bool, err error)
+	// Open prepares to serve a device of /dev/fuse, which stays the caller's. It is called
+	// once the process is confined, and again whenever it is to serve.
+	Open    func(device int) (Service, error)
+	Input   *os.File // see InheritedInput
+	Log     Logger
+	Unheard func() bool // see calllog.Log.Unheard
+}
+
+// process is a process of the pair.
+type process struct {
+	Config
+	env
+	self      Process
+	starter   link
+	terminate <-chan os.Signal
+	history   History
+
+	hasActive, hasStandby bool // the locks
+}
+
+// Inherited tells whether this process was started by spawn.
+func Inherited() bool { return isFUSE(deviceFD) }
+
+// InheritedLog is the log that this process was started with.
+func InheritedLog(tag string) calllog.Log { return calllog.Inherit(tag, logFD) }
+
+// InheritedInput returns the directory that this process was started with, nil where there is
+// none. Call it once: to close its result closes the descriptor.
+func InheritedInput() *os.File {
+	var stat unix.Stat_t
+	if err := unix.Fstat(inputFD, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil
+	}
+	return os.NewFile(inputFD, "input")
+}
+
+// Main is the life of a process of the pair: first it stands by, then it
+// serves. It returns when its successor serves, or when it is not needed.
+func Main(config Config) error {
+	asleep()
+	starter, err := newLink(os.NewFile(linkFD, "descriptor "+strconv.Itoa(linkFD)), config.Log)
+	if err != nil {
+		return err
+	}
+	p := &process{
+		Config: config, env: inherited(config),
+		self:    Process{PID: os.Getpid(), Version: config.Version, Started: time.Now().Round(0)},
+		starter: starter, terminate: terminated(),
+	}
+	return p.live()
+}
+
+func (p *process) live() error {
+	if err := p.prepare(); err != nil {
+		p.starter.send(message{Kind: broken, Problem: brief(err.Error())})
+		return err
+	}
+	pause(600 * time.Millisecond)
+	p.starter.send(message{Kind: ready, Process: &p.self})
+	cause := p.standBy()
+	if cause == "" {
+		return nil
+	}
+	return p.takeOver(cause)
+}
+
+// prepare confines the process, and opens the device as for taking over, so that a version
+// that cannot serve says so now.
+func (p *process) prepare() (err error) {
+	if p.self.Landlock, err = p.Confine(); err != nil {
+		return err
+	}
+	p.attack()
+	service, err := p.Open(deviceFD)
+	if err != nil {
+		return err
+	}
+	service.Close() // while standing by, requests must not wake us
+	return nil
+}
+
+// takeOver serves in the place of the process before.
+func (p *process) takeOver(cause Cause) error {
+	known := time.Now()
+	p.awake()
+	pause(150 * time.Millisecond)
+	p.lockActive(releaseTime)
+	service, err := p.Open(deviceFD)
+	if err != nil {
+		return fmt.Errorf("take over: %w", err)
+	}
+	if cause == Crash || cause == Hang {
+		if err := service.Recover(); errors.Is(err, unix.ENODEV) {
+			return nil // unmounted meanwhile
+		} else if err != nil {
+			p.Log("requests that the process before had read may be lost: %v", err)
+		}
+	}
+	if cause != Started {
+		p.history.Takeovers++
+	}
+	p.history.Last = &Takeover{Cause: cause, At: known.Round(0)}
+	a := newActive(p, service)
+	if !p.hasActive {
+		p.Log("another process keeps the active one's lock; this one serves without")
+	}
+	p.history.Last.Milliseconds = float64(time.Since(known).Microseconds()) / 1000
+	p.starter.send(message{Kind: serving})
+	p.starter.close()
+	p.Log("version %s serves (%s, %.1f ms)", p.Version, cause, p.history.Last.Milliseconds)
+	err = a.run()
+	a.stay()
+	return err
+}

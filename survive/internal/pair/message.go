@@ -1,0 +1,196 @@
+package pair
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kinds of message on a link; the package comment shows their order.
+const (
+	ready    = "ready"
+	standBy  = "standBy"
+	ping     = "ping"
+	pong     = "pong"
+	takeOver = "takeOver"
+	serving  = "serving"
+	leave    = "leave"  // to a standby: exit
+	broken   = "broken" // in the place of ready: why it cannot serve, or which format is too new
+)
+
+// tooNew says that a packet is of a newer format; "": it is not.
+func tooNew(packet int) string {
+	if packet <= format {
+		return ""
+	}
+	return fmt.Sprintf("it speaks format %d of the pair's protocol, and format %d is the newest that is known here", packet, format)
+}
+
+// message is a packet on a link.
+type message struct {
+	Kind    string
+	Format  int      `json:",omitempty"` // signs of life have none: they never change
+	Process *Process `json:",omitempty"` // with ready
+	History *History `json:",omitempty"` // with standBy
+	Problem string   `json:",omitempty"` // with broken; see brief
+}
+
+// The signs of life are exchanged for as long as the pair lives. They were encoded
+// beforehand, so that a standby makes no garbage.
+var (
+	pingPacket = []byte(`{"Kind":"ping"}`)
+	pongPacket = []byte(`{"Kind":"pong"}`)
+)
+
+func (m message) encode() []byte {
+	switch m.Kind {
+	case ping:
+		return pingPacket
+	case pong:
+		return pongPacket
+	}
+	other := m // m itself is not to be on the heap
+	other.Format = format
+	packet, err := json.Marshal(other)
+	if err != nil {
+		panic(err) // text, numbers and times can always be encoded
+	}
+	return packet
+}
+
+func decode(packet []byte) (m message, err error) {
+	switch {
+	case bytes.Equal(packet, pingPacket):
+		return message{Kind: ping}, nil
+	case bytes.Equal(packet, pongPacket):
+		return message{Kind: pong}, nil
+	}
+	var other message // m itself is not to be on the heap
+	err = json.Unmarshal(packet, &other)
+	if problem := tooNew(other.Format); problem != "" {
+		return message{Kind: broken, Problem: problem}, nil
+	}
+	return other, err
+}
+
+// link is one end of a link.
+type link interface {
+	// inbox has the messages from the other end. It is closed at end-of-file.
+	inbox() <-chan message
+	// send never waits long. A peer that is gone or does not read gets no message.
+	send(message)
+	// close ends the link. The messages that nobody read are dropped.
+	close()
+}
+
+// socket is a link over a socket.
+type socket struct {
+	conn     *net.UnixConn
+	log      Logger
+	messages chan message
+}
+
+// Logger is told what happens, in the manner of fmt.Printf. It must not wait.
+type Logger func(format string, args ...any)
+
+// maxMessage is the most bytes of a packet. The kernel cuts what is longer than the
+// buffer that it is read into.
+const maxMessage = 4096
+
+// brief cuts a text, such as an error with a path, so that it fits into a packet even if JSON
+// takes six bytes for each of its own.
+func brief(text string) string {
+	const longest = 512
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "..."
+}
+
+// newLink takes over a socket and begins to read messages.
+func newLink(end *os.File, log Logger) (*socket, error) {
+	defer end.Close() // FileConn has a duplicate
+	conn, err := net.FileConn(end)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not the link: %w", end.Name(), err)
+	}
+	packets, ok := conn.(*net.UnixConn)
+	if !ok {
+		conn.Close()
+		return nil, fmt.Errorf("%s is not the link, but %T", end.Name(), conn)
+	}
+	l := &socket{conn: packets, log: log, messages: make(chan message)}
+	go l.read()
+	return l, nil
+}
+
+// linkPair returns our end of a new link, and the other one.
+func linkPair(log Logger) (*socket, *os.File, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := newLink(ours, log)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return l, theirs, nil
+}
+
+// socketPair makes the two ends of a link.
+func socketPair() (one, other *os.File, err error) {
+	// With a flag more or less, the filter of system calls would refuse it.
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "link"), os.NewFile(uintptr(fds[1]), "link"), nil
+}
+
+func (l *socket) inbox() <-chan message { return l.messages }
+
+func (l *socket) read() {
+	defer close(l.messages)
+	for buffer := make([]byte, maxMessage); ; {
+		n, err := l.conn.Read(buffer)
+		if err != nil {
+			return // end-of-file, or closed by us
+		}
+		m, err := decode(buffer[:n])
+		if err != nil {
+			l.log("a message of %d bytes is lost: %v: %.100q", n, err, buffer[:n])
+			continue
+		}
+		l.messages <- m
+	}
+}
+
+// send sends a message. The usual error means that the other end is gone, which its
+// end-of-file tells as well, or does not read: it must not make us wait.
+func (l *socket) send(m message) {
+	packet := m.encode()
+	err := error(unix.EMSGSIZE)
+	if len(packet) <= maxMessage {
+		_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
+		_, err = l.conn.Write(packet)
+	}
+	if errors.Is(err, unix.EMSGSIZE) {
+		l.log("send %s, %d bytes: %v", m.Kind, len(packet), err)
+	}
+}
+
+func (l *socket) close() {
+	l.conn.Close()
+	go func() {
+		for range l.messages {
+		}
+	}()
+}

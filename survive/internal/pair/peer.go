@@ -1,0 +1,227 @@
+package pair
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/calllog"
+	"example.com/pod-info-fuse/survive/internal/confine"
+)
+
+// A call-out is root, and an attacker may have taken over the pair that it hears from. So it
+// believes no PID: it opens the process, looks whose it is, and takes a descriptor only if
+// the kernel says that it is the right one.
+
+// peer is a process of the daemon's user. The kernel may give its PID to another process, but
+// this descriptor stays this process's.
+type peer struct {
+	pid   int
+	pidfd int
+	user  confine.User
+}
+
+// hold opens a process, which must be of the daemon's user. nil: there is none.
+func (at Place) hold(pid int) (*peer, error) {
+	if pid == 0 {
+		return nil, nil
+	}
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("open process %d: %w", pid, os.NewSyscallError("pidfd_open", err))
+	}
+	p := &peer{pid, pidfd, at.User}
+	report, err := confine.Of(pid)
+	switch {
+	case p.ended(0):
+		// Another process may have had the number when we looked.
+		p.close()
+		return nil, nil
+	case err == nil && report.UID != at.User.UID:
+		err = fmt.Errorf("process %d is of user %d, and not of the daemon's", pid, report.UID)
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *peer) close() {
+	if p != nil {
+		unix.Close(p.pidfd)
+	}
+}
+
+// ended waits for the end of the process. The kernel tells of it before the process is
+// reaped.
+func (p *peer) ended(limit time.Duration) bool {
+	for deadline := time.Now().Add(limit); ; {
+		left := max(time.Until(deadline), 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
+		if left == 0 {
+			return false
+		}
+	}
+}
+
+// end waits until the process has ended, and kills it if it does not by itself.
+func (p *peer) end() error {
+	const leaving, dying = time.Second, 5 * time.Second
+	if p == nil || p.ended(leaving) {
+		return nil
+	}
+	if err := p.kill(); err != nil {
+		return err
+	}
+	if !p.ended(dying) {
+		return fmt.Errorf("process %d, which was to end, was killed and does not end", p.pid)
+	}
+	return nil
+}
+
+// kill sends SIGKILL, and not as root: it kills processes of the daemon's user only.
+func (p *peer) kill() error {
+	err := p.user.Signal(func() error { return unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0) })
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill process %d: %w", p.pid, err)
+	}
+	return nil
+}
+
+// Kill kills a process of the daemon's user. It calls still once no other process can get the
+// PID, and kills nothing if the answer is no.
+func (at Place) Kill(pid int, still func() bool) error {
+	p, err := at.hold(pid)
+	if p == nil {
+		return err
+	}
+	defer p.close()
+	if !still() {
+		return nil
+	}
+	return p.kill()
+}
+
+// take duplicates a descriptor of the process (Linux 5.6). It needs CAP_SYS_PTRACE, and no
+// help from the process. The kernel would count descriptors that were sent, while in flight,
+// with those of all processes of the user (net/unix/scm.c, too_many_unix_fds).
+func (p *peer) take(number int) (fd int, err error) {
+	fd, err = unix.PidfdGetfd(p.pidfd, number, 0)
+	switch {
+	case errors.Is(err, unix.ENOSYS):
+		err = errors.New("this kernel cannot take the connection over from another process: that needs Linux 5.6; drain the node, and call stop")
+	case errors.Is(err, unix.EPERM):
+		err = fmt.Errorf("%w; the driver needs CAP_SYS_PTRACE, and kernel.yama.ptrace_scope must not be 3", err)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("take descriptor %d of process %d: %w", number, p.pid, err)
+	}
+	return fd, nil
+}
+
+// takeDevice takes /dev/fuse, which must be the connection of the mount with this device
+// number.
+func (p *peer) takeDevice(mount uint64) (fd int, err error) {
+	if fd, err = p.take(deviceFD); err != nil {
+		return -1, err
+	}
+	if err := checkDevice(fd, mount); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("descriptor %d of process %d: %w", deviceFD, p.pid, err)
+	}
+	return fd, nil
+}
+
+func checkDevice(fd int, mount uint64) error {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	switch {
+	case err != nil:
+		return os.NewSyscallError("fcntl", err)
+	case !isFUSE(fd) || flags&(unix.O_ACCMODE|unix.O_NONBLOCK) != unix.O_RDWR|unix.O_NONBLOCK:
+		return errors.New("it is not /dev/fuse, open in non-blocking mode")
+	}
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	if err != nil {
+		return err
+	}
+	// Linux 6.17 and later tell (fs/fuse/dev.c, fuse_dev_show_fdinfo), as the kernel keeps
+	// a device number: major << 20 | minor.
+	for line := range bytes.Lines(info) {
+		var connection uint64
+		if n, _ := fmt.Sscanf(string(line), "fuse_connection:%d", &connection); n == 1 &&
+			unix.Mkdev(uint32(connection>>20), uint32(connection&(1<<20-1))) != mount {
+			return errors.New("it is the connection of another mount")
+		}
+	}
+	return nil
+}
+
+// isFUSE tells whether a descriptor is /dev/fuse: 10:229 in
+// Documentation/admin-guide/devices.txt.
+func isFUSE(fd int) bool {
+	var stat unix.Stat_t
+	err := unix.Fstat(fd, &stat)
+	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR && uint64(stat.Rdev) == unix.Mkdev(10, 229)
+}
+
+// takeControl takes the control socket, which must be the one that listens at the path.
+// A new one in its place would leave a moment without any.
+func (p *peer) takeControl(path string) (*os.File, error) {
+	fd, err := p.take(controlFD)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), path)
+	if err := checkListener(fd, path); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("descriptor %d of process %d: %w", controlFD, p.pid, err)
+	}
+	return file, nil
+}
+
+// ReconnectLog connects the pair's log to syslog again, if it goes there. Both processes have
+// the same socket.
+func (at Place) ReconnectLog() error {
+	locks, err := at.Find()
+	if err != nil {
+		return err
+	}
+	active, err := at.hold(locks.Active.PID)
+	if active == nil {
+		return err
+	}
+	defer active.close()
+	log, err := active.take(logFD)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(log)
+	return calllog.Reconnect(log)
+}
+
+func checkListener(fd int, path string) error {
+	listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+	if err != nil || listens != 1 {
+		return errors.New("it is not a socket that listens")
+	}
+	// The name that the socket was bound to. SIOCUNIXFILE would tell which file that is now,
+	// but needs CAP_NET_ADMIN. The daemon can make no listener, and nobody can send it one.
+	bound, err := unix.Getsockname(fd)
+	if err != nil {
+		return os.NewSyscallError("getsockname", err)
+	}
+	if name, is := bound.(*unix.SockaddrUnix); !is || name.Name != path {
+		return errors.New("it does not listen at " + path)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package pair
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/confine"
+)
+
+// Verb is the subcommand that runs Main. It is not for people.
+const Verb = "serve"
+
+// The descriptors of a process of the pair; the package comment says what they
+// are.
+const (
+	deviceFD = 3 + iota
+	linkFD
+	lockFD
+	controlFD
+	logFD
+	inputFD
+)
+
+// Resources are the descriptors of a process of the pair, beside its link.
+type Resources struct {
+	Device  int // of /dev/fuse, non-blocking
+	Lock    *os.File
+	Control *os.File // listens
+	Log     *os.File // see calllog.Inherit
+	Input   *os.File // the directory that the file system reads; nil: none
+}
+
+// start executes this process's own binary as the first process of a pair, or of
+// a new version's: as the daemon's user, to confine itself.
+func (at Place) start(args []string, r Resources, end *os.File) (*os.Process, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	if err := CloseOnExec(); err != nil {
+		return nil, err
+	}
+	var process *os.Process
+	err = confine.AsCalledByNobody(func() (err error) {
+		process, err = spawn(args, r, end, null, &syscall.SysProcAttr{Setsid: true, Credential: at.User.Credential()})
+		return err
+	})
+	if errors.Is(err, unix.EACCES) {
+		return nil, fmt.Errorf("%w; user %d must be allowed to execute the binary: chmod 0755", err, at.User.UID)
+	}
+	return process, err
+}
+
+// Workers is how many requests are served at a time: while one waits for a disk, another
+// worker serves the others, which take microseconds. Two that wait make all others wait.
+const Workers = 2
+
+// environment bounds the runtime's threads, and the memory that it keeps for each
+// of them, on nodes with many CPUs. The caller's environment is left out: the
+// kubelet's may hold secrets.
+var environment = []string{"GOMAXPROCS=" + strconv.Itoa(Workers)}
+
+// spawn executes this process's own binary as a process of the pair: in a
+// session of its own, in /, with /dev/null on descriptors 0 to 2 and nothing
+// else of ours. In particular it must not hold the pipe that the kubelet reads to
+// its end. It executes its own binary, also when another version is installed by now.
+func spawn(args []string, r Resources, end, null *os.File, attr *syscall.SysProcAttr) (*os.Process, error) {
+	// A duplicate, because reading the number of an os.File would make the
+	// device blocking, for all who share it.
+	fd, err := unix.FcntlInt(uintptr(r.Device), unix.F_DUPFD_CLOEXEC, inputFD+1)
+	if err != nil {
+		return nil, os.NewSyscallError("duplicate /dev/fuse", err)
+	}
+	device := os.NewFile(uintptr(fd), "/dev/fuse")
+	defer device.Close()
+	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0], Verb}, args...), &os.ProcAttr{
+		Dir: "/",
+		Env: environment,
+		Files: []*os.File{
+			null, null, null,
+			deviceFD: device, linkFD: end, lockFD: r.Lock, controlFD: r.Control, logFD: r.Log, inputFD: r.Input,
+		},
+		Sys: attr,
+	})
+}
+
+// CloseOnExec marks every descriptor above 2, also inherited ones that this process does not
+// know of, to be closed at execve(2).
+func CloseOnExec() error {
+	// Linux 5.11
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err == nil {
+		return nil
+	}
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}

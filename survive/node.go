@@ -1,0 +1,254 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/survive/internal/calllog"
+	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/survive/internal/pair"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// patience is how long a step that should take milliseconds may take before a call-out gives
+// up. The kubelet itself waits for ever.
+const patience = 10 * time.Second
+
+// Node is one installation of a driver on this node.
+type Node struct {
+	Driver
+	Settings
+	Name   flex.Name // the kubelet's, for the installation
+	RunDir string    // in memory: after a reboot there are no mounts, and no records of them
+	log    calllog.Log
+}
+
+// Log writes a line that concerns the node, and not a call-out.
+func (n Node) Log(format string, args ...any) { n.log.Line("daemon: "+format, args...) }
+
+// fileSystem makes the file system of the node mount.
+func (n Node) fileSystem(input *os.File) FileSystem {
+	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, Report: n.problem})
+}
+
+// problem logs a problem that does not end the process.
+func (n Node) problem(problem string) { n.Log("%s", problem) }
+
+// serveArgs are the arguments of the command of a process that serves.
+func (n Node) serveArgs() []string { return []string{"--driver", n.Name.String()} }
+
+// Volumes are the records of the driver's volumes.
+func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes")} }
+
+// CallsFile is where call-outs are counted; see package metrics.
+func (n Node) CallsFile() string { return n.path("callouts") }
+
+func (n Node) fsPath() string { return n.path("fs") }
+
+// pair says where to find the processes that serve.
+func (n Node) pair() pair.Place {
+	return pair.Place{Socket: n.socket(), Lock: n.path("daemon.lock"), User: n.User}
+}
+
+func (n Node) socket() string { return n.path("control") }
+
+func (n Node) path(name string) string { return filepath.Join(n.RunDir, name) }
+
+// use makes sure that the node mount is there and served, and keeps Stop away until release
+// is called, which heals dead mounts in containers.
+func (n Node) use() (release func(), err error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("mounting needs root")
+	}
+	release, err = n.lock(shared)
+	if err != nil {
+		return nil, err
+	}
+	served, err := n.seemsServed()
+	if err == nil && served && n.inputTried() && exists(n.Volumes().Dir) {
+		return release, nil
+	}
+	release()
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := n.lock(exclusive)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.ensure(); err != nil {
+		unlock()
+		return nil, err
+	}
+	if !n.inputTried() {
+		if _, err := n.upgrade(); err != nil {
+			n.Log("%v", err) // volumes work without the input
+		}
+	}
+	return func() { unlock(); n.logHealed(n.healOthers()) }, nil
+}
+
+// ensure starts the daemon if it does not serve, and heals dead mounts in our own namespace.
+// The caller holds the exclusive lock, and calls healOthers once it has released it.
+func (n Node) ensure() error {
+	healed, err := n.restore(false)
+	n.logHealed(healed)
+	return err
+}
+
+// restore does the same, and reports what it healed. With all, it also looks for volumes
+// whose record is lost, which costs time with the number of mounts on the node. Where all
+// records may be lost, it does so anyway.
+func (n Node) restore(all bool) ([]Healed, error) {
+	served, err := n.servedSomewhere()
+	switch {
+	case err != nil:
+		return nil, err
+	case !served:
+		err = n.start()
+	case all || !exists(n.Volumes().Dir):
+		err = errors.Join(n.makeVolumes(), n.adopt())
+	}
+	if err != nil || !n.unhealed() {
+		return nil, err
+	}
+	return n.heal(), nil
+}
+
+// servedSomewhere tells whether the daemon serves, and if it does so in another mount
+// namespace, mounts it in this one, too.
+func (n Node) servedSomewhere() (served bool, err error) {
+	for range 2 { // a dead mount is absent once it was asked
+		state, _, locks, err := n.look()
+		if err != nil {
+			return false, err
+		}
+		if state == MountAbsent && n.elsewhere(locks) {
+			if err := n.attach(locks); err != nil {
+				return false, err
+			}
+		}
+		if served, err := n.served(); err != nil || served {
+			return served, err
+		}
+	}
+	return false, nil
+}
+
+// seemsServed is the quick look of a mount call-out: whether the node mount and its daemon
+// are there, as far as the kernel knows. Without a standby, the active process may have been
+// killed and unable to end, so its state counts, too.
+func (n Node) seemsServed() (bool, error) {
+	state, _, locks, err := n.look()
+	if err != nil || state == MountAbsent || !locks.Active.Held {
+		return false, err
+	}
+	return locks.Standby.Held || locks.Active.State() == pair.Alive, nil
+}
+
+// served tells whether the node mount is there and answers. It asks the mount itself, not the
+// locks: the kernel answers at once when the last process that had the connection is gone.
+//
+// A healthy pair is never taken for dead, however loaded the node is, nor while one process
+// takes over from the other: its answer comes late then, and served waits longer than the
+// pair needs to replace a process that hangs (package pair, patience). A node that was
+// suspended has not waited, see [mount.Point.Below]. A daemon that is silent for so long
+// answers no pod either, and no standby is left to replace it.
+func (n Node) served() (bool, error) {
+	state, _, locks, err := n.look()
+	switch {
+	case err != nil:
+		return false, err
+	case state == MountAbsent, !exists(n.path("daemon.lock")): // without that file, its processes cannot be found
+		return false, nil
+	}
+	limit := patience
+	if locks.State() <= pair.Dead {
+		limit = gone
+	}
+	return n.answers(limit)
+}
+
+// gone is how long to wait for an answer where no process seems to live that could give it:
+// we may have asked before a new one had its lock.
+const gone = 2 * time.Second
+
+// MountState is the condition of the node mount.
+type MountState string
+
+const (
+	MountOK     MountState = "ok"     // mounted and served
+	MountDead   MountState = "dead"   // mounted, but the daemon is gone
+	MountAbsent MountState = "absent" // not mounted
+)
+
+// MountState returns the condition of the node mount.
+func (n Node) MountState() (MountState, error) {
+	state, _, err := n.mountState()
+	return state, err
+}
+
+// Died tells whether the daemon is gone. A file system that is being mounted has no daemon
+// yet; so it is an error if a call-out is starting one, or ending it.
+func (n Node) Died() (bool, error) {
+	file, err := os.Open(n.path("lock"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // nor is there a mount
+	} else if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	if err := within(time.Time{}, file, flock(file, int(shared))); err != nil {
+		return false, fmt.Errorf("a call-out starts or ends the daemon: %w", err)
+	}
+	state, err := n.MountState()
+	return state == MountDead, err
+}
+
+// mountState returns the condition and the device number of the node mount.
+func (n Node) mountState() (MountState, uint64, error) {
+	state, device, locks, err := n.look()
+	if state == MountOK && locks.State() <= pair.Dead {
+		state = MountDead
+	}
+	return state, device, err
+}
+
+// look tells whether the node mount is there, its device number, and who has the locks.
+func (n Node) look() (state MountState, device uint64, locks pair.Locks, err error) {
+	if locks, err = n.daemon(); err != nil {
+		return "", 0, locks, err
+	}
+	point, err := openMounted(n.fsPath())
+	if err != nil || point == nil {
+		return MountAbsent, 0, locks, err
+	}
+	defer point.Close()
+	return MountOK, point.Device(), locks, nil
+}
+
+// openMounted opens a directory that something is mounted on; nil: it is no such directory.
+func openMounted(path string) (*mount.Point, error) {
+	point, err := mount.Open(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	mounted, err := point.Mounted()
+	if err != nil || !mounted {
+		point.Close()
+		return nil, err
+	}
+	return point, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,69 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// makeDirs makes the run directory's directories, or gives them the owners and the
+// modes that they must have: root writes, the daemon reads, and nobody else sees
+// which pods there are. Files get the group from the directory that they are made
+// in, by its set-group-ID bit.
+func (n Node) makeDirs() error {
+	for _, d := range []struct {
+		path  string
+		group int
+		mode  os.FileMode
+	}{
+		{filepath.Dir(n.RunDir), 0, 0o755},
+		{n.RunDir, int(n.User.GID), readable},
+		{n.Volumes().Dir, int(n.User.GID), readable},
+		{n.fsPath(), 0, 0o700},
+	} {
+		if err := makeDir(d.path, d.group, d.mode); err != nil {
+			return fmt.Errorf("make the run directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// readable is the mode of directories that the daemon reads.
+const readable = os.ModeSetgid | 0o750
+
+// makeVolumes makes the directory of the records, or takes the one that is there.
+func (n Node) makeVolumes() error {
+	if err := makeDir(n.Volumes().Dir, int(n.User.GID), readable); err != nil {
+		return fmt.Errorf("make the directory of the records: %w", err)
+	}
+	return nil
+}
+
+// makeDir makes a directory, or takes the one that is there, if it is root's.
+func makeDir(path string, group int, mode os.FileMode) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	directory, err := os.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer directory.Close()
+	info, err := directory.Stat()
+	if err != nil {
+		return err
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 {
+		return fmt.Errorf("%s belongs to user %d, not to root; remove it", path, owner)
+	}
+	// In this order, because a change of the group may clear the bit.
+	if err := directory.Chown(0, group); err != nil {
+		return err
+	}
+	return directory.Chmod(mode)
+}

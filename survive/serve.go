@@ -1,0 +1,107 @@
+//go:build !broken
+
+package survive
+
+import (
+	"fmt"
+	"os"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/survive/internal/confine"
+	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/pair"
+)
+
+// serve is the life of a process of the daemon's pair, which a call-out or such a process
+// has started with serveArgs. It may read nothing but the run directory, the input, and the
+// driver's Reads.
+func (d Driver) serve(args []string) error {
+	if !pair.Inherited() || len(args) < 2 {
+		return notByHand(pair.Verb)
+	}
+	name, err := flex.ParseName(args[1])
+	if err != nil {
+		return err
+	}
+	n := d.On(name, Settings{})
+	n.log = pair.InheritedLog(d.Program)
+	input, confined := pair.InheritedInput(), len(args) > 2
+	err = pair.Main(pair.Config{
+		Args:    append(n.serveArgs(), "--confined"),
+		Version: n.Version,
+		Confine: func() (bool, error) { return n.confine(input, confined) },
+		Open:    n.opener(n.answering(n.fileSystem(input))),
+		Input:   input,
+		Log:     n.Log,
+		Unheard: n.log.Unheard,
+	})
+	if err != nil {
+		n.Log("%v", err)
+	}
+	return err
+}
+
+// confine confines this process, in full or as one that a confined process started.
+func (n Node) confine(input *os.File, already bool) (landlocked bool, err error) {
+	if already {
+		err = confine.Repeat(n.Program)
+	} else {
+		var problems []string
+		problems, err = confine.Enter(n.Program, n.files(input))
+		for _, problem := range problems {
+			n.Log("it goes on with less confinement: %s", problem)
+		}
+	}
+	if err == nil {
+		n.attack()
+	}
+	return confine.Landlocked(), err
+}
+
+// opener returns the function that prepares to serve the connection that a call-out has
+// initialised. All services share the buffers, which the first call makes.
+func (n Node) opener(files FileSystem) func(device int) (pair.Service, error) {
+	var buffers *connection.Buffers
+	return func(device int) (pair.Service, error) {
+		data, err := os.ReadFile(n.path("connection.json"))
+		if err != nil {
+			return nil, err
+		}
+		agreed, err := connection.DecodeParams(data)
+		if err != nil {
+			return nil, err
+		}
+		if buffers == nil {
+			made, err := connection.NewBuffers(pair.Workers, agreed.Options, n.problem)
+			if err != nil {
+				return nil, err
+			}
+			buffers = &made
+		}
+		c, err := connection.New(device, agreed, files, *buffers, n.problem)
+		if err != nil {
+			return nil, err
+		}
+		return service{c, n.fsPath()}, nil
+	}
+}
+
+// service makes the connection a pair.Service.
+type service struct {
+	*connection.Connection
+	mountPoint string
+}
+
+func (s service) Recover() error { return s.Connection.Recover(s.mountPoint) }
+
+// files are what the daemon may read.
+func (n Node) files(input *os.File) confine.Rules {
+	rules := confine.Rules{Read: []string{n.RunDir}}
+	if input != nil {
+		rules.Read = append(rules.Read, fmt.Sprintf("/proc/self/fd/%d", input.Fd()))
+	}
+	if n.Reads != nil {
+		rules.Read = append(rules.Read, n.Reads()...)
+	}
+	return rules
+}

@@ -1,0 +1,126 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/metrics"
+	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/survive/internal/pair"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// start mounts the node's file system and starts its daemon. The caller holds
+// the exclusive lock, and heals next. When it fails, it leaves nothing behind.
+func (n Node) start() (err error) {
+	// A daemon that died, or lost its mount, may have left something.
+	if err := n.keepNodeMount(); err != nil {
+		return err
+	}
+	if err := n.clear(); err != nil {
+		return err
+	}
+	if err := n.makeDirs(); err != nil {
+		return err
+	}
+	if err := n.adopt(); err != nil {
+		return err
+	}
+	if err := metrics.CreateCalls(n.CallsFile()); err != nil {
+		n.Log("call-outs are not counted: %v", err) // volumes work without
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.clear())
+		}
+	}()
+	device, err := n.mountFS()
+	if err != nil {
+		return err
+	}
+	// From here on the daemon has it. When this process ends without a daemon,
+	// so does the connection.
+	defer unix.Close(device)
+	agreed, err := connection.Handshake(device, n.fileSystem(nil), n.options(), patience)
+	if err != nil {
+		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
+	}
+	if err := volume.WriteFile(n.path("connection.json"), agreed.Encode()); err != nil {
+		return fmt.Errorf("record the connection: %w", err)
+	}
+	return n.startDaemon(device)
+}
+
+// startDaemon starts the daemon's pair on the device and returns when it
+// serves.
+func (n Node) startDaemon(device int) error {
+	lock, err := n.pair().OpenLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	control, err := n.listen()
+	if err != nil {
+		return fmt.Errorf("make the control socket: %w", err)
+	}
+	defer control.Close()
+	log, err := n.log.Open()
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	defer log.Close()
+	input, identity := n.giveInput()
+	defer input.Close()
+	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: input}
+	if err := n.noteStarted(identity); err != nil {
+		return err
+	}
+	n.forgetFailedUpgrade() // this version serves from now on, or none
+	return n.pair().Start(n.serveArgs(), resources, n.Log, func(pid int) { n.noteCgroup(n.settle(pid)) })
+}
+
+// listen makes the control socket. Only its owner, root, can connect to it.
+func (n Node) listen() (*os.File, error) {
+	if err := os.Remove(n.socket()); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: n.socket(), Net: "unixpacket"})
+	if err != nil {
+		return nil, err
+	}
+	defer listener.Close()
+	listener.SetUnlinkOnClose(false)
+	if err := os.Chmod(n.socket(), 0o600); err != nil {
+		return nil, err
+	}
+	return listener.File()
+}
+
+// mountFS mounts the node's file system and returns the descriptor that serves it.
+func (n Node) mountFS() (device int, err error) {
+	point, err := mount.Open(n.fsPath())
+	if err != nil {
+		return -1, err
+	}
+	defer point.Close()
+	return n.mountLabelled(point)
+}
+
+// keepNodeMount has the file system of the node mount healed when it is gone.
+func (n Node) keepNodeMount() error {
+	point, err := openMounted(n.fsPath())
+	if err != nil || point == nil {
+		return err
+	}
+	defer point.Close()
+	info, err := point.Info()
+	if err != nil || info == nil || info.FSType != n.fsType() || info.Source != n.Name.String() {
+		return err
+	}
+	return n.keep(point)
+}

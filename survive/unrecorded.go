@@ -1,0 +1,196 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// Somebody may remove the run directory, or unmount it, while volumes are mounted. Then the
+// records are lost, and with them the list of our file systems; the kubelet sees a mount, and
+// never calls mount again.
+//
+// Only root mounts in the node's own mount namespace, so mounts there can be believed. Other
+// users have fusermount(1), which mounts as root for them, and writes their user into the
+// options of the file system; and a mount in a user namespace of their own does not get out
+// of their mount namespace (mount_namespaces(7)). So root made a mount of our type and source
+// for user 0, and only we do. Its directory has the pod's UID and the volume's name; its id
+// in the node mount is the hash of that.
+
+// volumeMounts lists the mounts of whole volumes in our own namespace.
+func (n Node) volumeMounts(table *mount.Table) (found []*mountinfo.Info, err error) {
+	infos, err := table.All(n.fsType(), n.Name.String())
+	for _, info := range infos {
+		_, err := volumeOf(info)
+		if err == nil && strings.Count(rootOf(info), "/") == 1 && !n.isKept(info.Mountpoint) &&
+			slices.Contains(strings.Split(info.VFSOptions, ","), "user_id=0") {
+			found = append(found, info)
+		}
+	}
+	return found, err
+}
+
+// unrecorded lists the volumes that are mounted, but have no record, each once.
+func (n Node) unrecorded(table *mount.Table) (all []Volume, err error) {
+	infos, err := n.volumeMounts(table)
+	seen := map[volume.ID]int{}
+	for _, info := range infos {
+		id, _ := volumeOf(info)
+		if _, err := n.Volumes().Get(id); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		record, known := n.recordOf(id, info.Mountpoint)
+		at, again := seen[id]
+		if !again {
+			seen[id] = len(all)
+			all = append(all, Volume{ID: id, Record: record, State: VolumeUnrecorded})
+		} else if known {
+			all[at].Record = record
+		}
+	}
+	return all, err
+}
+
+// Unrecorded counts the volumes that are mounted, but have no record. It costs time with
+// the number of mounts on the node.
+func (n Node) Unrecorded() (int, error) {
+	all, err := n.unrecorded(new(mount.Table))
+	return len(all), err
+}
+
+// kubeletRoot is the default root of a kubelet's directories.
+const kubeletRoot = "/var/lib/kubelet"
+
+// recordOf makes a volume's record of where it is mounted. It reports false where that cannot
+// be known: the directory is not of the kubelet's form, or the kubelet knows it by another
+// name, through a link.
+func (n Node) recordOf(id volume.ID, mountPoint string) (record volume.Record, known bool) {
+	record = volume.Record{Dir: mountPoint, Mounted: time.Now().UTC().Round(0)}
+	_, rest, ok := volume.SplitDir(mountPoint)
+	if !ok {
+		return record, false
+	}
+	parts := strings.Split(rest, "/") // UID/volumes/PLUGIN/NAME
+	record.PodUID, record.Name = parts[0], parts[3]
+	for _, dir := range []string{mountPoint, filepath.Join(kubeletRoot, "pods", rest)} {
+		if volume.NewID(dir) == id && parts[2] == n.Name.Dir() {
+			record.Dir = dir
+			return record, record.Check() == nil
+		}
+	}
+	return record, false
+}
+
+// adopt makes records for volumes that have none, and has those file systems healed that are
+// mounted, but not known as dead. It is for when the run directory may have been lost; the
+// caller holds the exclusive lock.
+func (n Node) adopt() error {
+	// The node mount's own file system may have no lock holder for a moment, during a
+	// hand-over. It is not dead.
+	_, living, _, err := n.look()
+	if err != nil {
+		return err
+	}
+	known, err := n.dead()
+	if err != nil {
+		return err
+	}
+	defer known.close()
+	infos, err := n.volumeMounts(new(mount.Table))
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		if err := n.adoptVolume(info); err != nil {
+			n.Log("%s is mounted, but has no record: %v", info.Mountpoint, err)
+			continue
+		}
+		if _, is := known[deviceOf(info)]; is || deviceOf(info) == living {
+			continue
+		}
+		if err := n.keepMount(info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openOn opens the directory that a mount is on; nil: it was unmounted just now.
+func openOn(info *mountinfo.Info) (*mount.Point, error) {
+	point, err := volume.OpenDir(info.Mountpoint)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if point.Device() != deviceOf(info) {
+		point.Close()
+		return nil, nil
+	}
+	return point, nil
+}
+
+// keepMount has the file system of a mount healed.
+func (n Node) keepMount(info *mountinfo.Info) error {
+	point, err := openOn(info)
+	if err != nil || point == nil {
+		return err
+	}
+	defer point.Close()
+	if err := n.keep(point); !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return nil // unmounted while we kept it
+}
+
+// adoptVolume makes a volume's record if it has none.
+func (n Node) adoptVolume(info *mountinfo.Info) error {
+	id, err := volumeOf(info)
+	if err != nil {
+		return err
+	}
+	unlock, err := n.lockVolume(id) // an unmount removes both
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := n.Volumes().Get(id); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	point, err := openOn(info)
+	if err != nil || point == nil {
+		return err
+	}
+	point.Close()
+	record, ok := n.recordOf(id, info.Mountpoint)
+	if !ok {
+		return errors.New("its directory does not tell what the kubelet calls it; delete its pod")
+	}
+	// In another namespace, the run directory may just not be visible, and the daemon lives.
+	if !isNodes() {
+		return errors.New("this is not the node's own mount namespace; call restore there")
+	}
+	if err := n.Volumes().Put(record); err != nil {
+		return fmt.Errorf("record the volume: %w", err)
+	}
+	n.Log("%s was mounted, but had no record: it was made anew from its path", info.Mountpoint)
+	return nil
+}
+
+// isNodes tells whether this process's mount namespace is the first process's.
+func isNodes() bool {
+	own, ownErr := os.Readlink("/proc/self/ns/mnt")
+	first, err := os.Readlink("/proc/1/ns/mnt")
+	return ownErr == nil && err == nil && own == first
+}

@@ -1,0 +1,182 @@
+package survive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/pair"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// Upgrade lets this version take over from the one that serves, if that is
+// another one.
+func (n Node) Upgrade() (from string, err error) {
+	if !exists(n.Volumes().Dir) {
+		return "", nil
+	}
+	unlock, err := n.lock(exclusive)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	return n.upgrade()
+}
+
+// upgrade also starts a daemon of this version anew if its input has changed. The caller
+// holds the exclusive lock.
+func (n Node) upgrade() (from string, err error) {
+	from, err = n.outdated()
+	if err != nil || from == "" {
+		return "", err
+	}
+	if err := n.replaceDaemon(); err != nil {
+		if from == n.Version {
+			err = fmt.Errorf("start version %s anew with the directory %q: %w", from, n.Input, err)
+		} else {
+			err = fmt.Errorf("upgrade from version %s to %s: %w", from, n.Version, err)
+		}
+		return from, errors.Join(err, n.noteFailedUpgrade(err))
+	}
+	return from, nil
+}
+
+// outdated returns the version of the daemon if it is to be replaced; "": it is not, or there
+// is none. It goes by the version that root has noted: a daemon that claims another one is
+// replaced all the same.
+func (n Node) outdated() (version string, err error) {
+	if locks, err := n.daemon(); err != nil || !locks.Held() {
+		return "", err
+	}
+	report, err := n.report()
+	version = n.versionNote()
+	if err != nil && (version == "" || !isRefusal(err)) {
+		return "", fmt.Errorf("ask the daemon for its version: %w", err)
+	}
+	if version == n.Version && n.inputGiven() {
+		n.forgetFailedUpgrade() // the failed change has been taken back
+		return "", nil
+	}
+	if version == "" {
+		version = report.Active.Version // the version that started it noted nothing
+	}
+	return version, nil
+}
+
+// replaceDaemon has a daemon of this version take over.
+func (n Node) replaceDaemon() error {
+	if err := n.Volumes().Check(n.CheckRecord); err != nil {
+		return err
+	}
+	log, err := n.log.Open()
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	defer log.Close()
+	input, identity := n.giveInput()
+	defer input.Close()
+	_, device, err := n.mountState()
+	if err != nil {
+		return err
+	}
+	before := n.group()
+	var escaped error
+	left, err := n.pair().Upgrade(device, pair.Successor{
+		Args: n.serveArgs(), Version: n.Version, Log: log, Input: input,
+		Settle: func(pid int) { escaped = n.settle(pid) },
+		Sweep:  func() { n.endGroup(before) },
+	})
+	if err != nil {
+		return err
+	}
+	// It serves. A later failure is no failed upgrade.
+	n.forgetFailedUpgrade()
+	n.noteCgroup(escaped)
+	if err := errors.Join(left, n.noteStarted(identity)); err != nil {
+		n.Log("version %s serves, but: %v", n.Version, err)
+	}
+	return nil
+}
+
+// noteStarted notes which daemon was started: its version, and the identity of the input
+// that it was given.
+func (n Node) noteStarted(input string) error {
+	if err := volume.WriteFile(n.path("version"), []byte(n.Version)); err != nil {
+		return fmt.Errorf("note the daemon's version: %w", err)
+	}
+	if err := volume.WriteFile(n.path("input"), []byte(input)); err != nil {
+		return fmt.Errorf("note the input: %w", err)
+	}
+	return nil
+}
+
+// versionNote returns the version of the daemon that was started; "" where it was not noted.
+func (n Node) versionNote() string {
+	version, _ := os.ReadFile(n.path("version"))
+	return string(version)
+}
+
+// FailedUpgrade is the last attempt to replace the daemon, if it failed.
+type FailedUpgrade struct {
+	At     time.Time
+	Reason string
+	// The binary and the input that were to take over. The same would fail again.
+	By    string // see identity
+	Input string // see inputIdentity
+}
+
+// upgradePause is the time between two attempts at the same. A mount may have to wait for an
+// attempt.
+const upgradePause = time.Hour
+
+// inVain tells whether an attempt with this input would repeat the failed one.
+func (f *FailedUpgrade) inVain(input string) bool {
+	return f != nil && f.Input == input && time.Since(f.At).Abs() < upgradePause
+}
+
+// upgradeInVain tells whether this binary, as it is now, has failed to take over
+// lately.
+func (n Node) upgradeInVain() bool {
+	failed := n.failedUpgrade()
+	return failed != nil && failed.By == n.identity() && failed.inVain(n.inputIdentity())
+}
+
+// identity identifies everything that decides whether this binary can take over.
+func (n Node) identity() string {
+	var stat unix.Stat_t
+	if err := unix.Stat("/proc/self/exe", &stat); err != nil {
+		return ""
+	}
+	// Not its times: the installer touches it.
+	return fmt.Sprintf("%s %d:%d %d %o %q %+v", n.Version, stat.Dev, stat.Ino, stat.Size, stat.Mode, n.Label, n.log)
+}
+
+func (n Node) noteFailedUpgrade(reason error) error {
+	note, err := json.Marshal(FailedUpgrade{time.Now().Round(0), reason.Error(), n.identity(), n.inputIdentity()})
+	if err == nil {
+		err = volume.WriteFile(n.path("upgrade-failed"), note)
+	}
+	if err != nil {
+		return fmt.Errorf("note that the upgrade failed: %w", err)
+	}
+	return nil
+}
+
+// failedUpgrade returns what was noted; nil: nothing.
+func (n Node) failedUpgrade() *FailedUpgrade {
+	note, err := os.ReadFile(n.path("upgrade-failed"))
+	if err != nil {
+		return nil
+	}
+	failed := new(FailedUpgrade)
+	if err := json.Unmarshal(note, failed); err != nil {
+		return nil
+	}
+	return failed
+}
+
+func (n Node) forgetFailedUpgrade() { _ = os.Remove(n.path("upgrade-failed")) }

@@ -1,0 +1,139 @@
+// Package volume knows the volumes of a driver on a node: their ids, their records, and the
+// root of the file system that serves them, which has a directory for each.
+//
+// A volume is known by the directory that the kubelet mounts it on, and its id is a hash of
+// that path. Its record is a small file, named by the id, with the kubelet's words on the pod
+// and the driver's attributes. The records are all the state that there is: any process that
+// can read them can serve every volume, so a process that dies takes nothing with it. They
+// are in memory, below /run, and end with the node's kernel, as the mounts do.
+//
+// Stored data outlives the version that wrote it, and says its format. A version that meets a
+// newer format refuses it with [ErrNewer], before it takes over from the version that serves.
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const suffix = ".json"
+
+// Store is the directory of the records.
+type Store struct {
+	Dir string
+}
+
+// Get reads a record. The error is fs.ErrNotExist when there is none.
+func (s Store) Get(id ID) (Record, error) {
+	path := s.path(id)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Record{}, err
+	}
+	record, err := Decode(data)
+	if err == nil && record.ID() != id {
+		err = fmt.Errorf("it is of directory %q, which has id %s", record.Dir, record.ID())
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("record %s: %w", path, err)
+	}
+	return record, nil
+}
+
+// Put writes a record in one step: readers see all of it or nothing.
+func (s Store) Put(record Record) error {
+	data, err := record.Encode()
+	if err != nil {
+		return err
+	}
+	return WriteFile(s.path(record.ID()), data)
+}
+
+// Check returns an error if a newer version wrote a record, or if check, which may be nil,
+// returns one. It skips records that cannot be read.
+func (s Store) Check(check func(Record) error) error {
+	ids, err := s.IDs()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		record, err := s.Get(id)
+		if err == nil && check != nil {
+			err = check(record)
+		} else if !errors.Is(err, ErrNewer) {
+			err = nil
+		}
+		if err != nil {
+			return fmt.Errorf("volume %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// Delete removes a record. One that is not there is not an error.
+func (s Store) Delete(id ID) error {
+	if err := os.Remove(s.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// IDs lists the volumes that have a record, in ascending order.
+func (s Store) IDs() ([]ID, error) {
+	directory, err := os.Open(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer directory.Close()
+	names, err := directory.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]ID, 0, len(names))
+	for _, name := range names {
+		// Other files, such as a record in the making, are skipped.
+		if name, isRecord := strings.CutSuffix(name, suffix); isRecord {
+			if id, err := ParseID(name); err == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+func (s Store) path(id ID) string {
+	return filepath.Join(s.Dir, id.String()+suffix)
+}
+
+// WriteFile replaces the file at path by one with this content. It never
+// leaves half a file under that name, also when the process dies; after a power
+// failure there is nothing to protect, because the run directory is in memory. Its
+// group, which can read it, is that of the directory: the daemon's.
+func WriteFile(path string, data []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Chmod(0o640)
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
+}
