@@ -23,7 +23,7 @@ func (n Node) elsewhere(locks pair.Locks) bool {
 	case pair.Nobody, pair.Dead:
 		return false
 	case pair.Unseen: // of another PID namespace, or somebody who keeps a lock
-		_, err := n.pair().Ask()
+		_, err := n.pair().Ask(patience)
 		return err == nil || isRefusal(err)
 	}
 	return true

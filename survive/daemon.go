@@ -11,13 +11,16 @@ import (
 	"example.com/pod-info-fuse/survive/internal/pair"
 )
 
+// glance is how long to wait for a report that nothing depends on.
+const glance = time.Second
+
 // report asks the active process about the pair. If its log does not reach syslog, report
-// connects it again: the process itself may not connect. It asks twice at most, for a second
-// each.
-func (n Node) report() (*pair.Report, error) {
-	report, err := n.pair().Ask()
+// connects it again: the process itself may not connect. It asks twice at most, and waits for
+// each answer until the limit.
+func (n Node) report(limit time.Duration) (*pair.Report, error) {
+	report, err := n.pair().Ask(limit)
 	if err == nil && report.LogUnheard && n.pair().ReconnectLog() == nil {
-		return n.pair().Ask() // the question makes it write the lines that it has kept
+		return n.pair().Ask(limit) // the question makes it write the lines that it has kept
 	}
 	return report, err
 }

@@ -52,6 +52,6 @@ func (n Node) Restore() ([]Healed, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = n.report() // for its log
+	_, _ = n.report(glance) // for its log
 	return append(healed, n.healOthers()...), nil
 }

@@ -63,7 +63,7 @@ func (n Node) Status() (Status, error) {
 	}
 	status := Status{Mount: state, Locks: locks, Volumes: []Volume{}, CgroupProblem: n.cgroupProblem(), FailedUpgrade: n.failedUpgrade()}
 	if locks.Held() {
-		status.Daemon, status.DaemonError = n.report()
+		status.Daemon, status.DaemonError = n.report(glance)
 	}
 	table := new(mount.Table) // read once, for all volumes
 	for _, id := range ids {

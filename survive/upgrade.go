@@ -1,6 +1,7 @@
 package survive
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,11 +29,17 @@ func (n Node) Upgrade() (from string, err error) {
 }
 
 // upgrade also starts a daemon of this version anew if its input has changed. The caller
-// holds the exclusive lock.
+// holds the exclusive lock. It goes by the version that root has noted: a daemon that claims
+// another one is replaced all the same.
 func (n Node) upgrade() (from string, err error) {
-	from, err = n.outdated()
-	if err != nil || from == "" {
+	if locks, err := n.daemon(); err != nil || !locks.Held() {
 		return "", err
+	}
+	from = cmp.Or(n.versionNote(), "unknown") // somebody has removed the note
+	if from == n.Version && n.inputGiven() {
+		n.forgetFailedUpgrade() // the failed change has been taken back
+		_, _ = n.report(glance) // for its log
+		return "", nil
 	}
 	if err := n.replaceDaemon(); err != nil {
 		if from == n.Version {
@@ -45,32 +52,15 @@ func (n Node) upgrade() (from string, err error) {
 	return from, nil
 }
 
-// outdated returns the version of the daemon if it is to be replaced; "": it is not, or there
-// is none. It goes by the version that root has noted: a daemon that claims another one is
-// replaced all the same.
-func (n Node) outdated() (version string, err error) {
-	if locks, err := n.daemon(); err != nil || !locks.Held() {
-		return "", err
-	}
-	report, err := n.report()
-	version = n.versionNote()
-	if err != nil && (version == "" || !isRefusal(err)) {
-		return "", fmt.Errorf("ask the daemon for its version: %w", err)
-	}
-	if version == n.Version && n.inputGiven() {
-		n.forgetFailedUpgrade() // the failed change has been taken back
-		return "", nil
-	}
-	if version == "" {
-		version = report.Active.Version // the version that started it noted nothing
-	}
-	return version, nil
-}
-
 // replaceDaemon has a daemon of this version take over.
 func (n Node) replaceDaemon() error {
 	if err := n.Volumes().Check(n.CheckRecord); err != nil {
 		return err
+	}
+	// The answer is late on a loaded node, and while a standby replaces a process that hangs.
+	// One that is refused comes from somebody who lives, and the upgrade itself tells why.
+	if _, err := n.report(patience); err != nil && !isRefusal(err) {
+		return fmt.Errorf("ask the daemon, which is to hand over, for %v: %w", patience, err)
 	}
 	log, err := n.log.Open()
 	if err != nil {

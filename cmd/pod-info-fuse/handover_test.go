@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A daemon that was taken over says that it hands over, and goes on serving, with a child.
@@ -135,5 +137,54 @@ func TestANewerFormatIsRefusedBeforeTheHandOver(t *testing.T) {
 			}
 			l.stop()
 		})
+	}
+}
+
+// On a loaded node, the old version is late with its answers. Here, it does not run at all.
+func TestUpgradeWaitsForADaemonThatIsLate(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	d.mount()
+	active, standby := d.pair()
+	d.stopPair()
+	d.replaceBinary(newer)
+	time.AfterFunc(3*time.Second, func() { resume(t, active, standby) })
+	d.ends(time.Minute, "upgrade")
+	if s := d.status().Daemon; s.Active == nil || s.Active.Version != "1.2.4" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Nobody waits for ever for one that never answers, nor at each call-out.
+func TestUpgradeGivesUpOnADaemonThatDoesNotAnswer(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	d.mount()
+	active, standby := d.pair()
+	d.stopPair()
+	d.replaceBinary(newer)
+	begun := time.Now()
+	if output, err := d.command("upgrade").CombinedOutput(); err == nil || !strings.Contains(string(output), "does not answer") {
+		t.Errorf("upgrade: %v: %s", err, output)
+	}
+	if took := time.Since(begun); took > 25*time.Second {
+		t.Errorf("upgrade took %v", took)
+	}
+	resume(t, active, standby)
+	d.must("init")
+	if s := d.status().Daemon; s.Active == nil || s.Active.PID != active || !strings.Contains(s.UpgradeError, "does not answer") {
+		t.Errorf("init after that: %+v", s)
+	}
+	d.ends(time.Minute, "upgrade")
+	if s := d.status().Daemon; s.Active == nil || s.Active.Version != "1.2.4" || s.UpgradeError != "" {
+		t.Errorf("upgrade, once more: %+v", s)
+	}
+}
+
+func resume(t *testing.T, pids ...int) {
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGCONT); err != nil {
+			t.Error(err)
+		}
 	}
 }

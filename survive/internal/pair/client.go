@@ -78,10 +78,10 @@ func (c *child) introduce(settle func()) error {
 	return nil
 }
 
-// Ask asks the active process for its report. It waits no longer than a second. The error
+// Ask asks the active process for its report, and waits for it until the limit. The error
 // is a [Refusal] where there is an answer, and no report in it.
-func (at Place) Ask() (*Report, error) {
-	deadline := time.Now().Add(time.Second)
+func (at Place) Ask(limit time.Duration) (*Report, error) {
+	deadline := time.Now().Add(limit)
 	for tries := 20; ; tries-- {
 		answer, err := at.say(commandStatus, deadline)
 		if tries > 0 && (errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)) {

@@ -101,7 +101,7 @@ func TestAPairThatSpeaksANewerFormatIsRefused(t *testing.T) {
 		}
 	}()
 	at := Place{Socket: socket}
-	_, ask := at.Ask()
+	_, ask := at.Ask(time.Second)
 	for name, err := range map[string]error{"status": ask, "stop": at.Stop()} {
 		if err == nil || !strings.Contains(err.Error(), "too new") {
 			t.Errorf("%s: %v", name, err)
