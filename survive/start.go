@@ -77,7 +77,11 @@ func (n Node) startDaemon(device int) error {
 	input, identity := n.giveInput()
 	defer input.Close()
 	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: input}
-	if err := n.noteStarted(identity); err != nil {
+	keepNotes, err := n.noteStarted(identity)
+	if err == nil {
+		err = keepNotes()
+	}
+	if err != nil {
 		return err
 	}
 	n.forgetFailedUpgrade() // this version serves from now on, or none

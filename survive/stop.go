@@ -67,7 +67,8 @@ func (n Node) removeRunDir() error {
 	if err := os.RemoveAll(n.Volumes().Dir); err != nil {
 		return err
 	}
-	// Files that killed call-outs were writing; see volume.WriteFile.
+	// Files that killed call-outs were writing, and notes that were not kept; see
+	// volume.WriteFile and noteStarted.
 	names, err := filepath.Glob(n.path(".new-*"))
 	if err != nil {
 		return err

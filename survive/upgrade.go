@@ -69,6 +69,10 @@ func (n Node) replaceDaemon() error {
 	defer log.Close()
 	input, identity := n.giveInput()
 	defer input.Close()
+	keepNotes, err := n.noteStarted(identity)
+	if err != nil {
+		return err
+	}
 	_, device, err := n.mountState()
 	if err != nil {
 		return err
@@ -86,22 +90,28 @@ func (n Node) replaceDaemon() error {
 	// It serves. A later failure is no failed upgrade.
 	n.forgetFailedUpgrade()
 	n.noteCgroup(escaped)
-	if err := errors.Join(left, n.noteStarted(identity)); err != nil {
+	if err := errors.Join(left, keepNotes()); err != nil {
 		n.Log("version %s serves, but: %v", n.Version, err)
 	}
 	return nil
 }
 
-// noteStarted notes which daemon was started: its version, and the identity of the input
-// that it was given.
-func (n Node) noteStarted(input string) error {
-	if err := volume.WriteFile(n.path("version"), []byte(n.Version)); err != nil {
-		return fmt.Errorf("note the daemon's version: %w", err)
+// noteStarted notes which daemon is to be started: its version, and the identity of the input
+// that it is given. The notes hold once keep is called, which needs no space in the run
+// directory: after a hand-over that was not noted, each call-out would replace the daemon.
+func (n Node) noteStarted(input string) (keep func() error, err error) {
+	notes := map[string]string{"version": n.Version, "input": input}
+	for name, note := range notes {
+		if err := volume.WriteFile(n.path(".new-"+name), []byte(note)); err != nil {
+			return nil, fmt.Errorf("note the daemon's %s: %w", name, err)
+		}
 	}
-	if err := volume.WriteFile(n.path("input"), []byte(input)); err != nil {
-		return fmt.Errorf("note the input: %w", err)
-	}
-	return nil
+	return func() (err error) {
+		for name := range notes {
+			err = errors.Join(err, os.Rename(n.path(".new-"+name), n.path(name)))
+		}
+		return err
+	}, nil
 }
 
 // versionNote returns the version of the daemon that was started; "" where it was not noted.

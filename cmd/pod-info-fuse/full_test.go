@@ -100,6 +100,39 @@ func TestARunDirectoryThatFillsUp(t *testing.T) {
 	}
 }
 
+// Each upgrade costs a new daemon. Where there is no space to note one, it waits for that.
+func TestAnUpgradeThatCannotBeNotedIsNotRepeated(t *testing.T) {
+	// Without cgroups, no note of them makes room when it is removed. The mounts are this test's.
+	if err := unix.Unmount("/sys/fs/cgroup", unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	d := install(t)
+	defer d.runOf(20)()
+	l := readAll(t, d.mount())
+	d.pair()
+	filler := filepath.Join(d.runDir, "filler")
+	fill(t, filler)
+	d.replaceBinary(newer)
+	d.must("init")
+	active, _ := d.pair()
+	d.must("init")
+	if again, _ := d.pair(); again != active {
+		t.Errorf("a second init replaces process %d by %d", active, again)
+	}
+	if output, err := d.command("upgrade").CombinedOutput(); err == nil || !strings.Contains(string(output), "no space left on device") {
+		t.Errorf("upgrade: %v: %s", err, output)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	d.must("init")
+	if s := d.status().Daemon; s.Active == nil || s.Active.Version != "1.2.4" || s.UpgradeError != "" {
+		t.Errorf("with space: %+v", s)
+	}
+	l.goesOn()
+	l.stop()
+}
+
 // fill writes a file until nothing more fits.
 func fill(t *testing.T, path string) {
 	t.Helper()
