@@ -15,27 +15,25 @@ import (
 // The daemon gets a cgroup of its own, where the node allows it. RUN/cgroup notes which one,
 // so that its unknown children can be found and ended, also long after its death.
 
-// settle moves a process of the daemon into a cgroup of its own, and adds that to the note:
-// the daemon that it replaces is still in the one noted before.
+// settle moves a process of the daemon out of the cgroup of this one, which is the kubelet's:
+// systemd kills everything in it when it restarts the kubelet. It adds the new cgroup to the
+// note: the daemon that the process replaces is still in the one noted before. problem says
+// why the process could not be moved.
 func (n Node) settle(pid int) (problem error) {
-	problem = n.escape(pid)
-	n.noteGroup(append(n.group(), cgroup.GroupOf(n.cgroupName(), pid)...))
-	return problem
-}
-
-// escape moves a process of the daemon out of the cgroup of this one, which is
-// the kubelet's: systemd kills everything in it when it restarts the kubelet.
-// The error says why it could not be moved.
-func (n Node) escape(pid int) error {
 	where, err := cgroup.Escape(context.Background(), n.cgroupName(), pid)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil // who started it says that it died
+	}
 	if err != nil {
 		n.Log("move it out of the kubelet's cgroup: %v", err)
 	}
 	if where == "" {
-		return err
+		problem = err
+	} else {
+		n.Log("its cgroup is %s", where)
 	}
-	n.Log("its cgroup is %s", where)
-	return nil
+	n.noteGroup(append(n.group(), cgroup.GroupOf(n.cgroupName(), pid)...))
+	return problem
 }
 
 // group returns the noted cgroups. Only the daemon and its descendants are in them.

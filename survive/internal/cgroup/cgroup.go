@@ -49,8 +49,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // Escape moves the process out of the cgroup that it is in, on behalf of the
@@ -63,8 +69,15 @@ import (
 //
 // An error is worth a warning in either case: with a cgroup it says why the
 // process is not in a scope of systemd although systemd runs, or not limited. The context
-// limits the time that systemd may take, and so does a limit of five seconds.
+// limits the time that systemd may take, and so does a limit of five seconds. The error is
+// os.ErrProcessDone if the process has ended: the kernel shows it in some cgroup until it is
+// reaped, in the root of v1.
 func Escape(ctx context.Context, driver string, pid int) (where string, err error) {
+	defer func() {
+		if ended(pid) {
+			where, err = "", fmt.Errorf("move process %d: %w", pid, os.ErrProcessDone)
+		}
+	}()
 	_ = remove(driver, 0) // cgroups of a dead daemon; EBUSY: a daemon lives
 	refused := toScope(ctx, driver, pid)
 	var unlimited error
@@ -79,6 +92,12 @@ func Escape(ctx context.Context, driver string, pid int) (where string, err erro
 	}
 	where, err = Of(pid)
 	return where, join(refused, unlimited, err)
+}
+
+// ended tells whether a process has ended, be it reaped or not.
+func ended(pid int) bool {
+	status, err := proc.StatusIn(filepath.Join(procRoot, strconv.Itoa(pid)))
+	return errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(status["State"], "Z")
 }
 
 // join is errors.Join on one line, as a log needs it.

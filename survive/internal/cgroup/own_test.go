@@ -106,7 +106,21 @@ func TestHierarchiesThatAreNotMountedAreNamed(t *testing.T) {
 }
 
 func TestAProcessThatIsGoneCannotEscape(t *testing.T) {
-	if where, err := Escape(context.Background(), driver, 1<<30); where != "" || !errors.Is(err, os.ErrNotExist) {
+	if where, err := Escape(context.Background(), driver, 1<<30); where != "" || !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("%q, %v", where, err)
+	}
+}
+
+// Until its parent has reaped it, the kernel shows it in a cgroup.
+func TestAProcessThatHasDiedIsInNoCgroup(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	pid := kubelet(t, mountedHierarchies(t))
+	if err := errors.Join(unix.Kill(pid, unix.SIGKILL), unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if where, err := Escape(context.Background(), driver, pid); where != "" || !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("%q, %v", where, err)
 	}
 }
