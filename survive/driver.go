@@ -30,9 +30,9 @@ type Driver struct {
 	// give the same answers: see [FileSystem]. A call-out that mounts the node's file system
 	// calls it as well, as root and without an input, to answer the kernel's first request.
 	FileSystem func(Site) FileSystem
-	// CheckRecord returns an error for a volume that this version cannot serve, because a
-	// newer one wrote the record's attributes. Then it does not take over from the version
-	// that serves. nil: it can serve all.
+	// CheckRecord looks at a record before this version takes over from the one that serves,
+	// and only an error that wraps [volume.ErrNewer] keeps it from that: what is merely damaged,
+	// no other version can read either. nil: this version can serve all.
 	CheckRecord func(volume.Record) error
 	// MaxRead is the largest read, in bytes; 0 for 16 KiB, or a page where that is larger.
 	// More costs locked memory: four times as much for each process that serves. The most is

@@ -155,6 +155,32 @@ func TestAVersionThatCannotReadARecordDoesNotTakeOver(t *testing.T) {
 	}
 }
 
+// What is damaged, no version can read. It must not keep the next one out.
+func TestADamagedRecordDoesNotKeepANewVersionFromTakingOver(t *testing.T) {
+	d := install(t)
+	l := readAll(t, d.mount())
+	d.must("mount", t.TempDir(), withOption("pod.name"))
+	damaged := 0
+	for _, v := range d.status().Volumes {
+		path := filepath.Join(d.runDir, "volumes", v.ID+".json")
+		before := read(t, path)
+		if after := strings.Replace(before, `"facts":["pod.name"]`, `"facts":"pod.name"`, 1); after != before {
+			write(t, path, after)
+			damaged++
+		}
+	}
+	if damaged != 1 {
+		t.Fatalf("%d records are damaged", damaged)
+	}
+	d.replaceBinary(newer)
+	d.must("init")
+	if s := d.status().Daemon; s.Active == nil || s.Active.Version != "1.2.4" || s.UpgradeError != "" {
+		t.Errorf("%+v", s)
+	}
+	l.goesOn()
+	l.stop()
+}
+
 // What the version that serves cannot read is no volume: the user hears why, and not of
 // files that cannot be read.
 func TestAVersionThatCouldNotTakeOverMountsNothingThatTheOtherCannotRead(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,16 +102,19 @@ func TestARecordOfANewerVersionIsRefusedByName(t *testing.T) {
 }
 
 func TestOnlyWhatANewerVersionWroteStopsATakeOver(t *testing.T) {
-	unknown := errors.New("not known")
 	check := func(r volume.Record) error {
-		if string(r.Attributes) == `"unknown"` {
-			return unknown
+		switch string(r.Attributes) {
+		case `"unknown"`:
+			return fmt.Errorf("not known: %w", volume.ErrNewer)
+		case `"damaged"`:
+			return errors.New("not readable")
 		}
 		return nil
 	}
 	for text, want := range map[string]error{
 		`{"format":1,"dir":"/a","podUID":"` + uid + `"}`:                          nil,
-		`{"format":1,"dir":"/a","podUID":"` + uid + `","attributes":"unknown"}`:   unknown,
+		`{"format":1,"dir":"/a","podUID":"` + uid + `","attributes":"unknown"}`:   volume.ErrNewer,
+		`{"format":1,"dir":"/a","podUID":"` + uid + `","attributes":"damaged"}`:   nil, // for each version
 		`{"format":2,"dir":"/a","podUID":"` + uid + `","attributes":"whatever"}`:  volume.ErrNewer,
 		`{"format":1,"dir":"/other","podUID":"` + uid + `","attributes":"known"}`: nil, // another volume's
 		`{`: nil,

@@ -54,8 +54,9 @@ func (s Store) Put(record Record) error {
 	return WriteFile(s.path(record.ID()), data)
 }
 
-// Check returns an error if a newer version wrote a record, or if check, which may be nil,
-// returns one. It skips records that cannot be read.
+// Check returns an error that wraps [ErrNewer] if a newer version wrote a record, according to
+// the record itself or to check, which may be nil. It skips those that cannot be read for
+// another reason.
 func (s Store) Check(check func(Record) error) error {
 	ids, err := s.IDs()
 	if err != nil {
@@ -65,10 +66,8 @@ func (s Store) Check(check func(Record) error) error {
 		record, err := s.Get(id)
 		if err == nil && check != nil {
 			err = check(record)
-		} else if !errors.Is(err, ErrNewer) {
-			err = nil
 		}
-		if err != nil {
+		if errors.Is(err, ErrNewer) {
 			return fmt.Errorf("volume %s: %w", id, err)
 		}
 	}
