@@ -49,7 +49,9 @@ func (a *active) run() error {
 			a.probing = false
 			a.standby.send(message{Kind: pong})
 		case m, open := <-a.standby.inbox():
-			a.fromStandby(m, open)
+			if done := a.fromStandby(m, open); done {
+				return nil
+			}
 		case m, open := <-a.next.inbox():
 			if done := a.fromNext(m, open); done {
 				return nil
@@ -74,7 +76,7 @@ func (a *active) run() error {
 }
 
 // fromStandby handles a message from the standby.
-func (a *active) fromStandby(m message, open bool) {
+func (a *active) fromStandby(m message, open bool) (done bool) {
 	switch {
 	case !open:
 		a.lost("it died")
@@ -82,11 +84,17 @@ func (a *active) fromStandby(m message, open bool) {
 		a.standby.adopt(*m.Process, a.history)
 	case m.Kind == broken:
 		a.lost(m.Problem)
+	case m.Kind == serving:
+		// Our service hangs, and the standby did not know whom to kill: somebody unknown has
+		// the active lock.
+		a.Log("the standby serves in the place of this process, which hangs")
+		return true
 	case m.Kind == ping:
 		a.standby.heard()
 		a.lockActive(0)
 		a.probe()
 	}
+	return false
 }
 
 // probe asks the serving loop for a sign of life, which goes on to the standby.

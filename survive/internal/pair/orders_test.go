@@ -273,6 +273,8 @@ var orders = []struct {
 		"2 serves; 3 stands by; 0 has the active lock; 2 has the standby lock; hang, 1 takeovers, 0 upgrades", hangTime},
 	{"the active process is stopped, and the kernel names the standby for its lock", []step{squat(activeByte, 2), stop(1), wait(hangTime + ms), kill(1)},
 		"2 serves; 3 stands by; 2 has the active lock; 2 has the standby lock; hang, 1 takeovers, 0 upgrades", hangTime},
+	{"a service hangs, and somebody unknown has the active lock", []step{squat(activeByte, 0), hang(1), wait(hangTime + ms), logs("in the place of this process")},
+		"2 serves; 3 stands by; 0 has the active lock; 2 has the standby lock; hang, 1 takeovers, 0 upgrades", hangTime},
 	{"a process that serves without its lock hands over", []step{stick(1), kill(1), wait(hangTime + time.Second), term(2), wait(250 * ms),
 		is("1 is left; 3 serves; 4 stands by; 1 has the active lock; 3 has the standby lock; planned, 2 takeovers, 0 upgrades")},
 		"1 is left; 3 serves; 4 stands by; 1 has the active lock; 3 has the standby lock; planned, 2 takeovers, 0 upgrades", hangTime},
