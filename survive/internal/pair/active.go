@@ -20,12 +20,6 @@ type active struct {
 	retry   backoff
 }
 
-func newActive(p *process, s Service) *active {
-	a := &active{process: p, alive: make(chan struct{}, 1), requests: make(chan request)}
-	a.serve(s)
-	return a
-}
-
 // serve begins to answer requests.
 func (a *active) serve(s Service) {
 	served := make(chan error, 1)
@@ -60,7 +54,7 @@ func (a *active) run() error {
 			a.lost("it hangs")
 		case <-a.next.late():
 			a.upgradeFailed("the new version was not ready in time")
-		case <-a.retry.due():
+		case <-a.retry.due:
 			a.startStandby()
 		case r := <-a.requests:
 			if done := a.handle(r); done {
@@ -128,7 +122,7 @@ func (a *active) lost(why string) {
 	a.Log("the standby is lost after %v: %s", lived.Round(time.Millisecond), why)
 	a.standby = nil
 	if lived > calm {
-		a.retry.reset()
+		a.retry.delay = 0
 	}
 	a.retry.failed()
 }

@@ -102,20 +102,10 @@ const (
 // backoff says when to try again after failures: each one doubles the delay.
 type backoff struct {
 	delay time.Duration
-	timer *time.Timer
+	due   <-chan time.Time // nil: nothing has failed
 }
 
 func (b *backoff) failed() {
 	b.delay = min(max(2*b.delay, firstDelay), longestDelay)
-	b.timer = time.NewTimer(b.delay)
-}
-
-func (b *backoff) reset() { b.delay = 0 }
-
-// due fires when it is time to try again; never, if nothing has failed.
-func (b *backoff) due() <-chan time.Time {
-	if b.timer == nil {
-		return nil
-	}
-	return b.timer.C
+	b.due = time.After(b.delay)
 }

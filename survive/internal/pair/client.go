@@ -1,7 +1,6 @@
 package pair
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,10 +21,10 @@ type Place struct {
 	User   confine.User
 }
 
-// ErrSilent says that the active process does not answer.
-var ErrSilent = errors.New("the active process does not answer")
+// errSilent says that the active process does not answer.
+var errSilent = errors.New("the active process does not answer")
 
-// Refusal is what is wrong with an answer. So there is one: somebody lives.
+// Refusal is an answer that says no, or what is wrong with it. So somebody lives.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
@@ -38,17 +37,12 @@ func (at Place) Start(args []string, r Resources, log Logger, settle func(pid in
 	if err != nil {
 		return err
 	}
-	process, err := at.start(args, r, theirs)
-	theirs.Close()
-	if err != nil {
-		ours.close()
-		return fmt.Errorf("start the daemon: %w", err)
-	}
 	first := newChild(ours, nil)
 	defer first.end()
-	if err := first.introduce(func() { settle(process.Pid) }); err != nil {
-		_ = process.Kill()
-		_, _ = process.Wait()
+	process, err := at.start(args, r, theirs, func(process *os.Process) error {
+		return first.introduce(func() { settle(process.Pid) })
+	})
+	if err != nil {
 		return fmt.Errorf("start the daemon: %w", err)
 	}
 	// It outlives this process, and init will reap it.
@@ -89,7 +83,7 @@ func (at Place) Ask(limit time.Duration) (*Report, error) {
 			continue // the active process has changed meanwhile
 		}
 		if err == nil && answer.Report == nil {
-			err = Refusal(cmp.Or(answer.Error, "it gives no report"))
+			err = Refusal("it gives no report")
 		}
 		return answer.Report, err
 	}
@@ -172,43 +166,32 @@ func (at Place) takeOverFrom(active *peer, mount uint64, next Successor) (*os.Pr
 	if err != nil {
 		return nil, err
 	}
-	defer ours.Close()
-	answer, err := exchange(conn, command{Command: commandUpgrade, Version: brief(next.Version)}, theirs)
+	_, err = exchange(conn, command{Command: commandUpgrade, Version: brief(next.Version)}, theirs)
 	theirs.Close()
 	if err != nil {
-		return nil, err
-	} else if answer.Error != "" {
-		return nil, errors.New(answer.Error)
-	}
-	process, err := at.start(next.Args, resources, ours)
-	ours.Close() // so that its death ends the link
-	if err != nil {
-		return nil, fmt.Errorf("start the new version: %w", err)
-	}
-	next.Settle(process.Pid)
-	answer, err = exchange(conn, command{Command: commandProceed}, nil)
-	switch {
-	case err != nil && at.awaitLock(process) == nil:
-		// The old process died or hung after the hand-over, before its reply.
-		err = nil
-	case err == nil && answer.Error != "":
-		err = errors.New(answer.Error)
-	}
-	if err != nil {
-		_ = process.Kill()
-		_, _ = process.Wait()
+		ours.Close()
 		return nil, err
 	}
-	return process, nil
+	return at.start(next.Args, resources, ours, func(process *os.Process) error {
+		next.Settle(process.Pid)
+		_, err := exchange(conn, command{Command: commandProceed}, nil)
+		if err != nil && !errors.As(err, new(Refusal)) && at.awaitLock(process) == nil {
+			return nil // the old process died or hung after the hand-over, before its reply
+		}
+		return err
+	})
 }
 
 // takeResources takes from the active process the descriptors that only it has, and opens the
-// others.
+// lock. A new control socket in the place of the old one would leave a moment without any.
 func (at Place) takeResources(active *peer, mount uint64) (r Resources, err error) {
-	if r.Device, err = active.takeDevice(mount); err != nil {
+	r.Device, err = active.take(deviceFD, func(fd int) error { return checkDevice(fd, mount) })
+	if err != nil {
 		return r, err
 	}
-	if r.Control, err = active.takeControl(at.Socket); err == nil {
+	control, err := active.take(controlFD, func(fd int) error { return checkListener(fd, at.Socket) })
+	if err == nil {
+		r.Control = os.NewFile(uintptr(control), at.Socket)
 		r.Lock, err = at.OpenLock()
 	}
 	if err != nil {
@@ -253,7 +236,8 @@ func (at Place) dial(deadline time.Time) (*net.UnixConn, error) {
 	return conn, conn.SetDeadline(deadline)
 }
 
-// exchange sends a command, with a descriptor if there is one, and returns the reply.
+// exchange sends a command, with a descriptor if there is one, and returns the reply, or a
+// [Refusal].
 func exchange(conn *net.UnixConn, c command, with *os.File) (answer reply, err error) {
 	c.Format = format
 	packet, err := json.Marshal(c)
@@ -269,15 +253,18 @@ func exchange(conn *net.UnixConn, c command, with *os.File) (answer reply, err e
 		n, err = conn.Read(buffer)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return answer, ErrSilent
+		return answer, errSilent
 	} else if err != nil {
 		return answer, err
 	}
 	err = json.Unmarshal(buffer[:n], &answer)
-	if problem := tooNew(answer.Format); problem != "" {
+	switch problem := tooNew(answer.Format); {
+	case problem != "":
 		return answer, Refusal("the pair is too new: " + problem)
-	} else if err != nil {
+	case err != nil:
 		return answer, Refusal("the answer is not understood: " + err.Error())
+	case answer.Error != "":
+		return answer, Refusal(answer.Error)
 	}
 	return answer, nil
 }

@@ -46,7 +46,8 @@
 //
 // The successor takes the lock on byte 0, which the kernel releases when the
 // predecessor is gone, or goes on without it, has the kernel queue again the requests that
-// the predecessor had read and not answered ([Service]), serves, and starts a standby.
+// the predecessor had read and not answered ([Service]), serves, and starts a standby. A
+// predecessor that lives all the same hears serving, and ends.
 //
 // # Tests
 //

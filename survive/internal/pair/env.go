@@ -1,13 +1,9 @@
 package pair
 
 import (
-	"math"
 	"os"
-	"os/signal"
-	"runtime/debug"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,13 +46,6 @@ func inherited(config Config) *system {
 		Control: os.NewFile(controlFD, "control socket"), Log: os.NewFile(logFD, "log"),
 		Input: config.Input,
 	}}
-}
-
-// terminated gets SIGTERM.
-func terminated() <-chan os.Signal {
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, syscall.SIGTERM)
-	return c
 }
 
 // The process must not close any descriptor of the file while it has a lock: that would
@@ -113,33 +102,4 @@ func (s *system) spawn() (link, func(), error) {
 		_ = process.Kill()
 		go func() { _, _ = process.Wait() }() // reap our child
 	}, nil
-}
-
-const (
-	// gcPercent makes the garbage of served requests be collected early: nothing of it
-	// lives longer than a request, and the runtime's default would let 4 MB of it gather
-	// before it collects for the first time.
-	gcPercent = 20
-	// asleepMemory is the size, in bytes, at which a process that does not serve collects
-	// its garbage all the same: several times what it needs.
-	asleepMemory = 16 << 20
-)
-
-// asleep readies the memory of a process that stands by. It makes no garbage, and yet each of
-// the runtime's collections, every two minutes (runtime/proc.go, forcegcperiod), would cost a
-// third of its memory.
-func asleep() {
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(asleepMemory)
-}
-
-func (*system) awake() {
-	debug.SetGCPercent(gcPercent)
-	debug.SetMemoryLimit(math.MaxInt64)
-	go func() {
-		var m memory
-		for range time.Tick(looks) {
-			m.look()
-		}
-	}()
 }

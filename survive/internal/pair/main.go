@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"time"
 
@@ -82,10 +83,12 @@ func Main(config Config) error {
 	if err != nil {
 		return err
 	}
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, unix.SIGTERM)
 	p := &process{
 		Config: config, env: inherited(config),
 		self:    Process{PID: os.Getpid(), Version: config.Version, Started: time.Now().Round(0)},
-		starter: starter, terminate: terminated(),
+		starter: starter, terminate: terminate,
 	}
 	return p.live()
 }
@@ -140,7 +143,8 @@ func (p *process) takeOver(cause Cause) error {
 		p.history.Takeovers++
 	}
 	p.history.Last = &Takeover{Cause: cause, At: known.Round(0)}
-	a := newActive(p, service)
+	a := &active{process: p, alive: make(chan struct{}, 1), requests: make(chan request)}
+	a.serve(service)
 	if !p.hasActive {
 		p.Log("another process keeps the active one's lock; this one serves without")
 	}

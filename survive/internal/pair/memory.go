@@ -1,10 +1,40 @@
 package pair
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"time"
 )
+
+const (
+	// gcPercent makes the garbage of served requests be collected early: nothing of it
+	// lives longer than a request, and the runtime's default would let 4 MB of it gather
+	// before it collects for the first time.
+	gcPercent = 20
+	// asleepMemory is the size, in bytes, at which a process that does not serve collects
+	// its garbage all the same: several times what it needs.
+	asleepMemory = 16 << 20
+)
+
+// asleep readies the memory of a process that stands by. It makes no garbage, and yet each of
+// the runtime's collections, every two minutes (runtime/proc.go, forcegcperiod), would cost a
+// third of its memory.
+func asleep() {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(asleepMemory)
+}
+
+func (*system) awake() {
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(math.MaxInt64)
+	go func() {
+		var m memory
+		for range time.Tick(looks) {
+			m.look()
+		}
+	}()
+}
 
 // memory gives memory back to the system after a load. The runtime would keep it: it collects
 // garbage only when there is more, and keeps a part of the free memory.

@@ -112,12 +112,17 @@ func (at Place) Kill(pid int, still func() bool) error {
 	return p.kill()
 }
 
-// take duplicates a descriptor of the process (Linux 5.6). It needs CAP_SYS_PTRACE, and no
-// help from the process. The kernel would count descriptors that were sent, while in flight,
-// with those of all processes of the user (net/unix/scm.c, too_many_unix_fds).
-func (p *peer) take(number int) (fd int, err error) {
+// take duplicates a descriptor of the process (Linux 5.6), which must be the right one
+// according to check; nil: any is. It needs CAP_SYS_PTRACE, and no help from the process. The
+// kernel would count descriptors that were sent, while in flight, with those of all processes
+// of the user (net/unix/scm.c, too_many_unix_fds).
+func (p *peer) take(number int, check func(fd int) error) (fd int, err error) {
 	fd, err = unix.PidfdGetfd(p.pidfd, number, 0)
 	switch {
+	case err == nil && check != nil:
+		if err = check(fd); err != nil {
+			unix.Close(fd)
+		}
 	case errors.Is(err, unix.ENOSYS):
 		err = errors.New("this kernel cannot take the connection over from another process: that needs Linux 5.6; drain the node, and call stop")
 	case errors.Is(err, unix.EPERM):
@@ -129,19 +134,8 @@ func (p *peer) take(number int) (fd int, err error) {
 	return fd, nil
 }
 
-// takeDevice takes /dev/fuse, which must be the connection of the mount with this device
-// number.
-func (p *peer) takeDevice(mount uint64) (fd int, err error) {
-	if fd, err = p.take(deviceFD); err != nil {
-		return -1, err
-	}
-	if err := checkDevice(fd, mount); err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("descriptor %d of process %d: %w", deviceFD, p.pid, err)
-	}
-	return fd, nil
-}
-
+// checkDevice checks that a descriptor is /dev/fuse, and the connection of the mount with this
+// device number.
 func checkDevice(fd int, mount uint64) error {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	switch {
@@ -174,41 +168,7 @@ func isFUSE(fd int) bool {
 	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR && uint64(stat.Rdev) == unix.Mkdev(10, 229)
 }
 
-// takeControl takes the control socket, which must be the one that listens at the path.
-// A new one in its place would leave a moment without any.
-func (p *peer) takeControl(path string) (*os.File, error) {
-	fd, err := p.take(controlFD)
-	if err != nil {
-		return nil, err
-	}
-	file := os.NewFile(uintptr(fd), path)
-	if err := checkListener(fd, path); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("descriptor %d of process %d: %w", controlFD, p.pid, err)
-	}
-	return file, nil
-}
-
-// ReconnectLog connects the pair's log to syslog again, if it goes there. Both processes have
-// the same socket.
-func (at Place) ReconnectLog() error {
-	locks, err := at.Find()
-	if err != nil {
-		return err
-	}
-	active, err := at.hold(locks.Active.PID)
-	if active == nil {
-		return err
-	}
-	defer active.close()
-	log, err := active.take(logFD)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(log)
-	return calllog.Reconnect(log)
-}
-
+// checkListener checks that a descriptor is the socket that listens at the path.
 func checkListener(fd int, path string) error {
 	listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	if err != nil || listens != 1 {
@@ -224,4 +184,24 @@ func checkListener(fd int, path string) error {
 		return errors.New("it does not listen at " + path)
 	}
 	return nil
+}
+
+// ReconnectLog connects the pair's log to syslog again, if it goes there. Both processes have
+// the same socket.
+func (at Place) ReconnectLog() error {
+	locks, err := at.Find()
+	if err != nil {
+		return err
+	}
+	active, err := at.hold(locks.Active.PID)
+	if active == nil {
+		return err
+	}
+	defer active.close()
+	log, err := active.take(logFD, nil)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(log)
+	return calllog.Reconnect(log)
 }

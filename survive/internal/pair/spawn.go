@@ -36,9 +36,11 @@ type Resources struct {
 	Input   *os.File // the directory that the file system reads; nil: none
 }
 
-// start executes this process's own binary as the first process of a pair, or of
-// a new version's: as the daemon's user, to confine itself.
-func (at Place) start(args []string, r Resources, end *os.File) (*os.Process, error) {
+// start executes this process's own binary as the first process of a pair, or of a new
+// version's: as the daemon's user, to confine itself. The process gets one end of a link, and is
+// killed if introduce, which has it serve, fails.
+func (at Place) start(args []string, r Resources, end *os.File, introduce func(*os.Process) error) (*os.Process, error) {
+	defer end.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -53,9 +55,18 @@ func (at Place) start(args []string, r Resources, end *os.File) (*os.Process, er
 		return err
 	})
 	if errors.Is(err, unix.EACCES) {
-		return nil, fmt.Errorf("%w; user %d must be allowed to execute the binary: chmod 0755", err, at.User.UID)
+		err = fmt.Errorf("%w; user %d must be allowed to execute the binary: chmod 0755", err, at.User.UID)
 	}
-	return process, err
+	if err != nil {
+		return nil, err
+	}
+	end.Close() // so that its death ends the link
+	if err := introduce(process); err != nil {
+		_ = process.Kill()
+		_, _ = process.Wait()
+		return nil, err
+	}
+	return process, nil
 }
 
 // Workers is how many requests are served at a time: while one waits for a disk, another

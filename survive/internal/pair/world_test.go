@@ -493,7 +493,7 @@ func (w *world) dial() *client {
 	return nil
 }
 
-// exchange does what the function of that name does.
+// exchange does what the function of that name does, but that it returns a refusal as it is.
 func (c *client) exchange(say command, with *end) (answer reply, err error) {
 	if c == nil {
 		return answer, unix.ECONNREFUSED
@@ -509,13 +509,13 @@ func (c *client) exchange(say command, with *end) (answer reply, err error) {
 	case <-c.active.killed:
 		return answer, io.EOF
 	case <-timeout:
-		return answer, ErrSilent
+		return answer, errSilent
 	}
 	select {
 	case answer = <-c.answers:
 		return answer, nil
 	case <-timeout:
-		return answer, ErrSilent
+		return answer, errSilent
 	case <-c.active.killed:
 	}
 	select {
