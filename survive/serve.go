@@ -1,5 +1,3 @@
-//go:build !broken
-
 package survive
 
 import (
@@ -10,6 +8,12 @@ import (
 	"example.com/pod-info-fuse/survive/internal/confine"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/pair"
+)
+
+// A test build has other ones: what a process does once it is confined, and how it answers.
+var (
+	confined  = func(Node) {}
+	answering = func(_ Node, files FileSystem) FileSystem { return files }
 )
 
 // serve is the life of a process of the daemon's pair, which a call-out or such a process
@@ -25,12 +29,12 @@ func (d Driver) serve(args []string) error {
 	}
 	n := d.On(name, Settings{})
 	n.log = pair.InheritedLog(d.Program)
-	input, confined := pair.InheritedInput(), len(args) > 2
+	input, inherits := pair.InheritedInput(), len(args) > 2
 	err = pair.Main(pair.Config{
 		Args:    append(n.serveArgs(), "--confined"),
 		Version: n.Version,
-		Confine: func() (bool, error) { return n.confine(input, confined) },
-		Open:    n.opener(n.answering(n.fileSystem(input))),
+		Confine: func() (bool, error) { return n.confine(input, inherits) },
+		Open:    n.opener(answering(n, n.fileSystem(input))),
 		Input:   input,
 		Log:     n.Log,
 		Unheard: n.log.Unheard,
@@ -53,7 +57,7 @@ func (n Node) confine(input *os.File, already bool) (landlocked bool, err error)
 		}
 	}
 	if err == nil {
-		n.attack()
+		confined(n)
 	}
 	return confine.Landlocked(), err
 }

@@ -41,9 +41,9 @@ func build(t *testing.T, version, tags string) string {
 	return path
 }
 
-// withLaterFormat builds a version that cannot serve, and writes a format of its own: a line of
-// a file of its source is another one.
-func withLaterFormat(t *testing.T, version, file, line, later string) string {
+// withLaterFormat builds the version "exits", which cannot serve, and writes a format of its
+// own: a line of a file of its source is another one.
+func withLaterFormat(t *testing.T, file, line, later string) string {
 	t.Helper()
 	text := read(t, file)
 	if strings.Count(text, line) != 1 {
@@ -56,10 +56,10 @@ func withLaterFormat(t *testing.T, version, file, line, later string) string {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "later.go"), strings.Replace(text, line, later, 1))
 	write(t, filepath.Join(dir, "overlay"), fmt.Sprintf(`{"Replace": {%q: %q}}`, path, filepath.Join(dir, "later.go")))
-	command := buildCommand(filepath.Join(dir, "driver"), version, "broken")
+	command := buildCommand(filepath.Join(dir, "driver"), "exits", "attack")
 	command.Env = append(command.Env, "GOFLAGS=-overlay="+filepath.Join(dir, "overlay"))
 	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build version %s: %v\n%s", version, err, output)
+		t.Fatalf("build with a later %s: %v\n%s", line, err, output)
 	}
 	return filepath.Join(dir, "driver")
 }

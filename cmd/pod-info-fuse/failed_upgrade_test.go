@@ -22,7 +22,7 @@ func TestAFailedUpgradeIsRepeatedOnlyWhenSomethingHasChanged(t *testing.T) {
 	log := filepath.Join(filepath.Dir(facts), "log")
 	d.mount()
 	d.pair()
-	broken := build(t, "exits", "broken")
+	broken := build(t, "exits", "attack")
 	d.replaceBinary(broken)
 	for _, row := range []struct {
 		name   string
@@ -80,7 +80,7 @@ func TestAFailedUpgradeIsNotBlamedOnTheFacts(t *testing.T) {
 	d, _ := withFacts(t, nil)
 	d.mount()
 	d.pair()
-	d.replaceBinary(build(t, "exits", "broken"))
+	d.replaceBinary(build(t, "exits", "attack"))
 	d.must("init")
 	s := d.status()
 	if s.Facts.Stale || !strings.Contains(s.Daemon.UpgradeError, "upgrade from version 1.2.3 to exits: ") {
@@ -101,7 +101,7 @@ func TestAnInstallerThatWatchesDoesNotRepeatAFailedUpgrade(t *testing.T) {
 	d.mount()
 	d.pair()
 	anew(t, facts, "eu-1\n")
-	d.replaceBinary(build(t, "exits", "broken"))
+	d.replaceBinary(build(t, "exits", "attack"))
 	d.watch(d.path, "install")
 	eventually(t, "it calls the driver", func() bool { return attempts(t, log) > 0 })
 	time.Sleep(13 * time.Second) // more than an installer waits before it tries again
@@ -194,10 +194,10 @@ func TestAVersionThatCouldNotTakeOverMountsNothingThatTheOtherCannotRead(t *test
 			l := readAll(t, d.mount())
 			d.pair()
 			other, before := t.TempDir(), names(t, d.runDir+"/volumes")
-			d.replaceBinary(withLaterFormat(t, "1.2.5", row.file, row.line+"1", row.line+"2"))
+			d.replaceBinary(withLaterFormat(t, row.file, row.line+"1", row.line+"2"))
 			d.must("init")
 			a := d.call("mount", other, withOption("pod.name"))
-			if a.Status != "Failure" || !strings.Contains(a.Message, "version 1.2.3 serves and cannot read what version 1.2.5 records") ||
+			if a.Status != "Failure" || !strings.Contains(a.Message, "version 1.2.3 serves and cannot read what version exits records") ||
 				!strings.Contains(a.Message, "run pod-info-fuse upgrade") {
 				t.Errorf("%+v", a)
 			}

@@ -10,7 +10,7 @@ import (
 )
 
 // hostile puts a version into the driver's place whose daemon somebody has taken over;
-// see survive/internal/pair/attack_on.go.
+// see e2e/attack and survive/internal/pair/attack_on.go.
 func (d installed) hostile(version string) {
 	d.t.Helper()
 	d.replaceBinary(build(d.t, version, "attack"))

@@ -277,7 +277,7 @@ func TestABrokenNewVersionChangesNothing(t *testing.T) {
 			if err := os.Link(d.path, good); err != nil {
 				t.Fatal(err)
 			}
-			d.replaceBinary(build(t, row.version, "broken"))
+			d.replaceBinary(build(t, row.version, "attack"))
 			output, err := d.command("upgrade").CombinedOutput()
 			if err == nil || !strings.Contains(string(output), row.problem) {
 				t.Errorf("upgrade: %v: %s", err, output)

@@ -153,7 +153,7 @@ func TestStatusShowsProblemsInOneOrder(t *testing.T) {
 	d := install(t)
 	d.mount()
 	d.pair()
-	d.replaceBinary(build(t, "exits", "broken"))
+	d.replaceBinary(build(t, "exits", "attack"))
 	if output, err := d.command("upgrade").CombinedOutput(); err == nil {
 		t.Fatalf("upgrade: %s", output)
 	}

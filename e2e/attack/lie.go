@@ -1,6 +1,4 @@
-//go:build attack
-
-package survive
+package attack
 
 import (
 	"fmt"
@@ -8,54 +6,47 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/e2e/attack"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// attack tries everything that a confined process must not be able to do, and logs the
-// results.
-func (n Node) attack() {
-	const log = 7 // see package pair
-	for _, a := range attack.On(n.RunDir, n.path("connection.json"), os.Getppid(), log) {
-		if err := a.Try(); err != nil {
-			n.Log("attack refused: %s: %v", a.Name, err)
-		} else {
-			n.Log("attack succeeded: %s", a.Name)
-		}
-	}
-	n.Log("attacks end")
-}
-
-// answering lies about volumes that are looked up, where the version of the build says how:
-// "link:PATH" makes each volume a symbolic link, "silent" never answers, "once" finds a
-// volume that does not exist, once and for ever, and then is silent about it, "stuck" waits
-// for itself, and "stays" marks the content of its files.
-func (n Node) answering(files FileSystem) FileSystem {
+// Lie returns the file system of a process that somebody has taken over, or that cannot
+// serve. The version of the build says how: "link:PATH" makes each volume a symbolic link,
+// "silent" never answers, "once" finds a volume that does not exist, once and for ever, and
+// then is silent about it, "stuck" waits for itself, and "stays" marks the content of its
+// files. "hangs" and "exits" do so before they serve. All others are honest.
+func Lie(version, mountPoint string, files fuse.RawFileSystem) fuse.RawFileSystem {
 	full := files.(whole)
-	switch n.Version {
-	case "stuck":
-		return stuck{full, n.fsPath()}
-	case "stays":
-		return marked{full}
+	switch version {
+	case "hangs":
+		time.Sleep(time.Hour)
+		fallthrough
+	case "exits":
+		os.Exit(1)
+	case "silent":
+		return hostile{whole: full}
 	case "once":
 		return &once{whole: full}
+	case "stuck":
+		return stuck{full, mountPoint}
+	case "stays":
+		return marked{full}
 	}
-	target, links := strings.CutPrefix(n.Version, "link:")
-	if links || n.Version == "silent" {
+	if target, links := strings.CutPrefix(version, "link:"); links {
 		return hostile{full, target, links}
 	}
 	return files
 }
 
-// whole is a file system with all that it may also be.
+// whole is a file system with all that it may also be: see package survive.
 type whole interface {
-	FileSystem
-	Sharer
-	Prompter
+	fuse.RawFileSystem
+	VolumeOf(node uint64) (volume uint64)
+	IsPrompt(node uint64) bool
 }
 
 type hostile struct {
