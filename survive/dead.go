@@ -42,7 +42,7 @@ func (n Node) dead() (dead, error) {
 	// The node mount's own file system is not dead, whatever process has the daemon's locks.
 	// If it is kept already, a call-out is about to remove the node mount, or was killed
 	// before.
-	_, living, _, err := n.look()
+	there, err := n.look()
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (n Node) dead() (dead, error) {
 		switch {
 		case err == nil && !mounted: // its maker was killed, or is still at it
 			n.forget(point)
-		case err == nil && point.Device() != living:
+		case err == nil && point.Device() != there.device:
 			all[point.Device()] = point
 			continue
 		}

@@ -279,7 +279,7 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 	if p.dead == 0 {
 		lockUntil = time.Time{}
 	}
-	if lockErr = within(lockUntil, file, flock(file, unix.LOCK_EX)); lockErr != nil {
+	if lockErr = within(lockUntil, file, flock(unix.LOCK_EX)); lockErr != nil {
 		lockErr = fmt.Errorf("another healing of its namespace goes on, or does not end: %w", lockErr)
 	}
 	found, err := n.stacksIn(p.Namespace, all)
@@ -344,7 +344,7 @@ func (n Node) replacement(dead *mountinfo.Info, users func() (*os.File, error)) 
 	defer source.Close()
 	// We have no lock: the daemon may have died once more, and a healing that has begun since
 	// does not know our tree as dead.
-	if state, living, err := n.mountState(); err != nil || state != MountOK || living != source.Device() {
+	if there, err := n.look(); err != nil || there.living() != source.Device() {
 		return record, nil, errors.Join(errors.New("the daemon has died meanwhile"), err)
 	}
 	if tree, err = source.Clone(); err != nil {

@@ -12,38 +12,24 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-type lockMode int
-
+// How call-outs lock the run directory.
 const (
-	// shared: uses the daemon.
-	shared lockMode = unix.LOCK_SH
-	// exclusive: starts or ends the daemon.
-	exclusive lockMode = unix.LOCK_EX
+	shared    = unix.LOCK_SH // uses the daemon
+	exclusive = unix.LOCK_EX // starts or ends the daemon
 )
 
 // lock takes the run directory's lock, making the directory if need be. It waits for a
 // call-out that starts a daemon, and for others that wait for it.
-func (n Node) lock(mode lockMode) (unlock func(), err error) {
-	deadline := time.Now().Add(3 * patience)
-	for {
+func (n Node) lock(how int) (unlock func(), err error) {
+	for deadline := time.Now().Add(3 * patience); ; {
 		if err := os.MkdirAll(n.RunDir, 0o750); err != nil {
 			return nil, fmt.Errorf("make the run directory: %w", err)
 		}
-		file, err := os.OpenFile(n.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
-		if errors.Is(err, fs.ErrNotExist) && time.Now().Before(deadline) {
-			continue // Stop removed the directory between the two
-		} else if err != nil {
-			return nil, err
+		unlock, err := n.lockFile(os.O_CREATE, deadline, flock(how))
+		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+			return unlock, err
 		}
-		err = within(deadline, file, flock(file, int(mode)))
-		if err != nil {
-			file.Close()
-			return nil, err
-		}
-		if n.isLockFile(file) {
-			return func() { file.Close() }, nil
-		}
-		file.Close() // Stop removed the file while we waited: it locks nothing
+		// Stop removed the directory between the two.
 	}
 }
 
@@ -59,22 +45,28 @@ func (n Node) lockVolumes() (unlock func(), err error) { return n.lockBytes(0, 0
 
 // lockBytes locks length bytes of the lock file, or all from the first on.
 func (n Node) lockBytes(first, length int64) (unlock func(), err error) {
-	deadline := time.Now().Add(2 * patience)
+	bytes := unix.Flock_t{Type: unix.F_WRLCK, Start: first, Len: length}
+	return n.lockFile(0, time.Now().Add(2*patience), func(file *os.File) error {
+		return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &bytes)
+	})
+}
+
+// lockFile opens the lock file, with further flags, and locks it, or a part of it.
+func (n Node) lockFile(flags int, deadline time.Time, try func(*os.File) error) (unlock func(), err error) {
 	for {
-		file, err := os.OpenFile(n.path("lock"), os.O_RDWR, 0)
+		file, err := os.OpenFile(n.path("lock"), os.O_RDWR|flags, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		bytes := unix.Flock_t{Type: unix.F_WRLCK, Start: first, Len: length}
-		err = within(deadline, file, func() error { return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &bytes) })
-		if err != nil {
-			file.Close()
-			return nil, err
-		}
-		if n.isLockFile(file) {
+		err = within(deadline, file, try)
+		if err == nil && n.isLockFile(file) {
 			return func() { file.Close() }, nil
 		}
-		file.Close() // as in lock
+		file.Close()
+		if err != nil {
+			return nil, err
+		}
+		// Stop removed the file while we waited: it locks nothing.
 	}
 }
 
@@ -82,15 +74,15 @@ func (n Node) lockBytes(first, length int64) (unlock func(), err error) {
 var errLocked = errors.New("another call-out holds it for too long")
 
 // flock returns a function that tries to lock a file with flock(2).
-func flock(file *os.File, how int) (try func() error) {
-	return func() error { return unix.Flock(int(file.Fd()), how|unix.LOCK_NB) }
+func flock(how int) func(*os.File) error {
+	return func(file *os.File) error { return unix.Flock(int(file.Fd()), how|unix.LOCK_NB) }
 }
 
 // within tries to lock a file until a deadline. It does not wait in the kernel: nothing
 // would end that.
-func within(deadline time.Time, file *os.File, try func() error) error {
+func within(deadline time.Time, file *os.File, try func(*os.File) error) error {
 	for {
-		switch err := try(); {
+		switch err := try(file); {
 		case err == nil:
 			return nil
 		case errors.Is(err, unix.EINTR):

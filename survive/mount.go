@@ -138,11 +138,8 @@ func (n Node) detachAll(dir string) error {
 // detach removes the topmost mount from the directory and reports whether
 // there was one.
 func (n Node) detach(dir string) (bool, error) {
-	point, err := volume.OpenDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, mount.ErrLink):
-		return false, nil // no volume of ours can be there
-	case err != nil:
+	point, err := openDir(dir)
+	if err != nil || point == nil {
 		return false, err
 	}
 	defer point.Close()

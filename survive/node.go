@@ -69,8 +69,8 @@ func (n Node) use() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	served, err := n.seemsServed()
-	if err == nil && served && n.inputTried() && exists(n.Volumes().Dir) {
+	there, err := n.look()
+	if err == nil && there.seemsServed() && n.inputTried() && exists(n.Volumes().Dir) {
 		return release, nil
 	}
 	release()
@@ -105,7 +105,7 @@ func (n Node) ensure() error {
 // whose record is lost, which costs time with the number of mounts on the node. Where all
 // records may be lost, it does so anyway.
 func (n Node) restore(all bool) ([]Healed, error) {
-	served, err := n.servedSomewhere()
+	served, err := n.served()
 	switch {
 	case err != nil:
 		return nil, err
@@ -120,39 +120,9 @@ func (n Node) restore(all bool) ([]Healed, error) {
 	return n.heal(), nil
 }
 
-// servedSomewhere tells whether the daemon serves, and if it does so in another mount
-// namespace, mounts it in this one, too.
-func (n Node) servedSomewhere() (served bool, err error) {
-	for range 2 { // a dead mount is absent once it was asked
-		state, _, locks, err := n.look()
-		if err != nil {
-			return false, err
-		}
-		if state == MountAbsent && n.elsewhere(locks) {
-			if err := n.attach(locks); err != nil {
-				return false, err
-			}
-		}
-		if served, err := n.served(); err != nil || served {
-			return served, err
-		}
-	}
-	return false, nil
-}
-
-// seemsServed is the quick look of a mount call-out: whether the node mount and its daemon
-// are there, as far as the kernel knows. Without a standby, the active process may have been
-// killed and unable to end, so its state counts, too.
-func (n Node) seemsServed() (bool, error) {
-	state, _, locks, err := n.look()
-	if err != nil || state == MountAbsent || !locks.Active.Held {
-		return false, err
-	}
-	return locks.Standby.Held || locks.Active.State() == pair.Alive, nil
-}
-
-// served tells whether the node mount is there and answers. It asks the mount itself, not the
-// locks: the kernel answers at once when the last process that had the connection is gone.
+// served tells whether the node mount is there and answers. If the daemon serves in another
+// mount namespace, it mounts that in this one, too. It asks the mount itself, not the locks:
+// the kernel answers at once when the last process that had the connection is gone.
 //
 // A healthy pair is never taken for dead, however loaded the node is, nor while one process
 // takes over from the other: its answer comes late then, and served waits longer than the
@@ -160,18 +130,25 @@ func (n Node) seemsServed() (bool, error) {
 // suspended has not waited, see [mount.Point.Below]. A daemon that is silent for so long
 // answers no pod either, and no standby is left to replace it.
 func (n Node) served() (bool, error) {
-	state, _, locks, err := n.look()
-	switch {
-	case err != nil:
-		return false, err
-	case state == MountAbsent, !exists(n.path("daemon.lock")): // without that file, its processes cannot be found
-		return false, nil
+	for range 2 { // a dead mount is absent once it was asked
+		there, err := n.look()
+		if err == nil && there.device == 0 && n.elsewhere(there.locks) {
+			if err = n.attach(there.locks); err == nil {
+				there, err = n.look()
+			}
+		}
+		if err != nil || there.device == 0 || !exists(n.path("daemon.lock")) { // without that file, its processes cannot be found
+			return false, err
+		}
+		limit := patience
+		if there.locks.State() <= pair.Dead {
+			limit = gone
+		}
+		if answers, err := n.answers(limit); err != nil || answers {
+			return answers, err
+		}
 	}
-	limit := patience
-	if locks.State() <= pair.Dead {
-		limit = gone
-	}
-	return n.answers(limit)
+	return false, nil
 }
 
 // gone is how long to wait for an answer where no process seems to live that could give it:
@@ -187,49 +164,68 @@ const (
 	MountAbsent MountState = "absent" // not mounted
 )
 
+// look is the node mount, and who has the daemon's locks, at one moment. Nobody is asked for
+// it but the kernel.
+type look struct {
+	device uint64 // of the node mount; 0: nothing is mounted there
+	locks  pair.Locks
+}
+
+func (n Node) look() (there look, err error) {
+	if there.locks, err = n.daemon(); err != nil {
+		return there, err
+	}
+	point, err := openMounted(n.fsPath())
+	if err != nil || point == nil {
+		return there, err
+	}
+	defer point.Close()
+	there.device = point.Device()
+	return there, nil
+}
+
+func (l look) state() MountState {
+	switch {
+	case l.device == 0:
+		return MountAbsent
+	case l.locks.State() <= pair.Dead:
+		return MountDead
+	}
+	return MountOK
+}
+
+// living is the device number of the file system that is served; 0: none is.
+func (l look) living() uint64 {
+	if l.state() != MountOK {
+		return 0
+	}
+	return l.device
+}
+
+// seemsServed is enough for a mount call-out. Without a standby, the active process may have
+// been killed and unable to end, so its state counts, too.
+func (l look) seemsServed() bool {
+	return l.device != 0 && l.locks.Active.Held && (l.locks.Standby.Held || l.locks.Active.State() == pair.Alive)
+}
+
 // MountState returns the condition of the node mount.
 func (n Node) MountState() (MountState, error) {
-	state, _, err := n.mountState()
-	return state, err
+	there, err := n.look()
+	return there.state(), err
 }
 
 // Died tells whether the daemon is gone. A file system that is being mounted has no daemon
 // yet; so it is an error if a call-out is starting one, or ending it.
 func (n Node) Died() (bool, error) {
-	file, err := os.Open(n.path("lock"))
+	unlock, err := n.lockFile(0, time.Time{}, flock(shared))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // nor is there a mount
 	} else if err != nil {
-		return false, err
+		return false, fmt.Errorf("tell whether a call-out starts or ends the daemon: %w", err)
 	}
-	defer file.Close()
-	if err := within(time.Time{}, file, flock(file, int(shared))); err != nil {
-		return false, fmt.Errorf("a call-out starts or ends the daemon: %w", err)
-	}
+	defer unlock()
 	state, err := n.MountState()
 	return state == MountDead, err
-}
-
-// mountState returns the condition and the device number of the node mount.
-func (n Node) mountState() (MountState, uint64, error) {
-	state, device, locks, err := n.look()
-	if state == MountOK && locks.State() <= pair.Dead {
-		state = MountDead
-	}
-	return state, device, err
-}
-
-// look tells whether the node mount is there, its device number, and who has the locks.
-func (n Node) look() (state MountState, device uint64, locks pair.Locks, err error) {
-	if locks, err = n.daemon(); err != nil {
-		return "", 0, locks, err
-	}
-	point, err := openMounted(n.fsPath())
-	if err != nil || point == nil {
-		return MountAbsent, 0, locks, err
-	}
-	defer point.Close()
-	return MountOK, point.Device(), locks, nil
 }
 
 // openMounted opens a directory that something is mounted on; nil: it is no such directory.

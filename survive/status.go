@@ -2,7 +2,7 @@ package survive
 
 import (
 	"errors"
-	"os"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 
@@ -49,11 +49,7 @@ const (
 // Status looks at the node. It waits for the daemon for two seconds at most, and changes
 // nothing but that syslog hears the daemon again; see report.
 func (n Node) Status() (Status, error) {
-	state, device, err := n.mountState()
-	if err != nil {
-		return Status{}, err
-	}
-	locks, err := n.daemon()
+	there, err := n.look()
 	if err != nil {
 		return Status{}, err
 	}
@@ -61,19 +57,19 @@ func (n Node) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	status := Status{Mount: state, Locks: locks, Volumes: []Volume{}, CgroupProblem: n.cgroupProblem(), FailedUpgrade: n.failedUpgrade()}
-	if locks.Held() {
+	status := Status{Mount: there.state(), Locks: there.locks, Volumes: []Volume{}, CgroupProblem: n.cgroupProblem(), FailedUpgrade: n.failedUpgrade()}
+	if there.locks.Held() {
 		status.Daemon, status.DaemonError = n.report(glance)
 	}
-	table := new(mount.Table) // read once, for all volumes
+	living, table := there.living(), new(mount.Table) // once, for all volumes
 	for _, id := range ids {
-		record, err := n.Volumes().Get(id)
-		if errors.Is(err, os.ErrNotExist) {
+		v := Volume{ID: id, State: VolumeUnknown}
+		v.Record, v.Problem = n.Volumes().Get(id)
+		if errors.Is(v.Problem, fs.ErrNotExist) {
 			continue // unmounted just now
 		}
-		v := Volume{ID: id, Record: record, State: VolumeUnknown, Problem: err}
-		if err == nil {
-			v.State = n.volumeState(record, state, device, table)
+		if v.Problem == nil {
+			v.State, _ = n.volumeState(v.Dir, living, table)
 		}
 		status.Volumes = append(status.Volumes, v)
 	}
@@ -85,30 +81,35 @@ func (n Node) Status() (Status, error) {
 	return status, nil
 }
 
-func (n Node) volumeState(record volume.Record, state MountState, device uint64, table *mount.Table) VolumeState {
-	point, err := volume.OpenDir(record.Dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, mount.ErrLink):
-		return VolumeNotMounted // no volume can be there
-	case err != nil:
-		return VolumeUnknown
+func (n Node) volumeState(dir string, living uint64, table *mount.Table) (VolumeState, error) {
+	point, err := openDir(dir)
+	if err != nil {
+		return VolumeUnknown, err
+	} else if point == nil {
+		return VolumeNotMounted, nil
 	}
 	defer point.Close()
-	mounted, err := n.mountedOn(point, state, device, table)
-	if err != nil {
-		return VolumeUnknown
-	}
-	return mounted
+	return n.mountedOn(point, living, table)
 }
 
-// mountedOn tells what is mounted on a directory, given the node mount's state and device.
-func (n Node) mountedOn(point *mount.Point, state MountState, device uint64, table *mount.Table) (VolumeState, error) {
+// openDir opens the directory of a volume; nil: no volume of ours can be there.
+func openDir(dir string) (*mount.Point, error) {
+	point, err := volume.OpenDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, mount.ErrLink) {
+		return nil, nil
+	}
+	return point, err
+}
+
+// mountedOn tells what is mounted on a directory. The file system with the number living is
+// served.
+func (n Node) mountedOn(point *mount.Point, living uint64, table *mount.Table) (VolumeState, error) {
 	switch mounted, err := point.Mounted(); {
 	case err != nil:
 		return VolumeUnknown, err
 	case !mounted:
 		return VolumeNotMounted, nil
-	case state == MountOK && point.Device() == device:
+	case point.Device() == living:
 		return VolumeOK, nil
 	}
 	// Not of the connection that is served. mountinfo tells whether it is of one before.
@@ -124,15 +125,15 @@ func (n Node) mountedOn(point *mount.Point, state MountState, device uint64, tab
 	return VolumeForeign, nil
 }
 
-// lookOn tells the same, with the node mount as it is now. It asks for that only if something
+// lookOn tells the same, with the node mount as it is now. It looks at that only if something
 // is mounted, which is rare for a volume that is to be mounted.
 func (n Node) lookOn(point *mount.Point) (VolumeState, error) {
 	if mounted, err := point.Mounted(); err != nil || !mounted {
 		return VolumeNotMounted, err
 	}
-	state, device, err := n.mountState()
+	there, err := n.look()
 	if err != nil {
 		return VolumeUnknown, err
 	}
-	return n.mountedOn(point, state, device, new(mount.Table))
+	return n.mountedOn(point, there.living(), new(mount.Table))
 }

@@ -98,7 +98,7 @@ func (n Node) recordOf(id volume.ID, mountPoint string) (record volume.Record, k
 func (n Node) adopt() error {
 	// The node mount's own file system may have no lock holder for a moment, during a
 	// hand-over. It is not dead.
-	_, living, _, err := n.look()
+	there, err := n.look()
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (n Node) adopt() error {
 			n.Log("%s is mounted, but has no record: %v", info.Mountpoint, err)
 			continue
 		}
-		if _, is := known[deviceOf(info)]; is || deviceOf(info) == living {
+		if _, is := known[deviceOf(info)]; is || deviceOf(info) == there.device {
 			continue
 		}
 		if err := n.keepMount(info); err != nil {
@@ -128,10 +128,8 @@ func (n Node) adopt() error {
 
 // openOn opens the directory that a mount is on; nil: it was unmounted just now.
 func openOn(info *mountinfo.Info) (*mount.Point, error) {
-	point, err := volume.OpenDir(info.Mountpoint)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
+	point, err := openDir(info.Mountpoint)
+	if err != nil || point == nil {
 		return nil, err
 	}
 	if point.Device() != deviceOf(info) {

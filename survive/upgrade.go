@@ -73,13 +73,13 @@ func (n Node) replaceDaemon() error {
 	if err != nil {
 		return err
 	}
-	_, device, err := n.mountState()
+	there, err := n.look()
 	if err != nil {
 		return err
 	}
 	before := n.group()
 	var escaped error
-	left, err := n.pair().Upgrade(device, pair.Successor{
+	left, err := n.pair().Upgrade(there.device, pair.Successor{
 		Args: n.serveArgs(), Version: n.Version, Log: log, Input: input,
 		Settle: func(pid int) { escaped = n.settle(pid) },
 		Sweep:  func() { n.endGroup(before) },
