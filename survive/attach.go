@@ -89,7 +89,7 @@ func (n Node) fetch(namespace mount.Namespace) (*mount.Tree, error) {
 	ours := map[uint64]bool{}
 	for _, info := range mounted {
 		if info.Mountpoint == n.fsPath() && info.Root == "/" {
-			ours[unix.Mkdev(uint32(info.Major), uint32(info.Minor))] = true
+			ours[deviceOf(info)] = true
 		}
 	}
 	if len(ours) == 0 {

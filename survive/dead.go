@@ -33,9 +33,6 @@ func (d dead) close() {
 
 func (n Node) deadPath() string { return n.path("dead") }
 
-// unhealed tells whether a volume can be dead although a daemon serves.
-func (n Node) unhealed() bool { return exists(n.deadPath()) }
-
 // dead opens the file systems that are kept. While they are open, no others get their
 // numbers.
 func (n Node) dead() (dead, error) {
@@ -124,17 +121,4 @@ func (n Node) detachDead(point *mount.Point) bool {
 	}
 	defer top.Close()
 	return top.Device() == point.Device() && top.Detach() == nil
-}
-
-// forgetAll lets go of all of them: the driver has no volume any more.
-func (n Node) forgetAll() error {
-	all, err := n.dead()
-	if err != nil {
-		return err
-	}
-	defer all.close()
-	for _, point := range all {
-		n.forget(point)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package survive
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -147,11 +148,7 @@ func notByHand(command string) error {
 
 // options are what holds for a connection that this version begins.
 func (d Driver) options() connection.Options {
-	o := connection.Options{MaxRead: d.MaxRead}
-	if o.MaxRead == 0 {
-		o.MaxRead = connection.Default.MaxRead
-	}
-	return o
+	return connection.Options{MaxRead: cmp.Or(d.MaxRead, connection.Default.MaxRead)}
 }
 
 // fsType is the type that mountinfo shows for the driver's file systems.

@@ -52,9 +52,12 @@ const (
 
 // stack is the mounts on one path, of which the topmost is dead.
 type stack struct {
-	top   *mountinfo.Info
-	count int // of the dead mounts in it
+	top    *mountinfo.Info
+	volume volume.ID // that it shows
+	count  int       // of the dead mounts in it
 }
+
+func (s stack) device() uint64 { return deviceOf(s.top) }
 
 // stacksIn finds them in a namespace, by path.
 func (n Node) stacksIn(namespace mount.Namespace, all dead) (map[string]stack, error) {
@@ -69,13 +72,14 @@ func (n Node) stacksIn(namespace mount.Namespace, all dead) (map[string]stack, e
 	}
 	found := map[string]stack{}
 	for _, info := range infos {
-		if _, ours := all[deviceOf(info)]; !ours || info.Root == "/" || n.isKept(info.Mountpoint) {
+		id, ofVolume := volumeOf(info)
+		if _, ours := all[deviceOf(info)]; !ours || !ofVolume || n.isKept(info.Mountpoint) {
 			continue
 		}
 		s := found[info.Mountpoint]
 		s.count++
 		if !covered[byPath(info, info.ID)] { // the order of the list does not tell
-			s.top = info
+			s.top, s.volume = info, id
 		}
 		found[info.Mountpoint] = s
 	}
@@ -94,20 +98,17 @@ func (n Node) isKept(path string) bool {
 // heal heals our own namespace, before all others: what changes in it propagates to
 // some of them. The caller holds the exclusive lock.
 func (n Node) heal() (healed []Healed) {
+	var found map[string]stack
 	all, err := n.dead()
+	defer all.close()
+	if len(all) > 0 {
+		found, err = n.stacksIn(mount.Own(), all)
+	}
 	if err != nil {
 		return []Healed{{Path: n.deadPath(), Err: err}}
 	}
-	defer all.close()
-	if len(all) == 0 {
-		return nil
-	}
-	found, err := n.stacksIn(mount.Own(), all)
-	if err != nil {
-		return []Healed{{Path: "/proc/self/mountinfo", Err: err}}
-	}
 	for path, dead := range found {
-		record, err := n.healOwn(path, dead)
+		record, err := n.healOwn(dead)
 		if !errors.Is(err, mount.ErrGone) {
 			healed = append(healed, Healed{Path: path, Volume: record, Err: err})
 		}
@@ -115,23 +116,16 @@ func (n Node) heal() (healed []Healed) {
 	return healed
 }
 
-func (n Node) healOwn(path string, s stack) (volume.Record, error) {
-	id, err := volumeOf(s.top)
-	if err != nil {
-		return volume.Record{}, err
-	}
+func (n Node) healOwn(dead stack) (record volume.Record, err error) {
 	// Or an unmount would find the dead one, and leave the one in its place.
-	unlock, err := n.lockVolume(id)
-	if err != nil {
-		return volume.Record{}, err
-	}
-	defer unlock()
-	record, tree, err := n.replacement(s.top, mount.OwnUsers)
+	unlock, err := n.lockVolume(dead.volume)
 	if err != nil {
 		return record, err
 	}
-	defer tree.Close()
-	return record, mount.Own().Do(func() error { return tree.Replace(path, s.count, deviceOf(s.top)) })
+	defer unlock()
+	return n.replace(dead, mount.OwnUsers, func(tree *mount.Tree) error {
+		return mount.Own().Do(func() error { return tree.Replace(dead.top.Mountpoint, dead.count, dead.device()) })
+	})
 }
 
 // healOthers heals all other namespaces. A hostile one may never let go of a process that has
@@ -147,85 +141,70 @@ func (n Node) healOthers() (healed []Healed) {
 		return nil
 	}
 	until := time.Now().Add(healTime)
-	namespaces, err := n.fewestFirst(all, until)
-	known := err == nil
-	healed, locked, knownHere := n.healEach(namespaces, all, until, time.Time{})
-	more, _, knownLocked := n.healEach(locked, all, until, time.Now().Add(lockTime))
-	healed = append(healed, more...)
-	if !known || !knownHere || !knownLocked {
-		return healed
-	}
-	left, err := n.deadIn(all, until)
-	if err != nil {
-		return healed // not known what is left of them: do not forget any
-	}
-	for device, point := range all {
-		if !left[device] {
-			n.forget(point)
-		}
-	}
-	return healed
-}
-
-// deadIn tells of which dead file systems something is mounted. It lists the namespaces
-// afresh: the process by which one was seen may have ended, and others be in it.
-func (n Node) deadIn(all dead, until time.Time) (left map[uint64]bool, err error) {
-	for range 3 { // it may end here, too
-		if left, err = n.deadNow(all, until); err == nil {
-			break
-		}
-	}
-	return left, err
-}
-
-func (n Node) deadNow(all dead, until time.Time) (left map[uint64]bool, err error) {
 	namespaces, err := mount.Others()
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	left = map[uint64]bool{}
-	for _, namespace := range append(namespaces, mount.Own()) {
-		if time.Now().After(until) {
-			return nil, errNoTime
-		}
-		found, err := n.stacksIn(namespace, all)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range found {
-			left[deviceOf(s.top)] = true
-		}
+	// Where this misses something, forgetHealed finds it, or has no time left either.
+	patients, _ := n.survey(namespaces, all, until)
+	// Namespaces with many dead mounts come last, so that nobody can use up the time of others
+	// by making them.
+	slices.SortStableFunc(patients, func(a, b patient) int { return len(a.dead) - len(b.dead) })
+	healed, locked, known := n.healEach(patients, all, until, time.Time{})
+	more, _, knownLocked := n.healEach(locked, all, until, time.Now().Add(lockTime))
+	if known && knownLocked {
+		n.forgetHealed(all, until)
 	}
-	return left, nil
+	return append(healed, more...)
 }
 
-// patient is a namespace, and how many paths in it something dead is on.
+// patient is a namespace, and what is dead in it, by path.
 type patient struct {
 	mount.Namespace
-	dead int
+	dead map[string]stack
 }
 
-// fewestFirst lists the other namespaces in the order in which they are healed. Namespaces
-// with many dead mounts come last, so that nobody can use up the time of others by making
-// them.
-func (n Node) fewestFirst(all dead, until time.Time) ([]patient, error) {
-	namespaces, err := mount.Others()
-	if err != nil {
-		return nil, err
-	}
-	var patients []patient
+// survey looks for dead mounts in namespaces. An error says that it does not know all.
+func (n Node) survey(namespaces []mount.Namespace, all dead, until time.Time) (patients []patient, err error) {
 	for _, namespace := range namespaces {
 		if time.Now().After(until) {
-			err = errNoTime
-			break
+			return patients, errNoTime
 		}
-		found, err := n.stacksIn(namespace, all)
-		if err == nil { // or its process has ended; if it has others, deadIn finds what is left
-			patients = append(patients, patient{namespace, len(found)})
+		found, foundErr := n.stacksIn(namespace, all)
+		if foundErr != nil { // its process has ended, but others may be in it
+			err = foundErr
+			continue
 		}
+		patients = append(patients, patient{namespace, found})
 	}
-	slices.SortStableFunc(patients, func(a, b patient) int { return a.dead - b.dead })
 	return patients, err
+}
+
+// forgetHealed forgets the file systems of which nothing is mounted any more. It lists the
+// namespaces afresh: the process by which one was seen may have ended, and others be in it.
+func (n Node) forgetHealed(all dead, until time.Time) {
+	for range 3 { // it may end here, too
+		namespaces, err := mount.Others()
+		if err != nil {
+			return
+		}
+		patients, err := n.survey(append(namespaces, mount.Own()), all, until)
+		if err != nil {
+			continue
+		}
+		left := map[uint64]bool{}
+		for _, p := range patients {
+			for _, s := range p.dead {
+				left[s.device()] = true
+			}
+		}
+		for device, point := range all {
+			if !left[device] {
+				n.forget(point)
+			}
+		}
+		return
+	}
 }
 
 // healEach heals namespaces, some at a time. It waits for their locks until lockUntil; with
@@ -263,20 +242,20 @@ func (n Node) healEach(patients []patient, all dead, until, lockUntil time.Time)
 // come to know all of them.
 func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (healed []Healed, lockErr error) {
 	if time.Now().After(until) {
-		if p.dead > 0 {
-			healed = []Healed{{PID: p.PID, Command: command(p.PID), Path: "its volumes", More: p.dead - 1, Err: errNoTime}}
+		if len(p.dead) > 0 {
+			healed = []Healed{{PID: p.PID, Command: command(p.PID), Path: "its volumes", More: len(p.dead) - 1, Err: errNoTime}}
 		}
 		return healed, errNoTime
 	}
 	file, err := p.Open()
 	if err != nil {
-		return nil, nil // its process has ended; if it has others, deadIn finds what is left
+		return nil, nil // its process has ended; if it has others, forgetHealed finds what is left
 	}
 	defer file.Close()
 	// The lock goes with the processes that enter, and stays with one that hangs: no further
 	// process is spent on its namespace. The processes in there can take the lock, too, and
 	// then keep their dead mounts.
-	if p.dead == 0 {
+	if len(p.dead) == 0 {
 		lockUntil = time.Time{}
 	}
 	if lockErr = within(lockUntil, file, flock(unix.LOCK_EX)); lockErr != nil {
@@ -297,7 +276,7 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 		case tried == healMost:
 			h.Err = fmt.Errorf("no more than %d are healed in a namespace at a time; call again", healMost)
 		default:
-			h.Volume, h.Err = n.healOther(file, path, dead)
+			h.Volume, h.Err = n.healOther(file, dead)
 			tried++
 			if errors.Is(h.Err, errHangs) {
 				lockErr = h.Err
@@ -315,46 +294,39 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 
 var errNoTime = errors.New("no time is left for it")
 
-func (n Node) healOther(namespace *os.File, path string, s stack) (volume.Record, error) {
-	record, tree, err := n.replacement(s.top, func() (*os.File, error) { return mount.Users(namespace) })
-	if err != nil {
-		return record, err
-	}
-	defer tree.Close()
-	return record, replaceIn(namespace, tree, path, s.count, deviceOf(s.top))
+func (n Node) healOther(namespace *os.File, dead stack) (volume.Record, error) {
+	users := func() (*os.File, error) { return mount.Users(namespace) }
+	return n.replace(dead, users, func(tree *mount.Tree) error { return replaceIn(namespace, tree, dead) })
 }
 
-// replacement returns the tree to put in the place of a dead mount.
-func (n Node) replacement(dead *mountinfo.Info, users func() (*os.File, error)) (record volume.Record, tree *mount.Tree, err error) {
-	id, err := volumeOf(dead)
-	if err != nil {
-		return record, nil, err
-	}
-	record, err = n.Volumes().Get(id)
+// replace has the living file system put in the place of a dead mount.
+func (n Node) replace(dead stack, users func() (*os.File, error), put func(*mount.Tree) error) (record volume.Record, err error) {
+	record, err = n.Volumes().Get(dead.volume)
 	if errors.Is(err, os.ErrNotExist) {
 		err = errors.New("the volume was unmounted: it has no record")
 	}
 	if err != nil {
-		return record, nil, err
+		return record, err
 	}
-	source, err := n.ask(rootOf(dead), patience)
+	source, err := n.ask(rootOf(dead.top), patience)
 	if err != nil {
-		return record, nil, err
+		return record, err
 	}
 	defer source.Close()
 	// We have no lock: the daemon may have died once more, and a healing that has begun since
 	// does not know our tree as dead.
 	if there, err := n.look(); err != nil || there.living() != source.Device() {
-		return record, nil, errors.Join(errors.New("the daemon has died meanwhile"), err)
+		return record, errors.Join(errors.New("the daemon has died meanwhile"), err)
 	}
-	if tree, err = source.Clone(); err != nil {
-		return record, nil, err
+	tree, err := source.Clone()
+	if err != nil {
+		return record, err
 	}
-	if err := tree.Resemble(dead, users); err != nil {
-		tree.Close()
-		return record, nil, err
+	defer tree.Close()
+	if err := tree.Resemble(dead.top, users); err != nil {
+		return record, err
 	}
-	return record, tree, nil
+	return record, put(tree)
 }
 
 // rootOf is the part of its file system that a mount shows. Where the entry was dropped
@@ -362,14 +334,11 @@ func (n Node) replacement(dead *mountinfo.Info, users func() (*os.File, error)) 
 func rootOf(info *mountinfo.Info) string { return strings.TrimSuffix(info.Root, "//deleted") }
 
 // volumeOf returns the volume that a mount shows: its root is "/<id>", or "/<id>/pod.uid"
-// for a subPath.
-func volumeOf(info *mountinfo.Info) (volume.ID, error) {
+// for a subPath. That of the node mount is none.
+func volumeOf(info *mountinfo.Info) (id volume.ID, ok bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(rootOf(info), "/"), "/")
 	id, err := volume.ParseID(name)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not in a volume", info.Root)
-	}
-	return id, nil
+	return id, err == nil
 }
 
 func command(pid int) string {

@@ -39,8 +39,8 @@ type entered struct {
 var errHangs = errors.New("a file system on the way does not answer; the attempt was given up")
 
 // replaceIn puts a tree in the place of a dead mount in a namespace, in a healer.
-func replaceIn(namespace *os.File, tree *mount.Tree, path string, mounts int, device uint64) error {
-	process, result, err := startHealer(namespace, tree.File(), path, strconv.Itoa(mounts), strconv.FormatUint(device, 10))
+func replaceIn(namespace *os.File, tree *mount.Tree, dead stack) error {
+	process, result, err := startHealer(namespace, tree.File(), dead.top.Mountpoint, strconv.Itoa(dead.count), strconv.FormatUint(dead.device(), 10))
 	if err != nil {
 		return fmt.Errorf("start a process to enter the namespace: %w", err)
 	}

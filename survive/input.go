@@ -42,21 +42,21 @@ const unknownInput = "\nunknown\n"
 // that are compared with those noted.
 func (n Node) openInput() (directory *os.File, identity string, err error) {
 	directory, err = OpenInput(n.Input)
-	if err == nil {
-		var info os.FileInfo
-		if info, err = directory.Stat(); err == nil {
-			stat := info.Sys().(*syscall.Stat_t)
-			return directory, fmt.Sprintf("%s\n%d %d\n", n.Input, stat.Dev, stat.Ino), nil
-		}
-		directory.Close()
-	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return nil, n.Input + "\nis not there\n", err
 	case errors.Is(err, mount.ErrNotLocal):
 		return nil, n.Input + "\nis not local\n", err
+	case err != nil:
+		return nil, unknownInput, err
 	}
-	return nil, unknownInput, err
+	info, err := directory.Stat()
+	if err != nil {
+		directory.Close()
+		return nil, unknownInput, err
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	return directory, fmt.Sprintf("%s\n%d %d\n", n.Input, stat.Dev, stat.Ino), nil
 }
 
 // giveInput opens the input for a process that is about to be started.

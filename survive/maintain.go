@@ -7,24 +7,15 @@ func (n Node) Maintain() error {
 	if used, err := n.used(); err != nil || !used {
 		return err
 	}
-	err := n.maintain()
-	n.logHealed(n.healOthers())
-	return err
-}
-
-func (n Node) maintain() error {
 	unlock, err := n.lock(exclusive)
-	if err != nil {
-		return err
+	if err == nil {
+		err = n.ensure()
+		if err == nil && !n.upgradeInVain() {
+			_, err = n.upgrade()
+		}
+		unlock()
 	}
-	defer unlock()
-	if err := n.ensure(); err != nil {
-		return err
-	}
-	if n.upgradeInVain() {
-		return nil
-	}
-	_, err = n.upgrade()
+	n.logHealed(n.healOthers())
 	return err
 }
 

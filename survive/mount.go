@@ -46,10 +46,14 @@ func (n Node) mountOn(record volume.Record) error {
 	}
 	switch there {
 	case VolumeOK:
-		if adopted, err := n.isMounted(record); err != nil || adopted {
-			return err
+		recorded, err := n.Volumes().Get(record.ID())
+		if err == nil && recorded.PodUID != record.PodUID {
+			err = fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, recorded.PodUID)
 		}
-		fallthrough // not known whose it is
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err // nil: it is accepted as it is
+		}
+		fallthrough // no record says whose it is
 	case VolumeDead:
 		if err := n.unmountLocked(record.Dir); err != nil {
 			return err
@@ -59,21 +63,6 @@ func (n Node) mountOn(record volume.Record) error {
 		return fmt.Errorf("directory %q is a mount point of something else; unmount that first", record.Dir)
 	}
 	return n.bindNew(record, point)
-}
-
-// isMounted accepts a volume that is mounted already, as it is. It reports false
-// when there is no record that says which one that is.
-func (n Node) isMounted(record volume.Record) (bool, error) {
-	there, err := n.Volumes().Get(record.ID())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	if there.PodUID != record.PodUID {
-		return false, fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, there.PodUID)
-	}
-	return true, nil
 }
 
 // bindNew writes the record, from which the daemon knows the volume, and binds

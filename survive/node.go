@@ -112,9 +112,9 @@ func (n Node) restore(all bool) ([]Healed, error) {
 	case !served:
 		err = n.start()
 	case all || !exists(n.Volumes().Dir):
-		err = errors.Join(n.makeVolumes(), n.adopt())
+		err = errors.Join(makeDir(n.Volumes().Dir, int(n.User.GID), readable), n.adopt())
 	}
-	if err != nil || !n.unhealed() {
+	if err != nil {
 		return nil, err
 	}
 	return n.heal(), nil

@@ -36,14 +36,6 @@ func (n Node) makeDirs() error {
 // readable is the mode of directories that the daemon reads.
 const readable = os.ModeSetgid | 0o750
 
-// makeVolumes makes the directory of the records, or takes the one that is there.
-func (n Node) makeVolumes() error {
-	if err := makeDir(n.Volumes().Dir, int(n.User.GID), readable); err != nil {
-		return fmt.Errorf("make the directory of the records: %w", err)
-	}
-	return nil
-}
-
 // makeDir makes a directory, or takes the one that is there, if it is root's.
 func makeDir(path string, group int, mode os.FileMode) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -66,4 +58,27 @@ func makeDir(path string, group int, mode os.FileMode) error {
 		return err
 	}
 	return directory.Chmod(mode)
+}
+
+// removeRunDir removes the driver's files, the lock last: from then on another call-out may
+// build anew.
+func (n Node) removeRunDir() error {
+	if err := os.RemoveAll(n.Volumes().Dir); err != nil {
+		return err
+	}
+	// Files that killed call-outs were writing, and notes that were not kept; see
+	// volume.WriteFile and noteStarted.
+	names, _ := filepath.Glob(n.path(".new-*"))
+	for _, name := range []string{"fs", "connection.json", "control", "callouts", "input", "cgroup", "version", "cgroup-problem", "upgrade-failed", "daemon.lock", "lock"} {
+		names = append(names, n.path(name))
+	}
+	for _, name := range names {
+		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	// These fail when another call-out builds anew, or another driver is there.
+	_ = os.Remove(n.RunDir)
+	_ = os.Remove(filepath.Dir(n.RunDir))
+	return nil
 }

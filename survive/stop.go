@@ -2,8 +2,6 @@ package survive
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"example.com/pod-info-fuse/survive/internal/cgroup"
@@ -52,37 +50,16 @@ func (n Node) Stop(force bool) (inUse []Volume, err error) {
 		return nil, err
 	}
 	defer unlockVolumes()
-	if err := n.forgetAll(); err != nil {
+	all, err := n.dead()
+	if err != nil {
 		return nil, err
+	}
+	defer all.close()
+	for _, point := range all {
+		n.forget(point) // no volume is left
 	}
 	if err := cgroup.Remove(n.cgroupName()); err != nil {
 		n.Log("%v", err) // an empty cgroup does no harm
 	}
 	return nil, n.removeRunDir()
-}
-
-// removeRunDir removes the driver's files, the lock last: from then on another call-out may
-// build anew.
-func (n Node) removeRunDir() error {
-	if err := os.RemoveAll(n.Volumes().Dir); err != nil {
-		return err
-	}
-	// Files that killed call-outs were writing, and notes that were not kept; see
-	// volume.WriteFile and noteStarted.
-	names, err := filepath.Glob(n.path(".new-*"))
-	if err != nil {
-		return err
-	}
-	for _, name := range []string{"fs", "connection.json", "control", "callouts", "input", "cgroup", "version", "cgroup-problem", "upgrade-failed", "daemon.lock", "lock"} {
-		names = append(names, n.path(name))
-	}
-	for _, name := range names {
-		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-	}
-	// These fail when another call-out builds anew, or another driver is there.
-	_ = os.Remove(n.RunDir)
-	_ = os.Remove(filepath.Dir(n.RunDir))
-	return nil
 }

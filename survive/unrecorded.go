@@ -32,8 +32,8 @@ import (
 func (n Node) volumeMounts(table *mount.Table) (found []*mountinfo.Info, err error) {
 	infos, err := table.All(n.fsType(), n.Name.String())
 	for _, info := range infos {
-		_, err := volumeOf(info)
-		if err == nil && strings.Count(rootOf(info), "/") == 1 && !n.isKept(info.Mountpoint) &&
+		_, ok := volumeOf(info)
+		if ok && strings.Count(rootOf(info), "/") == 1 && !n.isKept(info.Mountpoint) &&
 			slices.Contains(strings.Split(info.VFSOptions, ","), "user_id=0") {
 			found = append(found, info)
 		}
@@ -102,11 +102,6 @@ func (n Node) adopt() error {
 	if err != nil {
 		return err
 	}
-	known, err := n.dead()
-	if err != nil {
-		return err
-	}
-	defer known.close()
 	infos, err := n.volumeMounts(new(mount.Table))
 	if err != nil {
 		return err
@@ -116,7 +111,7 @@ func (n Node) adopt() error {
 			n.Log("%s is mounted, but has no record: %v", info.Mountpoint, err)
 			continue
 		}
-		if _, is := known[deviceOf(info)]; is || deviceOf(info) == there.device {
+		if deviceOf(info) == there.device {
 			continue
 		}
 		if err := n.keepMount(info); err != nil {
@@ -154,10 +149,7 @@ func (n Node) keepMount(info *mountinfo.Info) error {
 
 // adoptVolume makes a volume's record if it has none.
 func (n Node) adoptVolume(info *mountinfo.Info) error {
-	id, err := volumeOf(info)
-	if err != nil {
-		return err
-	}
+	id, _ := volumeOf(info)
 	unlock, err := n.lockVolume(id) // an unmount removes both
 	if err != nil {
 		return err
