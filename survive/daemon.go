@@ -125,11 +125,8 @@ func (n Node) kill(holder pair.Holder) error {
 		return nil
 	}
 	err := n.User.Signal(func() error { return unix.Kill(holder.PID, unix.SIGKILL) })
-	switch {
-	case err == nil, errors.Is(err, unix.ESRCH):
-		return nil
-	case errors.Is(err, unix.EPERM):
-		return nil // another process has the number: see pair.Holder
+	if err == nil || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
+		return nil // EPERM: another process has the number, see pair.Holder
 	}
 	return fmt.Errorf("kill the daemon, process %d: %w", holder.PID, err)
 }

@@ -348,22 +348,20 @@ func command(pid int) string {
 
 // String is a line for people.
 func (h Healed) String() string {
-	where := h.Path
+	what := h.Path
 	if h.PID != 0 {
-		where = fmt.Sprintf("%s in the container of process %d (%s)", h.Path, h.PID, h.Command)
+		what += fmt.Sprintf(" in the container of process %d (%s)", h.PID, h.Command)
 	}
-	pod := ""
 	if h.Volume.PodUID != "" {
-		pod = fmt.Sprintf(", pod %s/%s", h.Volume.PodNamespace, h.Volume.PodName)
+		what += fmt.Sprintf(", pod %s/%s", h.Volume.PodNamespace, h.Volume.PodName)
 	}
-	if h.Err != nil {
-		more := ""
-		if h.More > 0 {
-			more = fmt.Sprintf(" (and %d more there)", h.More)
-		}
-		return fmt.Sprintf("not healed: %s%s%s: %v", where, pod, more, h.Err)
+	if h.Err == nil {
+		return "healed: " + what
 	}
-	return fmt.Sprintf("healed: %s%s", where, pod)
+	if h.More > 0 {
+		what += fmt.Sprintf(" (and %d more there)", h.More)
+	}
+	return fmt.Sprintf("not healed: %s: %v", what, h.Err)
 }
 
 // Lines report all of them, for people.

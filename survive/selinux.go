@@ -15,10 +15,8 @@ import (
 func (n Node) mountLabelled(point *mount.Point) (device int, err error) {
 	if n.Label != "" && selinux.CurrentMode() != selinux.Absent {
 		device, err := n.mountDevice(point, n.Label)
-		switch {
-		case errors.Is(err, unix.EINVAL): // the policy does not know the label
-		case errors.Is(err, unix.EACCES): // the policy does not let the kubelet use it
-		default:
+		// The policy does not know the label, or does not let the kubelet use it.
+		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EACCES) {
 			return device, err
 		}
 		n.Log("the SELinux label %s is refused, mounting without it; see %s status: %v", n.Label, n.Program, err)

@@ -47,14 +47,14 @@ func (d Driver) serve(args []string) error {
 
 // confine confines this process, in full or as one that a confined process started.
 func (n Node) confine(input *os.File, already bool) (landlocked bool, err error) {
+	var problems []string
 	if already {
 		err = confine.Repeat(n.Program)
 	} else {
-		var problems []string
 		problems, err = confine.Enter(n.Program, n.files(input))
-		for _, problem := range problems {
-			n.Log("it goes on with less confinement: %s", problem)
-		}
+	}
+	for _, problem := range problems {
+		n.Log("it goes on with less confinement: %s", problem)
 	}
 	if err == nil {
 		confined(n)

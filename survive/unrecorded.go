@@ -44,16 +44,14 @@ func (n Node) volumeMounts(table *mount.Table) (found []*mountinfo.Info, err err
 // unrecorded lists the volumes that are mounted, but have no record, each once.
 func (n Node) unrecorded(table *mount.Table) (all []Volume, err error) {
 	infos, err := n.volumeMounts(table)
-	seen := map[volume.ID]int{}
 	for _, info := range infos {
 		id, _ := volumeOf(info)
 		if _, err := n.Volumes().Get(id); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		record, known := n.recordOf(id, info.Mountpoint)
-		at, again := seen[id]
-		if !again {
-			seen[id] = len(all)
+		at := slices.IndexFunc(all, func(v Volume) bool { return v.ID == id })
+		if at < 0 {
 			all = append(all, Volume{ID: id, Record: record, State: VolumeUnrecorded})
 		} else if known {
 			all[at].Record = record
