@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -40,7 +39,7 @@ var errHangs = errors.New("a file system on the way does not answer; the attempt
 
 // replaceIn puts a tree in the place of a dead mount in a namespace, in a healer.
 func replaceIn(namespace *os.File, tree *mount.Tree, dead stack) error {
-	process, result, err := startHealer(namespace, tree.File(), dead.top.Mountpoint, strconv.Itoa(dead.count), strconv.FormatUint(dead.device(), 10))
+	process, result, err := startHealer(namespace, tree.File(), dead.top.Mountpoint, fmt.Sprint(dead.count), fmt.Sprint(dead.device()))
 	if err != nil {
 		return fmt.Errorf("start a process to enter the namespace: %w", err)
 	}
@@ -99,10 +98,9 @@ func healNamespace(args []string) error {
 		return notByHand(healVerb)
 	}
 	unix.CloseOnExec(resultFD)
-	mounts, countErr := strconv.Atoi(args[1])
-	device, deviceErr := strconv.ParseUint(args[2], 10, 64)
-	err = errors.Join(countErr, deviceErr)
-	if err == nil {
+	var mounts int
+	var device uint64
+	if _, err = fmt.Sscan(args[1]+" "+args[2], &mounts, &device); err == nil {
 		tree := mount.NewTree(treeFD, "the volume")
 		err = mount.Inside(os.NewFile(namespaceFD, "the namespace"), func() error { return tree.Replace(args[0], mounts, device) })
 	}

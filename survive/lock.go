@@ -25,7 +25,7 @@ func (n Node) lock(how int) (unlock func(), err error) {
 		if err := os.MkdirAll(n.RunDir, 0o750); err != nil {
 			return nil, fmt.Errorf("make the run directory: %w", err)
 		}
-		unlock, err := n.lockFile(os.O_CREATE, deadline, flock(how))
+		unlock, err := n.lockFile(os.O_RDWR|os.O_CREATE, deadline, flock(how))
 		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
 			return unlock, err
 		}
@@ -46,15 +46,15 @@ func (n Node) lockVolumes() (unlock func(), err error) { return n.lockBytes(0, 0
 // lockBytes locks length bytes of the lock file, or all from the first on.
 func (n Node) lockBytes(first, length int64) (unlock func(), err error) {
 	bytes := unix.Flock_t{Type: unix.F_WRLCK, Start: first, Len: length}
-	return n.lockFile(0, time.Now().Add(2*patience), func(file *os.File) error {
+	return n.lockFile(os.O_RDWR, time.Now().Add(2*patience), func(file *os.File) error {
 		return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &bytes)
 	})
 }
 
-// lockFile opens the lock file, with further flags, and locks it, or a part of it.
+// lockFile opens the lock file, and locks it or a part of it.
 func (n Node) lockFile(flags int, deadline time.Time, try func(*os.File) error) (unlock func(), err error) {
 	for {
-		file, err := os.OpenFile(n.path("lock"), os.O_RDWR|flags, 0o600)
+		file, err := os.OpenFile(n.path("lock"), flags, 0o600)
 		if err != nil {
 			return nil, err
 		}

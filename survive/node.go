@@ -59,102 +59,6 @@ func (n Node) socket() string { return n.path("control") }
 
 func (n Node) path(name string) string { return filepath.Join(n.RunDir, name) }
 
-// use makes sure that the node mount is there and served, and keeps Stop away until release
-// is called, which heals dead mounts in containers.
-func (n Node) use() (release func(), err error) {
-	if os.Geteuid() != 0 {
-		return nil, errors.New("mounting needs root")
-	}
-	release, err = n.lock(shared)
-	if err != nil {
-		return nil, err
-	}
-	there, err := n.look()
-	if err == nil && there.seemsServed() && n.inputTried() && exists(n.Volumes().Dir) {
-		return release, nil
-	}
-	release()
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := n.lock(exclusive)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.ensure(); err != nil {
-		unlock()
-		return nil, err
-	}
-	if !n.inputTried() {
-		if _, err := n.upgrade(); err != nil {
-			n.Log("%v", err) // volumes work without the input
-		}
-	}
-	return func() { unlock(); n.logHealed(n.healOthers()) }, nil
-}
-
-// ensure starts the daemon if it does not serve, and heals dead mounts in our own namespace.
-// The caller holds the exclusive lock, and calls healOthers once it has released it.
-func (n Node) ensure() error {
-	healed, err := n.restore(false)
-	n.logHealed(healed)
-	return err
-}
-
-// restore does the same, and reports what it healed. With all, it also looks for volumes
-// whose record is lost, which costs time with the number of mounts on the node. Where all
-// records may be lost, it does so anyway.
-func (n Node) restore(all bool) ([]Healed, error) {
-	served, err := n.served()
-	switch {
-	case err != nil:
-		return nil, err
-	case !served:
-		err = n.start()
-	case all || !exists(n.Volumes().Dir):
-		err = errors.Join(makeDir(n.Volumes().Dir, int(n.User.GID), readable), n.adopt())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return n.heal(), nil
-}
-
-// served tells whether the node mount is there and answers. If the daemon serves in another
-// mount namespace, it mounts that in this one, too. It asks the mount itself, not the locks:
-// the kernel answers at once when the last process that had the connection is gone.
-//
-// A healthy pair is never taken for dead, however loaded the node is, nor while one process
-// takes over from the other: its answer comes late then, and served waits longer than the
-// pair needs to replace a process that hangs (package pair, patience). A node that was
-// suspended has not waited, see [mount.Point.Below]. A daemon that is silent for so long
-// answers no pod either, and no standby is left to replace it.
-func (n Node) served() (bool, error) {
-	for range 2 { // a dead mount is absent once it was asked
-		there, err := n.look()
-		if err == nil && there.device == 0 && n.elsewhere(there.locks) {
-			if err = n.attach(there.locks); err == nil {
-				there, err = n.look()
-			}
-		}
-		if err != nil || there.device == 0 || !exists(n.path("daemon.lock")) { // without that file, its processes cannot be found
-			return false, err
-		}
-		limit := patience
-		if there.locks.State() <= pair.Dead {
-			limit = gone
-		}
-		if answers, err := n.answers(limit); err != nil || answers {
-			return answers, err
-		}
-	}
-	return false, nil
-}
-
-// gone is how long to wait for an answer where no process seems to live that could give it:
-// we may have asked before a new one had its lock.
-const gone = 2 * time.Second
-
 // MountState is the condition of the node mount.
 type MountState string
 
@@ -217,7 +121,7 @@ func (n Node) MountState() (MountState, error) {
 // Died tells whether the daemon is gone. A file system that is being mounted has no daemon
 // yet; so it is an error if a call-out is starting one, or ending it.
 func (n Node) Died() (bool, error) {
-	unlock, err := n.lockFile(0, time.Time{}, flock(shared))
+	unlock, err := n.lockFile(os.O_RDONLY, time.Time{}, flock(shared))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // nor is there a mount
 	} else if err != nil {
