@@ -3,7 +3,6 @@ package survive
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -102,7 +101,7 @@ func (n Node) fetch(namespace mount.Namespace) (*mount.Tree, error) {
 			return err
 		}
 		defer there.Close()
-		stat, err := statxOf(filepath.Join(n.RunDir, "lock"))
+		stat, err := statxOf(n.path("lock"))
 		if err != nil {
 			return err
 		}

@@ -1,9 +1,10 @@
 package survive
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 	"time"
@@ -24,16 +25,10 @@ const healVerb = "heal"
 
 // The descriptors of a healer, beside the standard ones, which are /dev/null.
 const (
-	resultFD = 3 + iota // a pipe, for one value of entered
+	resultFD = 3 + iota // a pipe, for its error
 	namespaceFD
 	treeFD
 )
-
-// entered is the result of a healer.
-type entered struct {
-	Gone  bool // mount.ErrGone
-	Error string
-}
 
 var errHangs = errors.New("a file system on the way does not answer; the attempt was given up")
 
@@ -44,25 +39,23 @@ func replaceIn(namespace *os.File, tree *mount.Tree, dead stack) error {
 		return fmt.Errorf("start a process to enter the namespace: %w", err)
 	}
 	defer result.Close()
-	var said entered
+	var text []byte
 	if err = result.SetReadDeadline(time.Now().Add(healerTime)); err == nil {
-		err = json.NewDecoder(result).Decode(&said)
+		text, err = io.ReadAll(result) // until its end
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	if err != nil {
 		return errors.Join(errHangs, process.Kill(), process.Release())
 	}
-	state, waitErr := process.Wait()
+	state, err := process.Wait()
 	switch {
-	case waitErr != nil:
-		return waitErr
 	case err != nil:
-		return fmt.Errorf("enter the namespace: the process ended without a result: %v", state)
-	case said.Gone:
+		return err
+	case state.Success():
+		return nil
+	case string(text) == mount.ErrGone.Error():
 		return mount.ErrGone
-	case said.Error != "":
-		return fmt.Errorf("enter the namespace: %s", said.Error)
 	}
-	return nil
+	return fmt.Errorf("enter the namespace: %s", cmp.Or(string(text), state.String()))
 }
 
 // startHealer starts this binary as a healer. It has the two files and a pipe to us, and
@@ -104,9 +97,11 @@ func healNamespace(args []string) error {
 		tree := mount.NewTree(treeFD, "the volume")
 		err = mount.Inside(os.NewFile(namespaceFD, "the namespace"), func() error { return tree.Replace(args[0], mounts, device) })
 	}
-	said := entered{Gone: errors.Is(err, mount.ErrGone)}
-	if err != nil {
-		said.Error = err.Error()
+	if errors.Is(err, mount.ErrGone) {
+		err = mount.ErrGone
 	}
-	return json.NewEncoder(os.NewFile(resultFD, "result")).Encode(said)
+	if err != nil {
+		fmt.Fprint(os.NewFile(resultFD, "result"), err)
+	}
+	return err
 }

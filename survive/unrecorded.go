@@ -107,13 +107,10 @@ func (n Node) adopt() error {
 	for _, info := range infos {
 		if err := n.adoptVolume(info); err != nil {
 			n.Log("%s is mounted, but has no record: %v", info.Mountpoint, err)
-			continue
-		}
-		if deviceOf(info) == there.device {
-			continue
-		}
-		if err := n.keepMount(info); err != nil {
-			return err
+		} else if deviceOf(info) != there.device {
+			if err := n.keepMount(info); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -122,14 +119,11 @@ func (n Node) adopt() error {
 // openOn opens the directory that a mount is on; nil: it was unmounted just now.
 func openOn(info *mountinfo.Info) (*mount.Point, error) {
 	point, err := openDir(info.Mountpoint)
-	if err != nil || point == nil {
-		return nil, err
-	}
-	if point.Device() != deviceOf(info) {
+	if err == nil && point != nil && point.Device() != deviceOf(info) {
 		point.Close()
 		return nil, nil
 	}
-	return point, nil
+	return point, err
 }
 
 // keepMount has the file system of a mount healed.
