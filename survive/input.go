@@ -35,11 +35,8 @@ func OpenInput(path string) (*os.File, error) {
 	return directory, err
 }
 
-// unknownInput is the identity of an input about which nothing could be found out.
-const unknownInput = "\nunknown\n"
-
 // openInput opens the input as well, nil for none, and tells which directory it is, in lines
-// that are compared with those noted.
+// that are compared with those noted; "" if nothing could be found out.
 func (n Node) openInput() (directory *os.File, identity string, err error) {
 	directory, err = OpenInput(n.Input)
 	switch {
@@ -48,12 +45,12 @@ func (n Node) openInput() (directory *os.File, identity string, err error) {
 	case errors.Is(err, mount.ErrNotLocal):
 		return nil, n.Input + "\nis not local\n", err
 	case err != nil:
-		return nil, unknownInput, err
+		return nil, "", err
 	}
 	info, err := directory.Stat()
 	if err != nil {
 		directory.Close()
-		return nil, unknownInput, err
+		return nil, "", err
 	}
 	stat := info.Sys().(*syscall.Stat_t)
 	return directory, fmt.Sprintf("%s\n%d %d\n", n.Input, stat.Dev, stat.Ino), nil
@@ -73,7 +70,7 @@ func (n Node) giveInput() (directory *os.File, identity string) {
 func (n Node) inputIdentity() string {
 	directory, identity, err := n.openInput()
 	directory.Close()
-	if identity == unknownInput {
+	if identity == "" {
 		n.Log("look at the directory %s: %v", n.Input, err)
 		return n.inputNote()
 	}

@@ -57,11 +57,11 @@ func (n Node) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	living, table := there.living(), new(mount.Table) // once, for all volumes
 	status := Status{Mount: there.state(), Locks: there.locks, Volumes: []Volume{}, CgroupProblem: n.cgroupProblem(), FailedUpgrade: n.failedUpgrade()}
 	if there.locks.Held() {
 		status.Daemon, status.DaemonError = n.report(glance)
 	}
-	living, table := there.living(), new(mount.Table) // once, for all volumes
 	for _, id := range ids {
 		v := Volume{ID: id, State: VolumeUnknown}
 		v.Record, v.Problem = n.Volumes().Get(id)
