@@ -22,29 +22,15 @@ func (t Target) onHost(f func() error) error {
 	if !t.Contained {
 		return f()
 	}
-	var err error
-	proc.OnThread(func() {
-		if err = enterAll(t.hostProcess()); err == nil {
-			err = f()
+	return proc.OnThread(func() error {
+		pid := t.hostProcess()
+		for _, kind := range []string{"mnt", "uts", "ipc", "net", "cgroup"} {
+			if err := enter(pid, kind); err != nil {
+				return fmt.Errorf("enter the host's namespaces: %w; the container must be privileged, with hostPID", err)
+			}
 		}
+		return f()
 	})
-	return err
-}
-
-// enterAll moves this thread into the namespaces of a process.
-func enterAll(pid int) error {
-	// setns refuses a thread that shares its root and working directory with others
-	// (man 2 setns).
-	err := os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_FS))
-	for _, kind := range []string{"mnt", "uts", "ipc", "net", "cgroup"} {
-		if err == nil {
-			err = enter(pid, kind)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("enter the host's namespaces: %w; the container must be privileged, with hostPID", err)
-	}
-	return nil
 }
 
 // hostProcess finds a process in the host's namespaces: the kubelet, which calls
@@ -63,16 +49,9 @@ func (t Target) hostProcess() int {
 	return 1
 }
 
-// enter moves this thread into a namespace of a process, if it is not in it.
+// enter moves this thread into a namespace of a process.
 func enter(pid int, kind string) error {
 	path := fmt.Sprintf("/proc/%d/ns/%s", pid, kind)
-	wanted, err := os.Readlink(path)
-	if err != nil {
-		return err
-	}
-	if now, err := os.Readlink("/proc/thread-self/ns/" + kind); err != nil || now == wanted {
-		return err
-	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)

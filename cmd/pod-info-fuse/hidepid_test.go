@@ -30,8 +30,7 @@ func TestThreadsAreKnownWhereProcHidesThem(t *testing.T) {
 		t.Errorf("some thread reads %q, want %d", got, os.Getpid())
 	}
 	var data []byte
-	var err error
-	proc.OnThread(func() { data, err = os.ReadFile(path) }) // which is not the leader
+	err := proc.OnThread(func() (err error) { data, err = os.ReadFile(path); return err }) // which is not the leader
 	if err == nil && string(data) != fmt.Sprintln(os.Getpid()) {
 		err = fmt.Errorf("it reads %q, want %d", data, os.Getpid())
 	}

@@ -145,9 +145,8 @@ func idMapInside(t *testing.T, volume, at string, pid int) bool {
 	if err != nil && !kernelBefore(t, 6, 12) {
 		t.Fatalf("mount_setattr: %v", err)
 	}
-	var moveErr error
-	proc.OnThread(func() {
-		moveErr = errors.Join(unix.Unshare(unix.CLONE_FS), unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS),
+	moveErr := proc.OnThread(func() error {
+		return errors.Join(unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS),
 			unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH))
 	})
 	if moveErr != nil {

@@ -11,13 +11,12 @@ import (
 // lives. The CPU mask and the score of the OOM killer stay, and so does everything that the
 // kernel refuses to change without CAP_SYS_NICE or CAP_SYS_RESOURCE: the daemon serves all
 // the same.
-func AsCalledByNobody(start func() error) (err error) {
+func AsCalledByNobody(start func() error) error {
 	noLimitsOfTheUser()
-	proc.OnThread(func() {
+	return proc.OnThread(func() error {
 		scheduleAsUsual()
-		err = start()
+		return start()
 	})
-	return err
 }
 
 // noLimitsOfTheUser lifts the limits that the kernel counts for the user, whom other

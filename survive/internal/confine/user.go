@@ -37,13 +37,13 @@ func (u User) Credential() *syscall.Credential {
 // or real user is the receiver's real or saved one (kernel/signal.c, kill_ok_by_cred). The
 // thread is effectively this user, and really the next one. So the daemon's processes do
 // not reach it, nor through it the process, which is root's.
-func (u User) Signal(send func() error) (err error) {
-	proc.OnThread(func() {
-		if err = u.become(); err == nil {
-			err = send()
+func (u User) Signal(send func() error) error {
+	return proc.OnThread(func() error {
+		if err := u.become(); err != nil {
+			return err
 		}
+		return send()
 	})
-	return err
 }
 
 func (u User) become() error {

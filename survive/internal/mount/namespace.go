@@ -145,7 +145,7 @@ func OwnUsers() (*os.File, error) {
 // directory of its own.
 func (n Namespace) Do(f func() error) error {
 	if n.own {
-		return onThreadOfItsOwn(f)
+		return proc.OnThread(f)
 	}
 	namespace, err := n.Open()
 	if err != nil {
@@ -158,23 +158,10 @@ func (n Namespace) Do(f func() error) error {
 // Inside does the same in a namespace that is open.
 func Inside(namespace *os.File, f func() error) error {
 	fd := int(namespace.Fd())
-	return onThreadOfItsOwn(func() error {
+	return proc.OnThread(func() error {
 		if err := unix.Setns(fd, unix.CLONE_NEWNS); err != nil {
 			return os.NewSyscallError("setns "+namespace.Name(), err)
 		}
 		return f()
 	})
-}
-
-func onThreadOfItsOwn(f func() error) error {
-	var err error
-	proc.OnThread(func() {
-		// setns, too, refuses a thread that shares its root and working directory with
-		// others (man 2 setns).
-		err = os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_FS))
-		if err == nil {
-			err = f()
-		}
-	})
-	return err
 }

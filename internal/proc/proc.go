@@ -1,0 +1,64 @@
+// Package proc reads the status of a process, and runs functions on threads of their own,
+// which may change their namespace or user.
+package proc
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Status has the lines of /proc/PID/status, by their names (man 5 proc_pid_status).
+type Status map[string]string
+
+// StatusIn reads the file status in a process's directory, such as /proc/1.
+func StatusIn(dir string) (Status, error) {
+	text, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return nil, err
+	}
+	return ParseStatus(string(text)), nil
+}
+
+// ParseStatus reads the content of the file. Values are without white space around them.
+func ParseStatus(text string) Status {
+	s := Status{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		s[name] = strings.TrimSpace(value)
+	}
+	return s
+}
+
+// SharesUsers tells whether a process is in our user namespace. In one of its own, anybody
+// can be any user, and has all capabilities.
+func SharesUsers(pid int) bool {
+	ours, oursErr := os.Readlink("/proc/self/ns/user")
+	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", pid))
+	return oursErr == nil && err == nil && theirs == ours
+}
+
+// OnThread calls a function on a thread that ends with it, and returns its error. The thread
+// has a root and working directory of its own: setns(2) refuses one that shares them. It is
+// never the process's first thread: Go does not end that one, and /proc/self and kill(2) take
+// it for the process.
+func OnThread(f func() error) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread is not used again
+		if unix.Gettid() == unix.Getpid() {
+			err = OnThread(f) // on another thread, while this goroutine has the first one
+			runtime.UnlockOSThread()
+		} else if err = unix.Unshare(unix.CLONE_FS); err != nil {
+			err = os.NewSyscallError("unshare", err)
+		} else {
+			err = f()
+		}
+	}()
+	<-done
+	return err
+}
