@@ -19,28 +19,26 @@
 // others as well, to move each new standby.
 //
 // Each process that is moved gets a new cgroup, which only its children share. So [GroupOf]
-// finds the processes that a replaced daemon has left.
+// finds what a replaced daemon has left.
 //
 // # Hierarchies
 //
-// A process is in one cgroup of each hierarchy. With cgroup v2 there is one
-// hierarchy, with v1 one for each controller or group of controllers, and a
-// machine may have v1 and v2 at the same time. A service manager that kills by cgroup looks at one
-// of them, and nothing tells which. So the process leaves its
-// cgroup in all of them, except where it is in the root: a root cgroup is never a service's.
-// It leaves the root, too, in a hierarchy that can limit it.
+// A process is in one cgroup of each hierarchy: one with cgroup v2, one for each group of
+// controllers with v1, and a machine may have both. A service manager that kills by cgroup
+// looks at one of them, and nothing tells which. So the process leaves its cgroup in all of
+// them, except where it is in the root, which is never a service's. It leaves the root, too,
+// in a hierarchy that can limit it.
 //
 // # Traps
 //
 // Move a process before it starts another one. Children are born into the cgroup of their
 // parent, and those born before the move stay behind.
 //
-// Paths are as this process sees them. In a cgroup name space of its own, as in
-// a container, "/" is the container's cgroup, and the end of the container ends
-// the process.
+// Paths are as this process sees them. In a container, "/" is the container's cgroup, whose
+// end ends the process.
 //
-// A move leaves the limits of the old cgroup behind together with it. Memory
-// that was charged to the old cgroup stays charged to it (cgroups(7)).
+// A move leaves the limits of the old cgroup behind. Memory that was charged to the old cgroup
+// stays charged to it (cgroups(7)).
 //
 // Nothing here watches the process: if somebody moves it later, it stays there.
 package cgroup
@@ -51,9 +49,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"example.com/pod-info-fuse/internal/proc"
@@ -96,7 +91,7 @@ func Escape(ctx context.Context, driver string, pid int) (where string, err erro
 
 // ended tells whether a process has ended, be it reaped or not.
 func ended(pid int) bool {
-	status, err := proc.StatusIn(filepath.Join(procRoot, strconv.Itoa(pid)))
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
 	return errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(status["State"], "Z")
 }
 
@@ -120,31 +115,22 @@ func join(list ...error) error {
 // systemd's of v1, else in the first that has one; a hierarchy that leaves
 // the process in its root counts only if all of them do. Linux lists the unified
 // hierarchy also where nobody uses it (cgroups(7)).
-func Of(pid int) (string, error) { return of(procRoot, pid) }
-
-func of(proc string, pid int) (string, error) {
-	all, err := hierarchies(proc, pid, isReachable)
+func Of(pid int) (string, error) {
+	all, err := hierarchies(pid)
 	if err != nil {
 		return "", err
 	}
-	// The hierarchies that service managers use tell most.
-	slices.SortStableFunc(all, func(a, b hierarchy) int { return a.rank() - b.rank() })
-	for _, h := range all {
-		if !h.inRoot() {
-			return h.path, nil
-		}
-	}
-	return "/", nil
+	return of(all), nil
 }
 
-func (h hierarchy) rank() int {
-	switch name := h.String(); {
-	case h.unified():
-		return 0
-	case name == "name=systemd":
-		return 1
-	case strings.HasPrefix(name, "name="):
-		return 2
+func of(all []hierarchy) string {
+	// The hierarchies that service managers use tell most.
+	for _, kind := range []string{"unified", "name=systemd", "name=", ""} {
+		for _, h := range all {
+			if !h.inRoot() && strings.HasPrefix(h.String(), kind) {
+				return h.path
+			}
+		}
 	}
-	return 3
+	return "/"
 }

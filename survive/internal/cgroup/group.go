@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,7 +18,7 @@ type Group []string
 // GroupOf finds the group of a process of the driver. It is empty when the process is not
 // in one.
 func GroupOf(driver string, pid int) (g Group) {
-	all, _ := reachable(pid)
+	all, _ := hierarchies(pid)
 	for _, h := range all {
 		if dir := h.dir(); dir != "" && isOurs(driver, path.Base(h.path)) {
 			g = append(g, dir)
@@ -29,10 +30,7 @@ func GroupOf(driver string, pid int) (g Group) {
 // Processes lists the PIDs of the processes in it, each once. Zombies are not listed.
 func (g Group) Processes() (pids []int) {
 	for _, dir := range g {
-		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if err != nil {
-			continue // it is gone
-		}
+		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs")) // none, if it is gone
 		for line := range strings.Lines(string(text)) {
 			// 0: in another PID name space.
 			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 0 && !slices.Contains(pids, pid) {
@@ -46,33 +44,30 @@ func (g Group) Processes() (pids []int) {
 // A name ends in the PID of the process that was moved: this tells the cgroup of its children
 // from those of its successors.
 
-// scopeName is the name of the scope of a driver's process. Two drivers' names may look alike
-// here, but never with the same PID.
+// scopeName is the name of the scope of a driver's process. A unit's name may have letters,
+// digits and :-_.\ in it (systemd.unit(5)): of what a driver's name may have, the slash is the
+// only other character, and becomes a dash. Two drivers' names may look alike then, but never
+// with the same PID.
 func scopeName(driver string, pid int) string {
-	return scopesOf(driver) + strconv.Itoa(pid) + scopeSuffix
+	return fmt.Sprintf("%s-%d.scope", strings.ReplaceAll(driver, "/", "-"), pid)
 }
 
-const scopeSuffix = ".scope"
-
-// scopesOf begins the names of a driver's scopes. A unit's name may have letters, digits
-// and :-_.\ in it (systemd.unit(5)): of what a driver's name may have, the slash is the only
-// other character, and becomes a dash.
-func scopesOf(driver string) string { return strings.ReplaceAll(driver, "/", "-") + "-" }
-
-// ownName is the name of the cgroup of a driver's process, in every hierarchy.
-func ownName(driver string, pid int) string { return ownOf(driver) + strconv.Itoa(pid) }
-
-// ownOf begins the names of a driver's own cgroups. The slash becomes a tilde, as in the
-// kubelet's plugin directory; no driver's name has one.
-func ownOf(driver string) string { return strings.ReplaceAll(driver, "/", "~") + "~" }
+// ownName is the name of the cgroup of a driver's process, in every hierarchy. The slash
+// becomes a tilde, as in the kubelet's plugin directory; no driver's name has one.
+func ownName(driver string, pid int) string {
+	return fmt.Sprintf("%s~%d", strings.ReplaceAll(driver, "/", "~"), pid)
+}
 
 // isOurs tells whether a cgroup was made for a process of the driver.
 func isOurs(driver, name string) bool {
-	pid, own := strings.CutPrefix(name, ownOf(driver))
-	if scope, ok := strings.CutSuffix(name, scopeSuffix); ok && !own {
-		pid, ok = strings.CutPrefix(scope, scopesOf(driver))
-		own = ok
-	}
-	_, err := strconv.ParseUint(pid, 10, 32)
-	return own && err == nil
+	return isOwn(driver, name) || name == scopeName(driver, pidIn(name))
+}
+
+func isOwn(driver, name string) bool { return name == ownName(driver, pidIn(name)) }
+
+// pidIn returns the PID in a name. It may be any number in a name that is not ours.
+func pidIn(name string) int {
+	name = strings.TrimSuffix(name, ".scope")
+	pid, _ := strconv.Atoi(name[strings.LastIndexAny(name, "-~")+1:])
+	return pid
 }

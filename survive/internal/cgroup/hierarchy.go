@@ -6,15 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
-
-// procRoot is where proc(5) is mounted.
-const procRoot = "/proc"
 
 // hierarchy is a hierarchy of cgroups, and a process's cgroup in it: a line of
 // /proc/PID/cgroup.
@@ -53,40 +49,27 @@ func (h hierarchy) String() string {
 }
 
 // hierarchies lists all hierarchies that there are, mounted or not, with the process's
-// cgroups in them. proc is where proc(5) is; mounts that are not usable do not count.
-func hierarchies(proc string, pid int, usable func(*mountinfo.Info) bool) ([]hierarchy, error) {
-	path := filepath.Join(proc, strconv.Itoa(pid), "cgroup")
+// cgroups in them. Mounts that this process cannot reach do not count.
+func hierarchies(pid int) ([]hierarchy, error) {
+	path := fmt.Sprintf("/proc/%d/cgroup", pid)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	all, err := parse(string(text))
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
-	}
-	path = filepath.Join(proc, "self", "mountinfo")
-	file, err := os.Open(path)
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	mounts, err := mountinfo.GetMountsFromReader(file, func(m *mountinfo.Info) (skip, stop bool) {
-		return m.Root != "/" || !strings.HasPrefix(m.FSType, "cgroup") || !usable(m), false
-	})
+	all, err := parse(string(text), slices.DeleteFunc(mounts, isCovered))
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
-	}
-	for i, h := range all {
-		if at := slices.IndexFunc(mounts, h.isMountedBy); at >= 0 {
-			all[i].root = mounts[at].Mountpoint
-		}
 	}
 	return all, nil
 }
 
 // parse reads lines "ID:CONTROLLERS:PATH", which cgroups(7) describes. The path
 // may have colons in it.
-func parse(text string) (all []hierarchy, err error) {
+func parse(text string, mounts []*mountinfo.Info) (all []hierarchy, err error) {
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		if len(fields) != 3 || !strings.HasPrefix(fields[2], "/") {
@@ -96,32 +79,26 @@ func parse(text string) (all []hierarchy, err error) {
 		if fields[1] != "" {
 			h.controllers = strings.Split(fields[1], ",")
 		}
+		if at := slices.IndexFunc(mounts, h.isMountedBy); at >= 0 {
+			h.root = mounts[at].Mountpoint
+		}
 		all = append(all, h)
 	}
 	return all, nil
 }
 
-// isMountedBy tells whether a mount is of the hierarchy. A v1 hierarchy's controllers, and
+// isMountedBy tells whether a mount shows the hierarchy from its root on. A v1 hierarchy's controllers, and
 // its name, are options of its mount. A controller is in one hierarchy only, so the first
 // decides.
 func (h hierarchy) isMountedBy(m *mountinfo.Info) bool {
 	if h.unified() {
-		return m.FSType == "cgroup2"
+		return m.Root == "/" && m.FSType == "cgroup2"
 	}
-	return m.FSType == "cgroup" && slices.Contains(strings.Split(m.VFSOptions, ","), h.controllers[0])
+	return m.Root == "/" && m.FSType == "cgroup" && slices.Contains(strings.Split(m.VFSOptions, ","), h.controllers[0])
 }
 
-// reachable lists the hierarchies whose mounts this process can reach.
-func reachable(pid int) ([]hierarchy, error) {
-	all, err := hierarchies(procRoot, pid, isReachable)
-	if err != nil {
-		return nil, fmt.Errorf("find the cgroups of process %d: %w", pid, err)
-	}
-	return all, nil
-}
-
-// isReachable tells whether a mount's path leads to it: another mount may cover it.
-func isReachable(m *mountinfo.Info) bool {
+// isCovered tells whether a mount's path does not lead to it: another mount is on the way.
+func isCovered(m *mountinfo.Info) bool {
 	var stat unix.Stat_t
-	return unix.Stat(m.Mountpoint, &stat) == nil && stat.Dev == unix.Mkdev(uint32(m.Major), uint32(m.Minor))
+	return unix.Stat(m.Mountpoint, &stat) != nil || stat.Dev != unix.Mkdev(uint32(m.Major), uint32(m.Minor))
 }

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,12 +45,25 @@ var systems = []struct {
 func TestSystemsAreUnderstood(t *testing.T) {
 	for _, system := range systems {
 		proc := filepath.Join("testdata", system.name, "proc")
-		if got, err := of(proc, 1234); err != nil || got != system.of {
-			t.Errorf("%s: cgroup %q, %v; want %q", system.name, got, err, system.of)
+		text, err := os.ReadFile(filepath.Join(proc, "1234/cgroup"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		list, err := hierarchies(proc, 1234, func(*mountinfo.Info) bool { return true })
+		table, err := os.Open(filepath.Join(proc, "self/mountinfo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer table.Close()
+		mounts, err := mountinfo.GetMountsFromReader(table, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := parse(string(text), mounts)
 		if err != nil {
 			t.Errorf("%s: %v", system.name, err)
+		}
+		if got := of(list); got != system.of {
+			t.Errorf("%s: cgroup %q, want %q", system.name, got, system.of)
 		}
 		var leaves []string
 		for _, m := range list {
@@ -65,21 +79,21 @@ func TestSystemsAreUnderstood(t *testing.T) {
 
 func TestLinesThatAreNotOfTheKernelAreErrors(t *testing.T) {
 	for _, line := range []string{"", "0", "0:", "0::", "0::relative", "1:cpu"} {
-		if list, err := parse(line + "\n"); err == nil {
+		if list, err := parse(line+"\n", nil); err == nil {
 			t.Errorf("%q: %v", line, list)
 		} else if !strings.Contains(err.Error(), "CONTROLLERS") {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
-	if list, err := parse("3:a,b:/x:y/z\n"); err != nil || len(list) != 1 || list[0].path != "/x:y/z" {
+	if list, err := parse("3:a,b:/x:y/z\n", nil); err != nil || len(list) != 1 || list[0].path != "/x:y/z" {
 		t.Errorf("a path with colons: %v, %v", list, err)
 	}
 }
 
 func TestAProcessThatIsGoneIsAnError(t *testing.T) {
-	if where, err := of("testdata/root/proc", 99); err == nil {
+	if where, err := Of(1 << 30); err == nil {
 		t.Errorf("cgroup %q of no process", where)
-	} else if !strings.Contains(err.Error(), "testdata/root/proc/99/cgroup") {
+	} else if !strings.Contains(err.Error(), "/proc/1073741824/cgroup") {
 		t.Error(err)
 	}
 }

@@ -33,13 +33,16 @@ type limit struct {
 	most       uint64
 }
 
-var limits = []limit{
-	{"pids", "pids.max", "pids.max", MaxThreads},
-	{"memory", "memory.max", "memory.limit_in_bytes", MaxMemory},
-}
+var (
+	threads = limit{"pids", "pids.max", "pids.max", MaxThreads}
+	memory  = limit{"memory", "memory.max", "memory.limit_in_bytes", MaxMemory}
+)
 
 // limits returns the limits that cgroups can have right below the hierarchy's root.
 func (h hierarchy) limits() (list []limit) {
+	if h.root == "" {
+		return nil
+	}
 	controllers := h.controllers
 	if h.unified() {
 		// The controllers that the root passes on. The manager of the node's cgroups decides
@@ -47,8 +50,8 @@ func (h hierarchy) limits() (list []limit) {
 		text, _ := os.ReadFile(filepath.Join(h.root, "cgroup.subtree_control"))
 		controllers = strings.Fields(string(text))
 	}
-	for _, l := range limits {
-		if h.root != "" && slices.Contains(controllers, l.controller) {
+	for _, l := range []limit{threads, memory} {
+		if slices.Contains(controllers, l.controller) {
 			list = append(list, l)
 		}
 	}
@@ -75,27 +78,23 @@ func (h hierarchy) limit(group string, list []limit) (failed error) {
 
 // LimitsOf returns the limits of the process's own cgroups, as far as this process can see
 // them.
-func LimitsOf(pid int) (found Limits) {
-	all, _ := reachable(pid)
-	for _, h := range all {
-		for i, value := range []*uint64{&found.Threads, &found.Memory} {
-			if h.dir() != "" && (h.unified() || slices.Contains(h.controllers, limits[i].controller)) {
-				*value = max(*value, readLimit(filepath.Join(h.dir(), limits[i].name(h))))
-			}
-		}
-	}
-	return found
+func LimitsOf(pid int) Limits {
+	all, _ := hierarchies(pid)
+	return Limits{Threads: threads.in(all), Memory: memory.in(all)}
 }
 
-// readLimit returns 0 where there is none, which v2 calls max, and v1 a number near 2^63.
-func readLimit(path string) uint64 {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0
+// in returns the limit in a process's cgroups; 0: there is none, which v2 calls max, and v1 a
+// number near 2^63.
+func (l limit) in(all []hierarchy) (most uint64) {
+	for _, h := range all {
+		if h.dir() == "" || !h.unified() && !slices.Contains(h.controllers, l.controller) {
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(h.dir(), l.name(h)))
+		n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil && n <= 1<<62 {
+			most = max(most, n)
+		}
 	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil || n > 1<<62 {
-		return 0
-	}
-	return n
+	return most
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +17,7 @@ import (
 // is not in the root, and in those that can limit it. It tries all of them. stays names each
 // hierarchy in which it was to move and did not; warning, other failures.
 func toOwn(driver string, pid int) (stays, warning error) {
-	all, err := reachable(pid)
+	all, err := hierarchies(pid)
 	if err != nil {
 		return err, nil
 	}
@@ -29,7 +28,7 @@ func toOwn(driver string, pid int) (stays, warning error) {
 		if h.inRoot() && len(limits) == 0 {
 			continue
 		}
-		switch err := h.move(pid, name); {
+		switch err := advise(h.move(pid, name)); {
 		case err == nil:
 			unlimited = append(unlimited, h.limit(filepath.Join(h.root, name), limits))
 		case h.inRoot():
@@ -49,14 +48,14 @@ func (h hierarchy) move(pid int, name string) error {
 	}
 	group := filepath.Join(h.root, name)
 	if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return advise(err)
+		return err
 	}
 	if slices.Contains(h.controllers, "cpuset") {
 		if err := inherit(h.root, group); err != nil {
-			return advise(err)
+			return err
 		}
 	}
-	return advise(write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(pid)))
+	return write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(pid))
 }
 
 // inherit gives a new cpuset cgroup its parent's CPUs and memory nodes. In v1,
@@ -124,14 +123,11 @@ func remove(driver string, limit time.Duration) error {
 
 // own lists the driver's own cgroups.
 func own(driver string) (groups []string, err error) {
-	all, err := reachable(os.Getpid())
+	all, err := hierarchies(os.Getpid())
 	for _, h := range all {
-		names, err := os.ReadDir(h.root)
-		if h.root == "" || err != nil {
-			continue
-		}
+		names, _ := os.ReadDir(h.root) // none, where it is not mounted
 		for _, name := range names {
-			if strings.HasPrefix(name.Name(), ownOf(driver)) && isOurs(driver, name.Name()) {
+			if isOwn(driver, name.Name()) {
 				groups = append(groups, filepath.Join(h.root, name.Name()))
 			}
 		}

@@ -16,10 +16,8 @@ import (
 )
 
 const (
-	// scopePatience is how long a pod may wait for systemd to answer.
-	scopePatience = 5 * time.Second
-	// stopPatience is how long systemd waits for killed processes to be gone.
-	stopPatience = 5 * time.Second
+	scopePatience = 5 * time.Second // how long a pod may wait for systemd to answer
+	stopPatience  = 5 * time.Second // how long systemd waits for killed processes to be gone
 )
 
 // toScope asks systemd to put the process into a scope, a unit of its own, and
@@ -43,8 +41,7 @@ func toScope(ctx context.Context, driver string, pid int) (err error) {
 	}
 	defer conn.Close()
 	done := make(chan string, 1)
-	properties := scopeProperties(driver, pid, func(name string) bool { return knows(ctx, conn, name) })
-	if _, err := conn.StartTransientUnitContext(ctx, unit, "fail", properties, done); err != nil {
+	if _, err := conn.StartTransientUnitContext(ctx, unit, "fail", scopeProperties(ctx, conn, driver, pid), done); err != nil {
 		return err
 	}
 	select {
@@ -60,7 +57,7 @@ func toScope(ctx context.Context, driver string, pid int) (err error) {
 
 // scopeProperties describes the scope: systemd.scope(5), systemd.kill(5),
 // systemd.resource-control(5) and CollectMode= in systemd.unit(5).
-func scopeProperties(driver string, pid int, knows func(property string) bool) []systemd.Property {
+func scopeProperties(ctx context.Context, conn *systemd.Conn, driver string, pid int) []systemd.Property {
 	properties := []systemd.Property{
 		systemd.PropDescription("Daemon of " + driver),
 		systemd.PropPids(uint32(pid)),
@@ -79,18 +76,12 @@ func scopeProperties(driver string, pid int, knows func(property string) bool) [
 		property("TasksMax", uint64(MaxThreads)), // 227
 		property("MemoryMax", uint64(MaxMemory)), // 231
 	} {
-		if knows(p.Name) {
+		// An unknown one would make it refuse the scope. init.scope is always there to be asked.
+		if _, err := conn.GetUnitTypePropertyContext(ctx, "init.scope", "Scope", p.Name); err == nil {
 			properties = append(properties, p)
 		}
 	}
 	return properties
-}
-
-// knows tells whether this systemd has a property for scopes. An unknown one would make
-// it refuse the scope. init.scope is a scope that is always there to be asked.
-func knows(ctx context.Context, conn *systemd.Conn, property string) bool {
-	_, err := conn.GetUnitTypePropertyContext(ctx, "init.scope", "Scope", property)
-	return err == nil
 }
 
 func property(name string, value any) systemd.Property {
