@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -21,6 +22,10 @@ func (k *Keeper) heal(changed bool) error {
 	}
 	before := k.dead
 	k.dead = state == survive.MountDead
+	var wrong error // as long as it is not healed
+	if k.dead {
+		wrong = errDead
+	}
 	stale := state == survive.MountOK && k.Due != nil && k.Due()
 	switch {
 	case changed:
@@ -29,10 +34,8 @@ func (k *Keeper) heal(changed bool) error {
 		return nil
 	case k.dead && !before:
 		return nil // a call-out may be starting the daemon
-	case time.Since(k.tried) < healPause && k.dead:
-		return errDead
 	case time.Since(k.tried) < healPause:
-		return nil
+		return wrong
 	case k.dead:
 		if died, err := k.Node.Died(); err != nil || !died {
 			return err
@@ -42,10 +45,7 @@ func (k *Keeper) heal(changed bool) error {
 		k.tried = time.Now()
 	}
 	if err := k.call("init"); err != nil {
-		if err := k.touch(); err != nil || !k.dead {
-			return err
-		}
-		return errDead
+		return cmp.Or(k.touch(), wrong)
 	}
 	if k.dead {
 		k.Log("the daemon had died, and the driver was called to heal its volumes")
@@ -58,7 +58,8 @@ var errDead = errors.New("the daemon has died, with its standby; its volumes are
 // call calls the driver, as the kubelet would. Where this container may not, touch has the
 // kubelet do it.
 func (k *Keeper) call(verb string) error {
-	return k.onHost(func() error { _, err := run(stopTime, k.Target.Binary(), verb); return err })
+	binary := k.Target.Binary()
+	return k.onHost(func() error { _, err := run(stopTime, binary, binary, verb); return err })
 }
 
 // touch makes the kubelet call init, at its next volume operation: it watches the

@@ -3,7 +3,6 @@ package install
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -36,13 +35,9 @@ func (t Target) onHost(f func() error) error {
 // hostProcess finds a process in the host's namespaces: the kubelet, which calls
 // drivers in its own, or PID 1 where none runs.
 func (t Target) hostProcess() int {
-	running, err := kubelets("/")
-	if err != nil {
-		return 1
-	}
-	for _, k := range running {
+	for _, k := range kubelets("/") {
 		said, _, err := k.pluginDir("/")
-		if pid, errPID := strconv.Atoi(filepath.Base(k.process)); err == nil && errPID == nil && said == t.PluginDir && proc.SharesUsers(pid) {
+		if pid, _ := strconv.Atoi(k.pid()); err == nil && said == t.PluginDir && proc.SharesUsers(pid) {
 			return pid
 		}
 	}

@@ -25,6 +25,7 @@ package install
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,10 +37,14 @@ type Content struct {
 	Config []byte   // of config.json; nil: what is there stays
 }
 
-// Install makes the target have the content, and reports whether that changed
-// anything, which can be so in spite of an error. A reader of the target, the kubelet above all, sees the driver before
-// or the driver after and nothing in between. The version before is kept for
-// Rollback.
+// maxBinary is how much of a binary is read, in bytes.
+const maxBinary = 1 << 30
+
+func (c Content) binary() io.Reader { return io.NewSectionReader(c.Binary, 0, maxBinary) }
+
+// Install makes the target have the content, and reports whether that changed anything, which
+// can be so in spite of an error. A reader of the target, the kubelet above all, sees the driver
+// before or the driver after and nothing in between. The version before is kept for Rollback.
 func (t Target) Install(c Content) (changed bool, err error) {
 	if c.Config != nil && t.CheckConfig != nil {
 		if err := t.CheckConfig(c.Config); err != nil {
@@ -93,7 +98,7 @@ func (t Target) install(c Content) error {
 		}
 		return errors.Join(os.Rename(dir, t.Dir()), syncDir(t.PluginDir))
 	}
-	if err := t.keep(staged); err != nil {
+	if err := t.keep(staged, c); err != nil {
 		return fmt.Errorf("keep the version before: %w", err)
 	}
 	return t.place(staged, t.Dir(), c)
@@ -116,13 +121,8 @@ func (t Target) place(staged, dir string, c Content) error {
 
 // keep gives the installed binary a second name, for Rollback: unless it is a copy of the one
 // that is being installed, or was altered and would push out a good one.
-func (t Target) keep(staged string) error {
-	binary, err := os.Open(hiddenIn(staged, t.Driver.File()))
-	if err != nil {
-		return err
-	}
-	defer binary.Close()
-	if same, err := sameFile(t.Binary(), binary, anyMode); err != nil || same {
+func (t Target) keep(staged string, c Content) error {
+	if same, err := sameFile(t.Binary(), c.binary(), anyMode); err != nil || same {
 		return err
 	}
 	second := hiddenIn(staged, filepath.Base(t.previous()))

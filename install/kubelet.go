@@ -37,11 +37,7 @@ var knownPluginDirs = [...]string{
 func FindPluginDir() (dir, why string, err error) { return findPluginDir("/") }
 
 func findPluginDir(root string) (dir, why string, err error) {
-	running, err := kubelets(root)
-	if err != nil {
-		return "", "", err
-	}
-	for _, k := range running {
+	for _, k := range kubelets(root) {
 		said, reason, err := k.pluginDir(root)
 		if err != nil {
 			return "", "", fmt.Errorf("find the plugin directory: %w; say it with --plugin-dir", err)
@@ -69,11 +65,8 @@ type kubelet struct {
 }
 
 // kubelets finds the kubelets that run, below a root directory.
-func kubelets(root string) (all []kubelet, err error) {
-	processes, err := filepath.Glob(filepath.Join(root, "proc/[0-9]*"))
-	if err != nil {
-		return nil, err
-	}
+func kubelets(root string) (all []kubelet) {
+	processes, _ := filepath.Glob(filepath.Join(root, "proc/[0-9]*"))
 	for _, dir := range processes {
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil {
@@ -83,16 +76,15 @@ func kubelets(root string) (all []kubelet, err error) {
 			all = append(all, kubelet{dir, args})
 		}
 	}
-	return all, nil
+	return all
 }
 
-// kubeletArgs reads a command line, if it is a kubelet's. hyperkube is a binary of
-// several programs, and has the name of the one to run as its first argument.
+// pid is the process's id, as text.
+func (k kubelet) pid() string { return filepath.Base(k.process) }
+
+// kubeletArgs reads a command line, if it is a kubelet's.
 func kubeletArgs(line []string) (flags map[string]string, is bool) {
-	if filepath.Base(line[0]) == "hyperkube" {
-		line = line[1:]
-	}
-	if len(line) == 0 || filepath.Base(line[0]) != "kubelet" {
+	if filepath.Base(line[0]) != "kubelet" {
 		return nil, false
 	}
 	line = line[1:]
@@ -114,7 +106,7 @@ func kubeletArgs(line []string) (flags map[string]string, is bool) {
 // before --config (KEP-3983).
 func (k kubelet) pluginDir(root string) (dir, why string, err error) {
 	if dir := k.flags["volume-plugin-dir"]; dir != "" {
-		return k.path(dir), "--volume-plugin-dir of the kubelet, process " + filepath.Base(k.process), nil
+		return k.path(dir), "--volume-plugin-dir of the kubelet, process " + k.pid(), nil
 	}
 	files, err := k.configFiles(root)
 	if err != nil {
@@ -129,7 +121,7 @@ func (k kubelet) pluginDir(root string) (dir, why string, err error) {
 			return k.path(dir), "volumePluginDir in " + file, nil
 		}
 	}
-	return defaultPluginDir, "the default: the kubelet, process " + filepath.Base(k.process) + ", sets no other", nil
+	return defaultPluginDir, "the default: the kubelet, process " + k.pid() + ", sets no other", nil
 }
 
 // configFiles are the kubelet's configuration files, the most important first.

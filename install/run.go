@@ -25,7 +25,7 @@ func (t Target) answers(path string) error {
 	// Under this name the driver has nothing on the node. Under its own, init would let it
 	// take over.
 	name := filepath.Join("/staged~"+t.Driver.File(), t.Driver.File())
-	output, err := runAs(initTime, name, path, "init")
+	output, err := run(initTime, path, name, "init")
 	switch {
 	case errors.Is(err, unix.ENOEXEC):
 		return fmt.Errorf("%w; the binary is for another architecture", err)
@@ -45,20 +45,16 @@ func (t Target) answers(path string) error {
 const maxOutput = 1 << 16
 
 // run executes a program with arguments of our own, none from a user, in / and with an empty
-// environment, and returns what it prints on both streams. An exit status other than 0 is an
-// error with that text.
-func run(limit time.Duration, path string, args ...string) ([]byte, error) {
-	return runAs(limit, path, path, args...)
-}
-
-// runAs is run with another name for the program, its argv[0].
-func runAs(limit time.Duration, name, path string, args ...string) ([]byte, error) {
+// environment, and returns what it prints on both streams. The first argument is its name. An
+// exit status other than 0 is an error with that text.
+func run(limit time.Duration, path string, argv ...string) ([]byte, error) {
+	what := strings.Join(append([]string{path}, argv[1:]...), " ")
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	process, err := start(path, append([]string{name}, args...), w)
+	process, err := start(path, argv, w)
 	w.Close()
 	if err != nil {
 		return nil, err
@@ -71,13 +67,13 @@ func runAs(limit time.Duration, name, path string, args ...string) ([]byte, erro
 	_, _ = io.Copy(io.Discard, r) // or the process waits for a reader
 	state, err := process.Wait()
 	if !timer.Stop() {
-		return nil, fmt.Errorf("%s %s: no end after %v", path, strings.Join(args, " "), limit)
+		return nil, fmt.Errorf("%s: no end after %v", what, limit)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !state.Success() {
-		return output, fmt.Errorf("%s %s: %v: %s", path, strings.Join(args, " "), state, strings.TrimSpace(string(output)))
+		return output, fmt.Errorf("%s: %v: %s", what, state, strings.TrimSpace(string(output)))
 	}
 	return output, nil
 }

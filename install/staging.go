@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -41,8 +42,7 @@ func (t Target) stage(c Content) (dir string, err error) {
 			os.RemoveAll(dir)
 		}
 	}()
-	binary := io.NewSectionReader(c.Binary, 0, maxBinary)
-	if err := write(hiddenIn(dir, t.Driver.File()), binary, 0o755); err != nil {
+	if err := write(hiddenIn(dir, t.Driver.File()), c.binary(), 0o755); err != nil {
 		return dir, err
 	}
 	if c.Config != nil {
@@ -73,15 +73,12 @@ func syncDir(path string) error {
 	return errors.Join(directory.Sync(), directory.Close())
 }
 
-// maxBinary is how much of a binary is read, in bytes.
-const maxBinary = 1 << 30
-
 // installed tells whether the target has the content already, executable for all.
 func (t Target) installed(c Content) (bool, error) {
 	if info, err := os.Lstat(t.Dir()); err == nil && info.Mode().Perm() != 0o755 {
 		return false, nil
 	}
-	same, err := sameFile(t.Binary(), io.NewSectionReader(c.Binary, 0, maxBinary), 0o755)
+	same, err := sameFile(t.Binary(), c.binary(), 0o755)
 	if err != nil || !same || c.Config == nil {
 		return same, err
 	}
@@ -100,24 +97,11 @@ func sameFile(path string, content io.Reader, mode fs.FileMode) (bool, error) {
 		return false, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || mode != anyMode && info.Mode() != mode {
+	if info, err := file.Stat(); err != nil || mode != anyMode && info.Mode() != mode {
 		return false, err
 	}
-	for there, wanted := make([]byte, 1<<16), make([]byte, 1<<16); ; {
-		n, err := io.ReadFull(content, wanted)
-		m, errThere := io.ReadFull(file, there)
-		if !bytes.Equal(there[:m], wanted[:n]) {
-			return false, nil
-		}
-		if err == nil && errThere == nil {
-			continue
-		}
-		if !ended(err) || !ended(errThere) {
-			return false, errors.Join(err, errThere)
-		}
-		return true, nil
-	}
+	there, wanted := sha256.New(), sha256.New()
+	_, errThere := io.Copy(there, io.LimitReader(file, maxBinary+1))
+	_, err = io.Copy(wanted, content)
+	return bytes.Equal(there.Sum(nil), wanted.Sum(nil)), errors.Join(err, errThere)
 }
-
-func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

@@ -82,14 +82,12 @@ func (t Target) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err := unix.Flock(int(directory.Fd()), unix.LOCK_EX)
-		switch {
-		case err == nil:
-			return func() { directory.Close() }, nil
-		case !errors.Is(err, unix.EINTR):
-			directory.Close()
-			return nil, fmt.Errorf("lock %s: %w", t.PluginDir, err)
-		}
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(directory.Fd()), unix.LOCK_EX)
 	}
+	if err != nil {
+		directory.Close()
+		return nil, fmt.Errorf("lock %s: %w", t.PluginDir, err)
+	}
+	return func() { directory.Close() }, nil
 }

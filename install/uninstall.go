@@ -104,13 +104,13 @@ func (t Target) takeFiles(to string) (taken []string, err error) {
 
 // stop executes the command stop on the host.
 func (t Target) stop(binary *os.File, force bool) error {
-	args := []string{"stop", "--driver", t.Driver.String()}
+	path := fmt.Sprintf("/proc/self/fd/%d", binary.Fd()) // it may be in a container's file system
+	argv := []string{path, "stop", "--driver", t.Driver.String()}
 	if force {
-		args = append(args, "--force")
+		argv = append(argv, "--force")
 	}
 	return t.onHost(func() error {
-		// By its descriptor, because it may be in a container's file system.
-		output, err := run(stopTime, fmt.Sprintf("/proc/self/fd/%d", binary.Fd()), args...)
+		output, err := run(stopTime, path, argv...)
 		if said := strings.TrimSpace(string(output)); err != nil && said != "" {
 			return errors.New(strings.TrimPrefix(said, t.Program+": ")) // it says what to do
 		}
