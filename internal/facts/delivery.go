@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,8 +34,13 @@ type Delivery struct {
 // switched off.
 func (d Delivery) To(dir, installer string) error {
 	wanted, err := d.wanted()
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if problem := d.check(name, wanted[name]); problem != nil {
+	names := slices.Sorted(maps.Keys(wanted))
+	for _, name := range names {
+		problem := Check(name, int64(len(wanted[name])))
+		if d.Reserved != nil && d.Reserved(name) {
+			problem = errReserved
+		}
+		if problem != nil {
 			err = errors.Join(err, fmt.Errorf("fact %q: %w", name, problem))
 		}
 	}
@@ -55,7 +61,7 @@ func (d Delivery) To(dir, installer string) error {
 		return err
 	}
 	var problem error
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+	for _, name := range names {
 		if err := l.put(name, wanted[name]); err != nil {
 			problem = errors.Join(problem, fmt.Errorf("deliver fact %q: %w", name, err))
 		}
@@ -66,14 +72,6 @@ func (d Delivery) To(dir, installer string) error {
 		}
 	}
 	return problem
-}
-
-// check says why what is to be delivered could not be a fact.
-func (d Delivery) check(name string, content []byte) error {
-	if d.Reserved != nil && d.Reserved(name) {
-		return errReserved
-	}
-	return Check(name, int64(len(content)))
 }
 
 // wanted reads the facts to deliver.
@@ -121,7 +119,7 @@ func Withdraw(dir, installer string) error {
 		err = errors.Join(err, l.remove(name))
 	}
 	if err == nil {
-		err = l.removeList()
+		err = l.removeFile(l.file)
 	}
 	if err != nil {
 		return err
@@ -148,10 +146,7 @@ func readList(dir, installer string) (*list, error) {
 		return l, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, l)
-	}
-	if err == nil {
-		err = l.check()
+		err = cmp.Or(json.Unmarshal(text, l), l.check())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; remove it", l.path(l.file), err)
@@ -196,7 +191,7 @@ func (l *list) put(name string, content []byte) error {
 }
 
 func (l *list) remove(name string) error {
-	if err := os.Remove(l.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := l.removeFile(name); err != nil {
 		return err
 	}
 	l.Names = slices.DeleteFunc(l.Names, func(n string) bool { return n == name })
@@ -205,7 +200,7 @@ func (l *list) remove(name string) error {
 
 // makeDir makes the directory, which all can read, and its parent.
 func (l *list) makeDir() error {
-	before := len(l.Made)
+	var made []string
 	for _, dir := range []string{filepath.Dir(l.dir), l.dir} {
 		err := os.Mkdir(dir, 0o755)
 		if errors.Is(err, fs.ErrExist) {
@@ -213,21 +208,22 @@ func (l *list) makeDir() error {
 		} else if err != nil {
 			return fmt.Errorf("make the directory of facts: %w", err)
 		}
-		l.Made = append(l.Made, dir)
+		made = append(made, dir)
 		if err := os.Chmod(dir, 0o755); err != nil { // Mkdir subtracts the umask
 			return err
 		}
 	}
-	if len(l.Made) == before {
+	if made == nil {
 		return nil
 	}
+	l.Made = append(l.Made, made...)
 	return l.write()
 }
 
-// write writes the list, unless there is nothing to tell.
+// write writes the list, or removes it when there is nothing to tell.
 func (l *list) write() error {
 	if len(l.Names) == 0 && len(l.Made) == 0 {
-		return l.removeList()
+		return l.removeFile(l.file)
 	}
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -236,8 +232,9 @@ func (l *list) write() error {
 	return l.replace(l.file, append(text, '\n'))
 }
 
-func (l *list) removeList() error {
-	if err := os.Remove(l.path(l.file)); !errors.Is(err, fs.ErrNotExist) {
+// removeFile removes a file of the directory. One that is not there is not an error.
+func (l *list) removeFile(name string) error {
+	if err := os.Remove(l.path(name)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -265,10 +262,10 @@ func (l *list) content(name string, most int64) ([]byte, error) {
 
 // replace writes a file of the directory, down to the disk, in one step.
 func (l *list) replace(name string, content []byte) error {
-	hidden := l.path(".new-" + name)
-	if err := os.Remove(hidden); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := l.removeFile(".new-" + name); err != nil { // of one that was killed
 		return err
 	}
+	hidden := l.path(".new-" + name)
 	file, err := os.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (d Dir) read(name string) (Fact, []byte, error) {
 	}
 	file, err := d.open(name, readFlags)
 	if err != nil {
-		return f, nil, d.reason(name, err)
+		return f, nil, err
 	}
 	defer file.Close()
 	before, err := file.Stat()
@@ -93,7 +93,7 @@ func (d Dir) look(name string) (f Fact, err error) {
 	}
 	file, err := d.open(name, unix.O_PATH)
 	if err != nil {
-		return f, d.reason(name, err)
+		return f, err
 	}
 	defer file.Close()
 	info, err := file.Stat()
@@ -116,10 +116,9 @@ func factOf(name string, info fs.FileInfo) Fact {
 // open opens a file of the directory. It follows links, since ConfigMaps are delivered as
 // links, but neither out of the directory nor to a mount in it: that file system may never
 // answer.
-func (d Dir) open(name string, flags uint64) (*os.File, error) {
+func (d Dir) open(name string, flags uint64) (file *os.File, err error) {
 	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV}
 	var fd int
-	var err error
 	const tries = 30 // EAGAIN: a rename on the way, which is soon over, or a lease, which may not be
 	for range tries {
 		fd, err = unix.Openat2(int(d.File.Fd()), name, &how)
@@ -128,12 +127,15 @@ func (d Dir) open(name string, flags uint64) (*os.File, error) {
 		}
 	}
 	switch {
+	case err == nil:
+		return os.NewFile(uintptr(fd), name), nil
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // before Linux 5.6, or a filter
-		return d.openInRoot(name)
-	case err != nil:
-		return nil, err
+		file, err = d.openInRoot(name)
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	if err != nil {
+		err = d.reason(name, err)
+	}
+	return file, err
 }
 
 // openInRoot does the same, but goes to mounts in the directory.
@@ -151,10 +153,6 @@ const readFlags = unix.O_RDONLY | unix.O_NONBLOCK
 
 var errReserved = errors.New("the driver has a fact of that name itself")
 
-// errLeased: the kernel asks who has opened the file with a lease (fcntl(2), F_SETLEASE) to give
-// that up, and waits for 45 seconds.
-var errLeased = fmt.Errorf("somebody holds a lease on it, such as a file server: %w", unix.EIO)
-
 var errUnreadable = errors.New("the daemon may not read it; make it readable for all")
 
 // reason says in words why a file could not be opened.
@@ -163,7 +161,9 @@ func (d Dir) reason(name string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return errUnreadable
 	case errors.Is(err, unix.EAGAIN):
-		return errLeased
+		// The kernel asks who has opened the file with a lease (fcntl(2), F_SETLEASE) to give
+		// that up, and waits for 45 seconds.
+		return fmt.Errorf("somebody holds a lease on it, such as a file server: %w", unix.EIO)
 	case errors.Is(err, unix.EXDEV):
 		return errors.New("it is a link that leads out of the directory, or something is mounted on it")
 	case errors.Is(err, fs.ErrNotExist):
@@ -212,8 +212,10 @@ func (d Dir) Scan() (all []Fact, out []LeftOut, err error) {
 			continue
 		}
 		f, err := d.look(name)
-		if err == nil {
-			err = d.try(name)
+		if err == nil { // can it be read?
+			var file *os.File
+			file, err = d.open(name, readFlags)
+			file.Close()
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed just now
@@ -229,15 +231,6 @@ func (d Dir) Scan() (all []Fact, out []LeftOut, err error) {
 		all = append(all, f)
 	}
 	return all, out, nil
-}
-
-// try says why a regular file cannot be opened for reading.
-func (d Dir) try(name string) error {
-	file, err := d.open(name, readFlags)
-	if err != nil {
-		return d.reason(name, err)
-	}
-	return file.Close()
 }
 
 // MaxEntries is how many entries the directory can have. Each of them is looked at when a
