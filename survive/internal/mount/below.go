@@ -32,21 +32,19 @@ func (p *Point) Below(path string, limit time.Duration) (*Point, error) {
 	} else if !mounted {
 		return nil, &fs.PathError{Op: "open " + path + " below", Path: p.Path, Err: ErrNotMounted}
 	}
-	type result struct {
-		point *Point
-		err   error
-	}
-	done := make(chan result, 1)
+	var found *Point
+	var err error
+	done := make(chan struct{})
 	go func() {
-		point, err := p.resolve(path)
-		done <- result{point, err}
+		defer close(done)
+		found, err = p.walk(strings.TrimPrefix(path, "/"), p.step)
 	}()
 	// Small steps: if the machine is suspended meanwhile, its server is as well.
 	const steps = 100
 	for range steps {
 		select {
-		case r := <-done:
-			return r.point, r.err
+		case <-done:
+			return found, err
 		case <-time.After(limit / steps):
 		}
 	}
@@ -54,10 +52,37 @@ func (p *Point) Below(path string, limit time.Duration) (*Point, error) {
 	if err := p.Abort(); err != nil {
 		return nil, fmt.Errorf("%w; %w", silent, err)
 	}
-	if r := <-done; r.err == nil {
-		r.point.Close()
+	if <-done; err == nil {
+		found.Close()
 	}
 	return nil, silent
+}
+
+// step opens a name in a directory of this mount: a directory or a regular file, but not one
+// that is mounted there.
+func (p *Point) step(at *Point, name string) (*Point, error) {
+	path := at.Path + "/" + name
+	if name == "" || name == "." || name == ".." {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: unix.EXDEV}
+	}
+	found, err := openAt(at.fd, name, path)
+	if err != nil {
+		return nil, err
+	}
+	mounted, err := found.Mounted()
+	switch {
+	case err != nil:
+	case mounted, found.Device() != p.Device():
+		err = fmt.Errorf("%w: %w", ErrRefused, unix.EXDEV)
+	case found.is(unix.S_IFLNK):
+		err = fmt.Errorf("%w: %w", ErrRefused, ErrLink)
+	case !found.is(unix.S_IFDIR) && !found.is(unix.S_IFREG):
+		err = ErrRefused
+	default:
+		return found, nil
+	}
+	found.Close()
+	return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 }
 
 // Abort ends the connection of the FUSE mount on the directory, as its server's end
@@ -77,50 +102,4 @@ func (p *Point) Abort() error {
 		return &fs.PathError{Op: "abort the connection of", Path: p.Path, Err: err}
 	}
 	return nil
-}
-
-// resolve opens the path, name by name: each must be on this mount.
-func (p *Point) resolve(path string) (*Point, error) {
-	at := p
-	for name := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		next, err := p.step(at, name)
-		if at != p {
-			at.Close()
-		}
-		if err != nil {
-			return nil, err
-		}
-		at = next
-	}
-	return at, nil
-}
-
-func (p *Point) step(at *Point, name string) (*Point, error) {
-	path := at.Path + "/" + name
-	if name == "" || name == "." || name == ".." {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: unix.EXDEV}
-	}
-	return p.checked(openAt(at.fd, name, path))
-}
-
-// checked passes on a directory or a regular file of this mount, but not of one that is
-// mounted in it.
-func (p *Point) checked(found *Point, err error) (*Point, error) {
-	if err != nil {
-		return nil, err
-	}
-	switch mounted, mountedErr := found.Mounted(); {
-	case mountedErr != nil:
-		err = mountedErr
-	case mounted, found.Device() != p.Device():
-		err = fmt.Errorf("%w: %w", ErrRefused, unix.EXDEV)
-	case found.is(unix.S_IFLNK):
-		err = fmt.Errorf("%w: %w", ErrRefused, ErrLink)
-	case !found.is(unix.S_IFDIR) && !found.is(unix.S_IFREG):
-		err = ErrRefused
-	default:
-		return found, nil
-	}
-	found.Close()
-	return nil, &fs.PathError{Op: "open", Path: found.Path, Err: err}
 }

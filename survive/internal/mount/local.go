@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,12 +56,6 @@ func openat2(directory int, path string, flags, resolve uint64) (fd int, err err
 
 // isOld tells whether there is no openat2(2): before Linux 5.6, or behind a filter.
 func isOld(err error) bool { return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) }
-
-// isRemote tells whether the server of a mount may be a process or another machine. The file
-// system of root answers, whatever its type, or the node does not run.
-func isRemote(info *mountinfo.Info, root *Point) bool {
-	return !isLocal(info.FSType) && unix.Mkdev(uint32(info.Major), uint32(info.Minor)) != root.Device()
-}
 
 // isLocal tells whether the kernel alone answers for a file system of a type, with a disk or
 // memory of this node. An overlay counts as local whatever its layers are on, and so does a file

@@ -35,10 +35,7 @@ func Of(pid int) (Namespace, error) {
 
 // Others returns the mount namespaces of all other processes, one each.
 func Others() ([]Namespace, error) {
-	links, err := filepath.Glob("/proc/[0-9]*/ns/mnt")
-	if err != nil {
-		return nil, err
-	}
+	links, _ := filepath.Glob("/proc/[0-9]*/ns/mnt")
 	own, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
 		return nil, err
@@ -79,7 +76,8 @@ func (n Namespace) LocalMount(path string) (point string, err error) {
 	point = "/"
 	all, err := n.mounts(mountinfo.ParentsFilter(path))
 	for _, info := range all {
-		if isRemote(info, root) {
+		// The file system of / answers, whatever its type, or the node does not run.
+		if !isLocal(info.FSType) && unix.Mkdev(uint32(info.Major), uint32(info.Minor)) != root.Device() {
 			return "", fmt.Errorf("it %w, but of type %s, which is mounted on %s", ErrNotLocal, info.FSType, info.Mountpoint)
 		}
 		if len(info.Mountpoint) > len(point) {
@@ -129,16 +127,12 @@ func Users(namespace *os.File) (*os.File, error) {
 
 // OwnUsers opens the user namespace of this process.
 func OwnUsers() (*os.File, error) {
-	namespace, err := Of(os.Getpid())
+	const path = "/proc/self/ns/user"
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	file, err := namespace.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return Users(file)
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // Do calls a function on a thread that is in the namespace, and that has a working

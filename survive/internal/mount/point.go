@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,19 +36,27 @@ func OpenBelow(base, rest string) (*Point, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: base, Err: err}
 	}
-	point := &Point{Path: base, fd: fd}
-	for name := range strings.SplitSeq(rest, "/") {
-		if name == "" {
-			continue
+	top := &Point{Path: base, fd: fd}
+	defer top.Close()
+	return top.walk(cmp.Or(rest, "."), func(at *Point, name string) (*Point, error) {
+		return openDirAt(at.fd, name, at.Path+"/"+name)
+	})
+}
+
+// walk opens a path below a directory: each name in what it has opened for the one before.
+func (p *Point) walk(path string, open func(at *Point, name string) (*Point, error)) (*Point, error) {
+	at := p
+	for name := range strings.SplitSeq(path, "/") {
+		next, err := open(at, name)
+		if at != p {
+			at.Close()
 		}
-		next, err := openDirAt(point.fd, name, point.Path+"/"+name)
-		point.Close()
 		if err != nil {
 			return nil, err
 		}
-		point = next
+		at = next
 	}
-	return point, nil
+	return at, nil
 }
 
 // openDirAt opens the directory called name in another one; path is for messages.

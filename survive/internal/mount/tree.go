@@ -92,62 +92,52 @@ func (t *Tree) Replace(path string, mounts int, device uint64) error {
 	if err := isMountOf(parent, filepath.Base(path), device); err != nil {
 		return err
 	}
-	name := "./" + filepath.Base(path)
-	if err := unmount(name, mounts-1); err != nil {
-		return &fs.PathError{Op: "unmount", Path: path, Err: err}
+	if err := unmount(path, mounts-1); err != nil {
+		return err
 	}
 	// The last one goes when the tree is beneath it. A process that is killed in
 	// between leaves something to heal; before Linux 6.5, a directory with nothing on it.
-	there := t.attach(parent, name, moveMountBeneath) == nil
-	if err := unmount(name, 1); err != nil {
-		return &fs.PathError{Op: "unmount", Path: path, Err: err}
+	there := t.attach(parent, filepath.Base(path), moveMountBeneath) == nil
+	if err := unmount(path, 1); err != nil || there {
+		return err
 	}
-	if there {
-		return nil
-	}
-	if err := t.attach(parent, name, 0); err != nil {
-		return &fs.PathError{Op: "move_mount " + t.file.Name() + " to", Path: path, Err: err}
-	}
-	return nil
+	return t.attach(parent, filepath.Base(path), 0)
 }
 
 // isMountOf checks that the mount on a name in a directory is of a device.
 func isMountOf(parent *Point, name string, device uint64) error {
 	path := parent.Path + "/" + name
 	point, err := openAt(parent.fd, name, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &fs.PathError{Op: "replace", Path: path, Err: ErrGone}
-	} else if err != nil {
+	if err == nil {
+		defer point.Close()
+		if point.Device() == device {
+			return nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	defer point.Close()
-	if point.Device() != device {
-		return &fs.PathError{Op: "replace", Path: path, Err: ErrGone}
-	}
-	return nil
+	return &fs.PathError{Op: "replace", Path: path, Err: ErrGone}
 }
 
 // Attach mounts the tree on a directory.
-func (t *Tree) Attach(on *Point) error {
-	if err := unix.MoveMount(t.fd(), "", on.fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return &fs.PathError{Op: "move_mount " + t.file.Name() + " to", Path: on.Path, Err: err}
+func (t *Tree) Attach(on *Point) error { return t.attach(on, "", unix.MOVE_MOUNT_T_EMPTY_PATH) }
+
+func (t *Tree) attach(to *Point, name string, flags int) error {
+	if err := unix.MoveMount(t.fd(), "", to.fd, name, unix.MOVE_MOUNT_F_EMPTY_PATH|flags); err != nil {
+		return &fs.PathError{Op: "move_mount " + t.file.Name() + " to", Path: filepath.Join(to.Path, name), Err: err}
 	}
 	return nil
 }
 
-func (t *Tree) attach(parent *Point, name string, flags int) error {
-	return unix.MoveMount(t.fd(), "", parent.fd, name, unix.MOVE_MOUNT_F_EMPTY_PATH|flags)
-}
-
-// unmount detaches the topmost mounts from a path, but for those that a user name space
-// has locked: the tree goes on top of them.
-func unmount(name string, mounts int) error {
+// unmount detaches the topmost mounts from a path, whose directory is the thread's. It leaves
+// those that a user name space has locked: the tree goes on top of them.
+func unmount(path string, mounts int) error {
 	for range mounts {
-		err := unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		err := unix.Unmount("./"+filepath.Base(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		if errors.Is(err, unix.EINVAL) {
 			return nil
 		} else if err != nil {
-			return err
+			return &fs.PathError{Op: "unmount", Path: path, Err: err}
 		}
 	}
 	return nil
