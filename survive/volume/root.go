@@ -65,7 +65,7 @@ func (r *Root) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out
 	record, err := r.volumes.Get(id)
 	if err == nil {
 		record.Entry(0, out)
-		out.AttrValid = record.attributes(&out.Attr)
+		out.Attr, out.AttrValid = record.attributes(), Forever
 	}
 	return statusOf(err, fuse.ENOENT)
 }
@@ -91,17 +91,16 @@ func (r *Root) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut)
 	}
 	record, status := r.Record(in.NodeId)
 	if status.Ok() {
-		out.AttrValid = record.attributes(&out.Attr)
+		out.Attr, out.AttrValid = record.attributes(), Forever
 	}
 	return status
 }
 
-// attributes fills in the attributes of the volume's directory, and returns for how long they are
-// valid.
-func (r Record) attributes(attr *fuse.Attr) (valid uint64) {
-	*attr = fuse.Attr{Ino: Node(r.ID(), 0), Mode: fuse.S_IFDIR | 0o555, Nlink: 2}
+// attributes are those of the volume's directory. They never change.
+func (r Record) attributes() fuse.Attr {
+	attr := fuse.Attr{Ino: Node(r.ID(), 0), Mode: fuse.S_IFDIR | 0o555, Nlink: 2}
 	attr.SetTimes(&r.Mounted, &r.Mounted, &r.Mounted)
-	return Forever
+	return attr
 }
 
 // OpenDir accepts. The default's ENOSYS would make the kernel cache the listings

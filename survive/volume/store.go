@@ -12,12 +12,12 @@
 package volume
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -84,33 +84,24 @@ func (s Store) Delete(id ID) error {
 
 // IDs lists the volumes that have a record, in ascending order.
 func (s Store) IDs() ([]ID, error) {
-	directory, err := os.Open(s.Dir)
+	entries, err := os.ReadDir(s.Dir) // in the order of their names, which is that of the ids
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	defer directory.Close()
-	names, err := directory.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]ID, 0, len(names))
-	for _, name := range names {
+	ids := make([]ID, 0, len(entries))
+	for _, entry := range entries {
 		// Other files, such as a record in the making, are skipped.
-		if name, isRecord := strings.CutSuffix(name, suffix); isRecord {
-			if id, err := ParseID(name); err == nil {
-				ids = append(ids, id)
-			}
+		name, isRecord := strings.CutSuffix(entry.Name(), suffix)
+		if id, err := ParseID(name); isRecord && err == nil {
+			ids = append(ids, id)
 		}
 	}
-	slices.Sort(ids)
 	return ids, nil
 }
 
-func (s Store) path(id ID) string {
-	return filepath.Join(s.Dir, id.String()+suffix)
-}
+func (s Store) path(id ID) string { return filepath.Join(s.Dir, id.String()+suffix) }
 
 // WriteFile replaces the file at path by one with this content. It never
 // leaves half a file under that name, also when the process dies; after a power
@@ -122,13 +113,7 @@ func WriteFile(path string, data []byte) error {
 		return err
 	}
 	_, err = file.Write(data)
-	if err == nil {
-		err = file.Chmod(0o640)
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
+	if err = cmp.Or(err, file.Chmod(0o640), file.Close()); err == nil {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
