@@ -4,6 +4,7 @@ import "fmt"
 
 // Situation is all that decides whether containers may read the volumes.
 type Situation struct {
+	Program string // the driver's, for commands to run
 	Mode    Mode
 	Mounted bool   // the driver's file system is mounted
 	Label   string // that it was mounted with, "" none
@@ -25,7 +26,8 @@ func (s Situation) Advice() string {
 
 func (s Situation) enforced() string {
 	switch {
-	case s.Label != "" && ofContainers(s.Label):
+	// The second is the first's name until 2017. All policies give it to what containers own.
+	case typeOf(s.Label) == "container_file_t", typeOf(s.Label) == "svirt_sandbox_file_t":
 		return "Containers may read the volumes, by their label. There is nothing to do."
 	case s.Label != "":
 		return fmt.Sprintf(`It is up to the policy whether containers may read the type %s. If they are
@@ -36,9 +38,9 @@ denied, remove selinuxContext from config.json, and mount anew.`, typeOf(s.Label
 	case s.Wanted != "":
 		return fmt.Sprintf(`The volumes have no label of their own. Either the policy refused
 %s, which the log tells; or they were mounted before the
-driver was configured to use it. Then run "pod-info-fuse stop", once no pod uses a
+driver was configured to use it. Then run "%s stop", once no pod uses a
 volume: the next mount will have the label.
-`, s.Wanted) + s.unlabelled()
+`, s.Wanted, s.Program) + s.unlabelled()
 	default:
 		return `The volumes have no label of their own: config.json says "selinuxContext": "none".
 ` + s.unlabelled()
@@ -65,14 +67,4 @@ policy, look for denials in the audit log:
 	default:
 		return fmt.Sprintf("Whether %s is on could not be read.", UseFUSE)
 	}
-}
-
-// ofContainers tells whether a label's type is one that policies of all
-// generations give to what containers own.
-func ofContainers(label string) bool {
-	switch typeOf(label) {
-	case "container_file_t", "svirt_sandbox_file_t": // the second is the name until 2017
-		return true
-	}
-	return false
 }

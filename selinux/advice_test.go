@@ -22,7 +22,7 @@ func TestAdvice(t *testing.T) {
 		"old name":    {func(s *selinux.Situation) { s.Label = "system_u:object_r:svirt_sandbox_file_t:s0" }, "There is nothing to do", false},
 		"other type":  {func(s *selinux.Situation) { s.Label = "system_u:object_r:usr_t:s0" }, "may read the type usr_t", false},
 		"not mounted": {func(s *selinux.Situation) { s.Mounted, s.Label = false, "" }, "Nothing is mounted yet", false},
-		"refused":     {func(s *selinux.Situation) { s.Label = "" }, "the policy refused\n" + selinux.DefaultLabel, true},
+		"refused":     {func(s *selinux.Situation) { s.Label = "" }, "the policy refused\n" + selinux.DefaultLabel + ", which the log tells; or they were mounted before the\ndriver was configured to use it. Then run \"a-driver stop\"", true},
 		"none":        {none, `"selinuxContext": "none"`, true},
 		"none, nothing mounted": {func(s *selinux.Situation) { none(s); s.Mounted = false },
 			"denied until\n", true},
@@ -32,7 +32,7 @@ func TestAdvice(t *testing.T) {
 		"none, but permissive": {func(s *selinux.Situation) { none(s); s.Mode = selinux.Permissive }, "Nothing is denied", true},
 	} {
 		s := selinux.Situation{
-			Mode: selinux.Enforcing, Mounted: true, Label: selinux.DefaultLabel,
+			Program: "a-driver", Mode: selinux.Enforcing, Mounted: true, Label: selinux.DefaultLabel,
 			Wanted: selinux.DefaultLabel, Boolean: selinux.Off,
 		}
 		row.mutate(&s)

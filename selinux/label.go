@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/opencontainers/selinux/go-selinux"
 )
 
 // DefaultLabel is of the type that containers own. Without categories, it is
@@ -17,7 +19,7 @@ func CheckLabel(label string) error {
 	switch parts := strings.Split(label, ":"); {
 	case len(label) > maxLabel:
 		return fmt.Errorf("%.40q... is longer than %d bytes", label, maxLabel)
-	case strings.ContainsFunc(label, notInLabel):
+	case strings.TrimLeft(label, inLabel) != "":
 		return fmt.Errorf("%q has other characters than letters, digits and . , : - _", label)
 	case len(parts) < 3, slices.Contains(parts, ""):
 		return fmt.Errorf("%q is not of the form user:role:type:level", label)
@@ -25,20 +27,12 @@ func CheckLabel(label string) error {
 	return nil
 }
 
-func notInLabel(r rune) bool {
-	switch {
-	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
-		return false
-	}
-	return !strings.ContainsRune(".,:-_", r)
-}
+const inLabel = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:-_"
 
 // typeOf returns a label's type, "" if it has none.
 func typeOf(label string) string {
-	if parts := strings.Split(label, ":"); len(parts) >= 3 {
-		return parts[2]
-	}
-	return ""
+	context, _ := selinux.NewContext(label)
+	return context["type"]
 }
 
 // LabelOf returns the label that a file system was mounted with, from the super

@@ -33,7 +33,7 @@ func seLinux(p command.Program, args []string) error {
 		return err
 	}
 	situation := selinux.Situation{
-		Mode: r.Mode, Mounted: now.Mount != survive.MountAbsent, Label: r.Context,
+		Program: p.Driver.Program, Mode: r.Mode, Mounted: now.Mount != survive.MountAbsent, Label: r.Context,
 		Wanted: n.Label, Boolean: r.Boolean.State,
 	}
 	fmt.Printf("\n%s\n", situation.Advice())
@@ -65,7 +65,7 @@ func newSELinuxReport(n survive.Node) selinuxReport {
 		return r
 	}
 	var err error
-	if r.Boolean.State, err = selinux.BooleanState(selinux.Root, selinux.UseFUSE); err != nil {
+	if r.Boolean.State, err = selinux.BooleanState(selinux.Root); err != nil {
 		r.Error = err.Error()
 	}
 	if r.Context, err = n.MountedLabel(); err != nil {

@@ -22,7 +22,7 @@ func TestStateOfABoolean(t *testing.T) {
 		treeWith(t, "1 0"):      selinux.On,  // off is
 		treeWith(t, "1 1\n"):    selinux.On,
 	} {
-		state, err := selinux.BooleanState(root, selinux.UseFUSE)
+		state, err := selinux.BooleanState(root)
 		if err != nil || state != want {
 			t.Errorf("%s: %s, %v; want %s", root, state, err, want)
 		}
@@ -44,7 +44,7 @@ func treeWith(t *testing.T, content string) (root string) {
 
 func TestAStateThatMakesNoSenseIsNotGuessed(t *testing.T) {
 	for _, content := range []string{"", "1", "2 2", "on on", "1 1 1"} {
-		state, err := selinux.BooleanState(treeWith(t, content), selinux.UseFUSE)
+		state, err := selinux.BooleanState(treeWith(t, content))
 		if state != selinux.NotKnown || err == nil || !strings.Contains(err.Error(), selinux.UseFUSE) {
 			t.Errorf("%q: %s, %v", content, state, err)
 		}
