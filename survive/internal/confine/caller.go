@@ -26,12 +26,9 @@ func AsCalledByNobody(start func() error) error {
 // end.
 func noLimitsOfTheUser() {
 	for _, resource := range []int{unix.RLIMIT_NPROC, unix.RLIMIT_SIGPENDING} {
-		forever := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
-		if unix.Prlimit(0, resource, &forever, nil) == nil {
-			continue
-		}
 		var now unix.Rlimit
-		if unix.Prlimit(0, resource, nil, &now) == nil {
+		forever := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+		if unix.Prlimit(0, resource, &forever, nil) != nil && unix.Prlimit(0, resource, nil, &now) == nil {
 			now.Cur = now.Max
 			_ = unix.Prlimit(0, resource, &now, nil)
 		}

@@ -1,3 +1,28 @@
+// Package confine takes away from a process of the daemon everything that it does not need to
+// serve. The daemon lives long, and every pod can talk to it through its files; an attacker
+// who takes it over shall gain nothing.
+//
+// The call-out, which is root, has opened and mounted everything. It starts the
+// process as a user of its own ([User]), and the process then gives up the
+// rest ([Enter]):
+//
+//	user           one that no account has, no group, no capability in any set
+//	no_new_privs   no program makes it more than it is (prctl(2))
+//	not dumpable   nobody but root may trace it or look at its memory
+//	limits         descriptors, memory; no core file (getrlimit(2)). Those of package
+//	               cgroup bound threads and memory of both processes
+//	Landlock       reads its run directory, executes its own binary, and nothing
+//	               else: no file can be written (landlock(7))
+//	seccomp        the system calls that serving needs; EPERM for others. No socket
+//	               can be made but a link, no address named in any call, and no
+//	               descriptor sent to anybody (seccomp(2))
+//
+// The processes that it starts inherit all of it, but for the dump, which execve(2) resets:
+// they call [Repeat]. Landlock and seccomp must not be repeated, because they would pile up
+// with each generation.
+//
+// Kernels before 5.13 have no Landlock. The process serves all the same, and says
+// what it goes without: [Of] reads back what is in force.
 package confine
 
 import (
@@ -10,6 +35,8 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+//go:generate go run ./genfilter
 
 // Rules say which files a confined process may read.
 type Rules struct {
@@ -31,7 +58,7 @@ func Enter(program string, rules Rules) (problems []string, err error) {
 	if err := dropCapabilities(); err != nil {
 		return nil, fmt.Errorf("confine the daemon: capset: %w", err)
 	}
-	if err := allThreads(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
+	if err := inAll(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
 		return nil, fmt.Errorf("confine the daemon: no_new_privs: %w", err)
 	}
 	if err := restrictFiles(rules); err != nil {
@@ -51,7 +78,7 @@ func Repeat(program string) error {
 		return err
 	}
 	// Of each thread, because ps shows that of the first, and this may be another.
-	err = allThreads(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)))
+	err = inAll(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)))
 	runtime.KeepAlive(name)
 	if err != nil {
 		return fmt.Errorf("name the daemon: %w", err)
@@ -60,11 +87,6 @@ func Repeat(program string) error {
 		return fmt.Errorf("confine the daemon: not dumpable: %w", err)
 	}
 	return nil
-}
-
-// allThreads is prctl(2), which concerns one thread only, on each of them.
-func allThreads(option int, value uintptr) error {
-	return inAll(unix.SYS_PRCTL, uintptr(option), value)
 }
 
 // dropCapabilities empties the sets that execve(2) as another user left as they
@@ -78,15 +100,47 @@ func dropCapabilities() error {
 	return err
 }
 
-// inAll makes a system call in every thread of the process.
+// inAll makes a system call in every thread of the process, which concerns one only.
 func inAll(number, a, b uintptr) error {
 	// Without cgo, the runtime knows all threads. With it, this is ENOTSUP.
 	_, _, errno := syscall.AllThreadsSyscall6(number, a, b, 0, 0, 0, 0)
-	switch errno {
-	case 0:
-		return nil
-	case unix.ENOTSUP:
+	if errno == unix.ENOTSUP {
 		return fmt.Errorf("%w: the binary must be built with CGO_ENABLED=0", errno)
+	} else if errno != 0 {
+		return errno
 	}
-	return errno
+	return nil
+}
+
+// limits bound the node's resources that a process of the pair can take, far above its needs.
+// The kernel counts none of them for the user, which other processes may have; see package
+// cgroup for threads, and for the memory of both.
+var limits = []struct {
+	name     string
+	resource int
+	most     uint64
+}{
+	{"descriptors", unix.RLIMIT_NOFILE, 128},         // it has about 20
+	{"bytes of memory", unix.RLIMIT_DATA, 512 << 20}, // Go reserves 64 MiB at a time
+	{"bytes of a core file", unix.RLIMIT_CORE, 0},
+	{"bytes of messages", unix.RLIMIT_MSGQUEUE, 0},
+	// The buffers of requests (connection.Options.LockedMemory), where they are the largest.
+	{"bytes of locked memory", unix.RLIMIT_MEMLOCK, 1 << 20},
+}
+
+// limit lowers the limits. Lower ones stay.
+func limit() error {
+	for _, l := range limits {
+		var now syscall.Rlimit
+		if err := syscall.Getrlimit(l.resource, &now); err != nil {
+			return fmt.Errorf("ask for the limit of %s: %w", l.name, err)
+		}
+		most := min(now.Max, l.most)
+		// The standard library's, which then does not give children the old limit
+		// of descriptors back.
+		if err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+			return fmt.Errorf("limit %s to %d: %w", l.name, most, err)
+		}
+	}
+	return nil
 }

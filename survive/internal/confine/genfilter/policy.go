@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	seccomp "github.com/elastic/go-seccomp-bpf"
@@ -80,7 +82,7 @@ func policy(goarch string) seccomp.Policy {
 		DefaultAction: seccomp.ActionErrno,
 		Syscalls: []seccomp.SyscallGroup{{
 			Action:             seccomp.ActionAllow,
-			Names:              append(append([]string{}, allowed...), allowedOn[goarch]...),
+			Names:              slices.Concat(allowed, allowedOn[goarch]),
 			NamesWithCondtions: conditional,
 		}},
 	}
