@@ -94,7 +94,7 @@ func kubeletArgs(line []string) (flags map[string]string, is bool) {
 		if !given && i+1 < len(line) {
 			value = line[i+1]
 		}
-		if arg != name && strings.HasPrefix(arg, "-") {
+		if strings.HasPrefix(arg, "-") {
 			flags[name] = value
 		}
 	}

@@ -51,26 +51,17 @@ func (t Target) previous() string {
 // check refuses names of the driver that are not a directory and regular files: a link would
 // lead to somebody else's files, and a directory cannot be replaced at once.
 func (t Target) check() error {
-	for _, place := range []struct {
-		path string
-		kind fs.FileMode
-		name string
-	}{
-		{t.Dir(), fs.ModeDir, "directory"},
-		{t.Binary(), 0, "regular file"},
-		{t.config(), 0, "regular file"},
-		{t.previous(), 0, "regular file"},
-	} {
-		info, err := os.Lstat(place.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
+	kind, name := fs.ModeDir, "directory"
+	for _, path := range []string{t.Dir(), t.Binary(), t.config(), t.previous()} {
+		info, err := os.Lstat(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if info.Mode().Type() != place.kind {
+		if err == nil && info.Mode().Type() != kind {
 			return fmt.Errorf("%s is not a %s but %s; remove it, or choose another --plugin-dir or --driver",
-				place.path, place.name, info.Mode().Type())
+				path, name, info.Mode().Type())
 		}
+		kind, name = 0, "regular file" // in the directory
 	}
 	return nil
 }

@@ -17,9 +17,10 @@ const stopTime = 2 * time.Minute
 // in use prevent it, and the error names them; force unmounts them. binary is one of this
 // version, which the host executes.
 func (t Target) Uninstall(binary *os.File, force bool) error {
+	stop := func() error { return t.stop(binary, force) }
 	unlock, err := t.lock()
 	if errors.Is(err, fs.ErrNotExist) {
-		return t.stop(binary, force) // no plugin directory, no driver in it
+		return stop() // no plugin directory, no driver in it
 	} else if err != nil {
 		return err
 	}
@@ -27,7 +28,7 @@ func (t Target) Uninstall(binary *os.File, force bool) error {
 	if err := errors.Join(t.sweep(), t.check()); err != nil {
 		return err
 	}
-	if err := t.stop(binary, force); err != nil {
+	if err := stop(); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +39,7 @@ func (t Target) Uninstall(binary *os.File, force bool) error {
 			return err
 		}
 	}
-	return t.remove(func() error { return t.stop(binary, force) })
+	return t.remove(stop)
 }
 
 // remove takes the driver's directory from the kubelet and removes it. again is called once

@@ -158,7 +158,7 @@ func readList(dir, installer string) (*list, error) {
 // remove them.
 func (l *list) check() error {
 	for _, name := range l.Names {
-		if err := checkName(name); err != nil {
+		if err := Check(name, 0); err != nil {
 			return fmt.Errorf("fact %q: %w", name, err)
 		}
 	}

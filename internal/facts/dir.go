@@ -85,7 +85,7 @@ func (d Dir) look(name string) (f Fact, err error) {
 	if d.File == nil {
 		return f, fs.ErrNotExist
 	}
-	if err := checkName(name); err != nil {
+	if err := Check(name, 0); err != nil {
 		return f, err
 	}
 	if d.Reserved != nil && d.Reserved(name) {

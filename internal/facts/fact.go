@@ -66,24 +66,13 @@ func hash(text []byte) uint64 {
 // MaxName is the longest name of a fact, in bytes.
 const MaxName = 64
 
-// Check says why a file of a name and a size, in bytes, cannot be a fact.
+// Check says why a file of a name and a size, in bytes, cannot be a fact. Allowed names need no
+// quotes in a shell or a URL.
 func Check(name string, size int64) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	if size > MaxSize {
-		return fmt.Errorf("it has %d bytes, more than %d", size, MaxSize)
-	}
-	return nil
-}
-
-// checkName says why a name cannot be a fact's. Allowed names need no quotes in a shell or a
-// URL.
-func checkName(name string) error {
-	if len(name) > MaxName {
+	switch {
+	case len(name) > MaxName:
 		return fmt.Errorf("its name has more than %d characters", MaxName)
-	}
-	if name == "" {
+	case name == "":
 		return fmt.Errorf("it has no name")
 	}
 	for i, c := range []byte(name) {
@@ -91,6 +80,9 @@ func checkName(name string) error {
 		if !plain && (i == 0 || c != '.' && c != '_' && c != '-') {
 			return fmt.Errorf("its name is not plain: [a-z0-9][a-z0-9._-]*")
 		}
+	}
+	if size > MaxSize {
+		return fmt.Errorf("it has %d bytes, more than %d", size, MaxSize)
 	}
 	return nil
 }

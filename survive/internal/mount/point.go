@@ -77,21 +77,16 @@ func openDirAt(directory int, name, path string) (*Point, error) {
 	return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 }
 
-// openAt opens the name in a directory, whatever its type.
+// openAt opens the name in a directory, whatever its type. It asks no server about what it has
+// opened.
 func openAt(directory int, name, path string) (*Point, error) {
 	fd, err := unix.Openat(directory, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return newPoint(fd, path)
-}
-
-// newPoint takes over a descriptor. It asks no server about the descriptor.
-func newPoint(fd int, path string) (*Point, error) {
 	point := &Point{Path: path, fd: fd}
 	const want = unix.STATX_TYPE | unix.STATX_MNT_ID
-	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, want, &point.stat)
-	if err != nil {
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, want, &point.stat); err != nil {
 		point.Close()
 		return nil, &fs.PathError{Op: "statx", Path: path, Err: err}
 	}
@@ -105,9 +100,7 @@ func (p *Point) is(fileType uint16) bool { return p.stat.Mode&unix.S_IFMT == fil
 func (p *Point) Close() { unix.Close(p.fd) }
 
 // Device identifies the mounted file system.
-func (p *Point) Device() uint64 {
-	return unix.Mkdev(p.stat.Dev_major, p.stat.Dev_minor)
-}
+func (p *Point) Device() uint64 { return unix.Mkdev(p.stat.Dev_major, p.stat.Dev_minor) }
 
 // Mounted tells whether something is mounted on the directory.
 func (p *Point) Mounted() (bool, error) {
