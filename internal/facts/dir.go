@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -101,7 +102,11 @@ func (d Dir) look(name string) (f Fact, err error) {
 		return f, err
 	}
 	if !info.Mode().IsRegular() {
-		return f, fmt.Errorf("it is %s, not a regular file", kindOf(info.Mode()))
+		kind := map[fs.FileMode]string{
+			fs.ModeDir: "a directory", fs.ModeNamedPipe: "a fifo", fs.ModeSocket: "a socket",
+			fs.ModeDevice: "a device", fs.ModeDevice | fs.ModeCharDevice: "a device",
+		}[info.Mode().Type()]
+		return f, fmt.Errorf("it is %s, not a regular file", cmp.Or(kind, "of another kind"))
 	}
 	if info.Mode()&0o004 == 0 {
 		return f, errUnreadable
@@ -173,21 +178,6 @@ func (d Dir) reason(name string, err error) error {
 		}
 	}
 	return err
-}
-
-// kindOf names the type of a file that is not a regular one.
-func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "a directory"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a fifo"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	}
-	return "of another kind"
 }
 
 // LeftOut is an entry of the directory that is not a fact.

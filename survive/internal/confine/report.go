@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -46,29 +45,27 @@ func Of(pid int) (Report, error) {
 }
 
 func reportOf(status proc.Status) (report Report, err error) {
-	number := func(name string, column int) uint32 {
-		values := strings.Fields(status[name])
-		if column >= len(values) {
-			err = fmt.Errorf("it has no %s", name)
-			return 0
+	var before uint32 // the real id, before the effective one
+	var noNewPrivs, mode int
+	for _, line := range []struct {
+		name   string
+		values []any
+	}{
+		{"Uid", []any{&before, &report.UID}}, {"Gid", []any{&before, &report.GID}},
+		{"CapEff", []any{&report.Capabilities}}, {"NoNewPrivs", []any{&noNewPrivs}}, {"Seccomp", []any{&mode}},
+	} {
+		if _, err := fmt.Sscan(status[line.name], line.values...); err != nil {
+			return report, fmt.Errorf("its %s is %q", line.name, status[line.name])
 		}
-		n, parseErr := strconv.ParseUint(values[column], 10, 32)
-		if parseErr != nil {
-			err = fmt.Errorf("its %s is %q", name, values)
+	}
+	report.NoNewPrivs, report.Seccomp = noNewPrivs == 1, mode == unix.SECCOMP_MODE_FILTER
+	report.Groups = []uint32{} // not null
+	for _, group := range strings.Fields(status["Groups"]) {
+		n, err := strconv.ParseUint(group, 10, 32)
+		if err != nil {
+			return report, fmt.Errorf("its Groups are %q", status["Groups"])
 		}
-		return uint32(n)
+		report.Groups = append(report.Groups, uint32(n))
 	}
-	const effective = 1 // after the real one
-	report = Report{
-		UID: number("Uid", effective), GID: number("Gid", effective), Groups: []uint32{},
-		Capabilities: status["CapEff"], NoNewPrivs: number("NoNewPrivs", 0) == 1,
-		Seccomp: number("Seccomp", 0) == unix.SECCOMP_MODE_FILTER,
-	}
-	for i := range strings.Fields(status["Groups"]) {
-		report.Groups = append(report.Groups, number("Groups", i))
-	}
-	if report.Capabilities == "" {
-		err = errors.New("it has no CapEff")
-	}
-	return report, err
+	return report, nil
 }
