@@ -14,7 +14,9 @@ package facts
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -73,15 +75,10 @@ func Check(name string, size int64) error {
 	case len(name) > MaxName:
 		return fmt.Errorf("its name has more than %d characters", MaxName)
 	case name == "":
-		return fmt.Errorf("it has no name")
-	}
-	for i, c := range []byte(name) {
-		plain := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
-		if !plain && (i == 0 || c != '.' && c != '_' && c != '-') {
-			return fmt.Errorf("its name is not plain: [a-z0-9][a-z0-9._-]*")
-		}
-	}
-	if size > MaxSize {
+		return errors.New("it has no name")
+	case strings.ContainsAny(name[:1], "._-"), strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") != "":
+		return errors.New("its name is not plain: [a-z0-9][a-z0-9._-]*")
+	case size > MaxSize:
 		return fmt.Errorf("it has %d bytes, more than %d", size, MaxSize)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -87,21 +88,11 @@ func (r Record) Check() error {
 // the API server gives, or 32 hexadecimal digits without dashes, as the kubelet
 // gives to a static pod (kubernetes v1.34, pkg/kubelet/config/common.go).
 func IsUID(text string) bool {
-	dashes := len(text) == 36
-	if !dashes && len(text) != 32 {
-		return false
+	const digits = "0123456789abcdefABCDEF"
+	if len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-' {
+		return strings.Count(text, "-") == 4 && strings.TrimLeft(text, digits+"-") == ""
 	}
-	for i := range len(text) {
-		c := text[i]
-		if dashes && (i == 8 || i == 13 || i == 18 || i == 23) {
-			if c != '-' {
-				return false
-			}
-		} else if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
-			return false
-		}
-	}
-	return true
+	return len(text) == 32 && strings.TrimLeft(text, digits) == ""
 }
 
 // maxName is the longest name that an object of Kubernetes can have, in bytes
