@@ -107,30 +107,23 @@ func Remove(driver string) error { return remove(driver, emptying) }
 
 // remove waits for processes that are ending until the limit.
 func remove(driver string, limit time.Duration) error {
-	groups, err := own(driver)
-	deadline := time.Now().Add(limit)
-	for _, group := range groups {
-		failed := unix.Rmdir(group)
-		for ; errors.Is(failed, unix.EBUSY) && time.Now().Before(deadline); failed = unix.Rmdir(group) {
-			time.Sleep(5 * time.Millisecond)
-		}
-		if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
-			err = join(err, advise(&fs.PathError{Op: "remove cgroup", Path: group, Err: failed}))
-		}
-	}
-	return err
-}
-
-// own lists the driver's own cgroups.
-func own(driver string) (groups []string, err error) {
 	all, err := hierarchies(os.Getpid())
+	deadline := time.Now().Add(limit)
 	for _, h := range all {
 		names, _ := os.ReadDir(h.root) // none, where it is not mounted
 		for _, name := range names {
-			if isOwn(driver, name.Name()) {
-				groups = append(groups, filepath.Join(h.root, name.Name()))
+			if !isOwn(driver, name.Name()) {
+				continue
+			}
+			group := filepath.Join(h.root, name.Name())
+			failed := unix.Rmdir(group)
+			for ; errors.Is(failed, unix.EBUSY) && time.Now().Before(deadline); failed = unix.Rmdir(group) {
+				time.Sleep(5 * time.Millisecond)
+			}
+			if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+				err = join(err, advise(&fs.PathError{Op: "remove cgroup", Path: group, Err: failed}))
 			}
 		}
 	}
-	return groups, err
+	return err
 }

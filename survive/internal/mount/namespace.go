@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -48,10 +49,8 @@ func Others() ([]Namespace, error) {
 			continue // the process has ended, or is a kernel thread
 		}
 		seen[name] = true
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(link))))
-		if err == nil {
-			all = append(all, Namespace{PID: pid, Name: name})
-		}
+		pid, _ := strconv.Atoi(strings.Split(link, "/")[2])
+		all = append(all, Namespace{PID: pid, Name: name})
 	}
 	return all, nil
 }

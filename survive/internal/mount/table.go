@@ -19,14 +19,13 @@ type Table struct {
 
 // Info returns what mountinfo says of the mount on a directory, nil when it is gone.
 func (t *Table) Info(p *Point) (*mountinfo.Info, error) {
-	info := t.of(p)
-	if info == nil { // not read yet, or mounted since
-		if err := t.read(); err != nil {
-			return nil, fmt.Errorf("find the mount on %s: %w", p.Path, err)
-		}
-		info = t.of(p)
+	if info := t.of(p); info != nil {
+		return info, nil
 	}
-	return info, nil
+	if err := t.read(); err != nil { // not read yet, or mounted since
+		return nil, fmt.Errorf("find the mount on %s: %w", p.Path, err)
+	}
+	return t.of(p), nil
 }
 
 // All returns the mounts of a type and a source. It reads mountinfo if nobody has asked yet.
