@@ -10,8 +10,11 @@ import (
 	"example.com/pod-info-fuse/survive"
 )
 
-// healPause is the time between two attempts that fail.
-const healPause = 10 * time.Second
+const (
+	healPause   = 10 * time.Second // between two attempts to heal that fail
+	recordPause = 5 * time.Second  // between two looks for lost records, which read the node's mounts
+	recordRetry = time.Minute      // between two attempts to restore them that fail
+)
 
 // heal has the driver heal dead volumes, by the call-out init. changed says that another
 // version was installed: init lets it take over, as it gives the daemon another input.
@@ -72,14 +75,6 @@ func (k *Keeper) touch() error {
 	k.seen = "" // the time of change is another one: the next look reads the files
 	return nil
 }
-
-const (
-	// recordPause is the time between two looks for lost records: they read the mounts of
-	// the node.
-	recordPause = 5 * time.Second
-	// recordRetry is the time between two attempts that fail.
-	recordRetry = time.Minute
-)
 
 // record has the driver make lost records anew, and heal their volumes.
 func (k *Keeper) record() error {
