@@ -2,10 +2,13 @@ package survive
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/survive/internal/cgroup"
+	"example.com/pod-info-fuse/survive/internal/confine"
 	"example.com/pod-info-fuse/survive/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
@@ -15,14 +18,25 @@ import (
 type Status struct {
 	Mount   MountState
 	Locks   pair.Locks
-	Daemon  *pair.Report // nil: there is none, or DaemonError
+	Daemon  *pair.Report // what the daemon says, its PIDs included; nil: there is none, or DaemonError
 	Volumes []Volume
-	// DaemonError says why the daemon did not report.
+	// Active and Standby are what the kernel says of the daemon's processes; nil: there is none,
+	// or the kernel does not confirm that the one that the daemon names is its own.
+	Active, Standby *Process
+	// DaemonError says why the daemon did not report, or which of its processes is not known.
 	DaemonError error
 	// CgroupProblem says why the daemon is still in the cgroup of the kubelet, "" when it is
 	// not.
 	CgroupProblem string
 	FailedUpgrade *FailedUpgrade // nil: the last one succeeded
+}
+
+// Process is what the kernel says of a process of the daemon.
+type Process struct {
+	PID         int
+	Confinement confine.Report
+	Cgroup      string // see [cgroup.Of]
+	Limits      cgroup.Limits
 }
 
 // Volume is a recorded volume and its condition.
@@ -61,6 +75,7 @@ func (n Node) Status() (Status, error) {
 	status := Status{Mount: there.state(), Locks: there.locks, Volumes: []Volume{}, CgroupProblem: n.cgroupProblem(), FailedUpgrade: n.failedUpgrade()}
 	if there.locks.Held() {
 		status.Daemon, status.DaemonError = n.report(glance)
+		n.inspect(&status)
 	}
 	for _, id := range ids {
 		v := Volume{ID: id, State: VolumeUnknown}
@@ -79,6 +94,36 @@ func (n Node) Status() (Status, error) {
 	}
 	status.Volumes = append(status.Volumes, lost...)
 	return status, nil
+}
+
+// inspect looks at the processes that the daemon names, or if it does not answer, at the one that
+// has the active lock. Somebody who has taken the daemon over can name any process.
+func (n Node) inspect(status *Status) {
+	look := func(pid int) *Process {
+		p := &Process{PID: pid}
+		var hidden error
+		err := n.pair().Inspect(pid, func() (err error) {
+			p.Limits = cgroup.LimitsOf(pid)
+			p.Cgroup, hidden = cgroup.Of(pid)
+			p.Confinement, err = confine.Of(pid)
+			return err
+		})
+		if err != nil {
+			p, hidden = nil, fmt.Errorf("the daemon names a process that is not known to be its own: %w", err)
+		}
+		if status.DaemonError == nil {
+			status.DaemonError = hidden
+		}
+		return p
+	}
+	if status.Daemon == nil {
+		status.Active = look(status.Locks.Active.PID)
+		return
+	}
+	status.Active = look(status.Daemon.Active.PID)
+	if standby := status.Daemon.Standby; standby != nil {
+		status.Standby = look(standby.PID)
+	}
 }
 
 func (n Node) volumeState(dir string, living uint64, table *mount.Table) (VolumeState, error) {

@@ -3,8 +3,10 @@ package main_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -124,5 +126,55 @@ func TestAnAnswerForEverIsNoSignOfLife(t *testing.T) {
 	}
 	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
 		t.Errorf("pod.uid is %q", got)
+	}
+}
+
+// A daemon that was taken over says that it is another process: somebody else's, or one that
+// has got the daemon's user. Nothing of that process is told as the daemon's.
+func TestNoOtherProcessIsShownAsTheDaemon(t *testing.T) {
+	pod := exec.Command("/proc/self/exe")
+	pod.Env = append(os.Environ(), sameUser+"=waits")
+	pod.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: daemonUID, Gid: daemonUID}}
+	for whose, pid := range map[string]int{"root's": 1, "of the daemon's user": started(t, pod).pid} {
+		t.Run(whose, func(t *testing.T) {
+			version := fmt.Sprintf("names:%d", pid)
+			d := place(t)
+			w := d.watch(build(t, version, "attack"), "install")
+			w.isReady()
+			d.mount()
+			eventually(t, "there is a standby", func() bool { return d.status().Daemon.Standby != nil })
+			s := d.status().Daemon
+			if s.Active.PID != 0 || s.Standby.PID != 0 || s.Confinement.Active != nil || s.Confinement.Standby != nil ||
+				s.Cgroup != "" || s.Limits.Threads != 0 || s.Limits.Memory != 0 || !strings.Contains(s.Error, fmt.Sprintf("process %d ", pid)) {
+				t.Errorf("status tells of process %d: %+v", pid, s)
+			}
+			output, err := d.command("status").Output()
+			for _, want := range []string{"active         a process that is not known, version " + version, "confinement    unknown\n"} {
+				if err != nil || !strings.Contains(string(output), want) {
+					t.Errorf("status: %v; no %q in:\n%s", err, want, output)
+				}
+			}
+			now := w.metrics()
+			for name := range now {
+				if strings.HasPrefix(name, "confinement") {
+					t.Errorf("metrics tell of process %d: %s %v", pid, name, now[name])
+				}
+			}
+			if now[fmt.Sprintf(`process_info{role="standby",version=%q}`, version)] != 1 {
+				t.Errorf("metrics do not tell of the standby: %v", now)
+			}
+		})
+	}
+}
+
+// The kernel names somebody else's process as the holder of a lock, and nobody answers.
+func TestNoHolderOfALockIsShownAsTheDaemon(t *testing.T) {
+	d := install(t)
+	d.mount()
+	d.killPair()
+	innocent, unlock := d.lockFor(0)
+	defer unlock()
+	if s := d.status().Daemon; s.Active == nil || s.Active.PID != 0 || s.Cgroup != "" || s.Limits.Threads != 0 {
+		t.Errorf("status tells of process %d: %+v", innocent, s)
 	}
 }

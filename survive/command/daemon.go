@@ -29,16 +29,20 @@ type daemonReport struct {
 
 // process is one that serves. What confines it, [confinement] tells.
 type process struct {
-	PID     int       `json:"pid"`
+	PID     int       `json:"pid,omitempty"` // 0: the kernel does not confirm what the daemon says
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
 }
 
-func newProcess(p *pair.Process) *process {
-	if p == nil {
+func newProcess(says *pair.Process, seen *survive.Process) *process {
+	if says == nil {
 		return nil
 	}
-	return &process{p.PID, p.Version, p.Started}
+	p := &process{Version: says.Version, Started: says.Started}
+	if seen != nil {
+		p.PID = seen.PID
+	}
+	return p
 }
 
 func newDaemonReport(now survive.Status, user survive.User) (r daemonReport) {
@@ -50,19 +54,15 @@ func newDaemonReport(now survive.Status, user survive.User) (r daemonReport) {
 		r.Error = now.DaemonError.Error()
 	}
 	if d := now.Daemon; d != nil {
-		r.Active, r.Standby = newProcess(&d.Active), newProcess(d.Standby)
-		r.Confinement = pairConfinement{newConfinement(&d.Active, user), newConfinement(d.Standby, user)}
+		r.Active, r.Standby = newProcess(&d.Active, now.Active), newProcess(d.Standby, now.Standby)
+		r.Confinement = pairConfinement{newConfinement(&d.Active, now.Active, user), newConfinement(d.Standby, now.Standby, user)}
 		r.Takeovers, r.Upgrades, r.Last = d.Takeovers, d.Upgrades, d.Last
-	} else if now.Locks.Active.PID != 0 {
-		// The kernel knows its PID, also when it does not answer.
-		r.Active = &process{PID: now.Locks.Active.PID}
+	} else if now.Locks.Active.Held {
+		// The kernel tells of it, also when it does not answer.
+		r.Active = newProcess(new(pair.Process), now.Active)
 	}
-	if r.Active != nil {
-		var err error
-		r.Limits = cgroup.LimitsOf(r.Active.PID)
-		if r.Cgroup, err = cgroup.Of(r.Active.PID); err != nil && r.Error == "" {
-			r.Error = err.Error()
-		}
+	if now.Active != nil {
+		r.Cgroup, r.Limits = now.Active.Cgroup, now.Active.Limits
 	}
 	return r
 }
@@ -75,8 +75,10 @@ func (r daemonReport) print(table io.Writer) {
 	printProcess(table, "active", r.Active)
 	printProcess(table, "standby", r.Standby)
 	fmt.Fprintf(table, "confinement\t%s\n", r.Confinement)
-	fmt.Fprintf(table, "cgroup\t%s\n", Printable(r.Cgroup, 0))
-	fmt.Fprintf(table, "limits\t%s\n", limitsText(r.Limits))
+	if r.Cgroup != "" {
+		fmt.Fprintf(table, "cgroup\t%s\n", Printable(r.Cgroup, 0))
+		fmt.Fprintf(table, "limits\t%s\n", limitsText(r.Limits))
+	}
 	fmt.Fprintf(table, "take-overs\t%d, %d of them by another version\n", r.Takeovers, r.Upgrades)
 	if l := r.Last; l != nil {
 		fmt.Fprintf(table, "last change\t%s ago (%s, %.1f ms)\n", age(l.At), Printable(string(l.Cause), longestWord), l.Milliseconds)
@@ -95,14 +97,18 @@ func (r daemonReport) print(table io.Writer) {
 const longestWord = 80
 
 func printProcess(table io.Writer, role string, p *process) {
-	switch {
-	case p == nil:
+	if p == nil {
 		fmt.Fprintf(table, "%s\tnone\n", role)
-	case p.Version == "": // it did not report
-		fmt.Fprintf(table, "%s\tprocess %d\n", role, p.PID)
-	default:
-		fmt.Fprintf(table, "%s\tprocess %d, version %s, for %s\n", role, p.PID, Printable(p.Version, longestWord), age(p.Started))
+		return
 	}
+	text := "a process that is not known"
+	if p.PID != 0 {
+		text = fmt.Sprintf("process %d", p.PID)
+	}
+	if p.Version != "" { // it did report
+		text += fmt.Sprintf(", version %s, for %s", Printable(p.Version, longestWord), age(p.Started))
+	}
+	fmt.Fprintf(table, "%s\t%s\n", role, text)
 }
 
 // age is how long ago something was, in whole seconds.
@@ -134,15 +140,11 @@ type confinement struct {
 	user     survive.User // who it should be
 }
 
-func newConfinement(p *pair.Process, user survive.User) *confinement {
-	if p == nil {
+func newConfinement(says *pair.Process, seen *survive.Process, user survive.User) *confinement {
+	if says == nil || seen == nil {
 		return nil
 	}
-	report, err := confine.Of(p.PID)
-	if err != nil {
-		return nil // it has ended
-	}
-	return &confinement{report, p.Landlock, user}
+	return &confinement{seen.Confinement, says.Landlock, user}
 }
 
 // String says in a word that all is in force, or names the measures that are not.

@@ -66,18 +66,19 @@ func writeDaemon(t *metrics.Text, status survive.Status, user survive.User) {
 	t.Family("upgrades_total", "counter", "How often, of these, it was another version.")
 	t.Sample(float64(d.Upgrades))
 	roles := []struct {
-		name    string
-		process *pair.Process
-	}{{"active", &d.Active}, {"standby", d.Standby}}
+		name string
+		says *pair.Process
+		seen *survive.Process
+	}{{"active", &d.Active, status.Active}, {"standby", d.Standby, status.Standby}}
 	t.Family("process_info", "gauge", "The processes of the daemon.")
 	for _, r := range roles {
-		if r.process != nil {
-			t.Sample(1, "role", r.name, "version", r.process.Version)
+		if r.says != nil {
+			t.Sample(1, "role", r.name, "version", r.says.Version)
 		}
 	}
 	t.Family("confinement", "gauge", "Whether a measure confines a process of the daemon.")
 	for _, r := range roles {
-		if c := newConfinement(r.process, user); c != nil {
+		if c := newConfinement(r.says, r.seen, user); c != nil {
 			for _, m := range c.measures() {
 				t.Sample(truth(m.inForce), "role", r.name, "measure", m.id)
 			}

@@ -5,16 +5,21 @@ package pair
 import (
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // attack does what an attacker in a process may do to the pair. Where the version of the
-// build is "says:VERSION", it claims to be that one.
+// build is "says:VERSION", it claims to be that one, and where it is "names:PID", to be that
+// process.
 func (p *process) attack() {
 	if claimed, claims := strings.CutPrefix(p.Version, "says:"); claims {
 		p.self.Version = claimed
+	}
+	if named, names := strings.CutPrefix(p.Version, "names:"); names {
+		p.self.PID, _ = strconv.Atoi(named)
 	}
 	p.remain()
 }

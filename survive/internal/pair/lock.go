@@ -60,6 +60,11 @@ func (at Place) Ended() (bool, error) {
 // Held tells whether anybody has a lock.
 func (l Locks) Held() bool { return l.Active.Held || l.Standby.Held }
 
+// name tells whether the kernel names a process as the holder of a lock.
+func (l Locks) name(pid int) bool {
+	return pid > 0 && (pid == l.Active.PID || pid == l.Standby.PID)
+}
+
 // State is the better one of the two.
 func (l Locks) State() State { return max(l.Active.State(), l.Standby.State()) }
 

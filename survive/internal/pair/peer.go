@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/internal/calllog"
 	"example.com/pod-info-fuse/survive/internal/confine"
 )
@@ -110,6 +112,39 @@ func (at Place) Kill(pid int, still func() bool) error {
 		return nil
 	}
 	return p.kill()
+}
+
+// Inspect calls a function that reads what /proc tells of a process that the pair has named. It is
+// an error if the kernel does not confirm that the process is the pair's: it must be of the
+// daemon's user, and it or its parent must have one of the locks. A new standby has none yet, and
+// none at all while the process that serves has to keep the standby's; but it is a child of that.
+// No other process has had the PID until the function returned, or Inspect returns an error.
+func (at Place) Inspect(pid int, read func() error) error {
+	p, err := at.hold(pid)
+	if err != nil {
+		return err
+	} else if p == nil {
+		return fmt.Errorf("there is no process %d", pid)
+	}
+	defer p.close()
+	locks, err := at.Find()
+	if err != nil {
+		return err
+	}
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
+	if err != nil {
+		return err
+	}
+	if parent, _ := strconv.Atoi(status["PPid"]); !locks.name(pid) && !locks.name(parent) {
+		return fmt.Errorf("neither process %d nor its parent has a lock of the daemon's", pid)
+	}
+	if err := read(); err != nil {
+		return err
+	}
+	if p.ended(0) {
+		return fmt.Errorf("process %d has ended", pid)
+	}
+	return nil
 }
 
 // take duplicates a descriptor of the process (Linux 5.6), which must be the right one
