@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,9 +21,8 @@ type Status struct {
 	Locks   pair.Locks
 	Daemon  *pair.Report // what the daemon says, its PIDs included; nil: there is none, or DaemonError
 	Volumes []Volume
-	// Active and Standby are what the kernel says of the daemon's processes; nil: there is none,
-	// or the kernel does not confirm that the one that the daemon names is its own.
-	Active, Standby *Process
+	Active  *Process // nil: none
+	Standby *Process // nil: none is ready, or the daemon does not say
 	// DaemonError says why the daemon did not report, or which of its processes is not known.
 	DaemonError error
 	// CgroupProblem says why the daemon is still in the cgroup of the kubelet, "" when it is
@@ -31,12 +31,24 @@ type Status struct {
 	FailedUpgrade *FailedUpgrade // nil: the last one succeeded
 }
 
-// Process is what the kernel says of a process of the daemon.
+// Process is a process of the daemon, as status shows it.
 type Process struct {
-	PID         int
-	Confinement confine.Report
-	Cgroup      string // see [cgroup.Of]
-	Limits      cgroup.Limits
+	// PID is 0 if the kernel does not confirm that the process is the daemon's. Nothing but its
+	// word is known then.
+	PID     int       `json:"pid,omitempty"`
+	Version string    `json:"version"` // as it says, like Started; "": it does not answer
+	Started time.Time `json:"started"`
+
+	Confinement *Confinement  `json:"-"` // nil: not known
+	Cgroup      string        `json:"-"` // for people to read
+	Limits      cgroup.Limits `json:"-"` // of that
+}
+
+// Confinement is a process's confinement, as the kernel tells, and for Landlock, as the process
+// says.
+type Confinement struct {
+	confine.Report
+	Landlock bool `json:"landlock"`
 }
 
 // Volume is a recorded volume and its condition.
@@ -99,30 +111,35 @@ func (n Node) Status() (Status, error) {
 // inspect looks at the processes that the daemon names, or if it does not answer, at the one that
 // has the active lock. Somebody who has taken the daemon over can name any process.
 func (n Node) inspect(status *Status) {
-	look := func(pid int) *Process {
-		p := &Process{PID: pid}
-		var hidden error
-		err := n.pair().Inspect(pid, func() (err error) {
-			p.Limits = cgroup.LimitsOf(pid)
-			p.Cgroup, hidden = cgroup.Of(pid)
-			p.Confinement, err = confine.Of(pid)
+	look := func(says *pair.Process) *Process {
+		if says == nil {
+			return nil
+		}
+		var unknown error
+		p := &Process{Version: says.Version, Started: says.Started}
+		seen := *p
+		err := n.pair().Inspect(says.PID, func() error {
+			report, err := confine.Of(says.PID)
+			seen.PID, seen.Confinement = says.PID, &Confinement{report, says.Landlock}
+			seen.Cgroup, unknown = cgroup.Of(says.PID)
+			seen.Limits = cgroup.LimitsOf(says.PID)
 			return err
 		})
-		if err != nil {
-			p, hidden = nil, fmt.Errorf("the daemon names a process that is not known to be its own: %w", err)
+		if err == nil {
+			p = &seen
+		} else {
+			unknown = fmt.Errorf("the daemon names a process that is not known to be its own: %w", err)
 		}
 		if status.DaemonError == nil {
-			status.DaemonError = hidden
+			status.DaemonError = unknown
 		}
 		return p
 	}
-	if status.Daemon == nil {
-		status.Active = look(status.Locks.Active.PID)
-		return
-	}
-	status.Active = look(status.Daemon.Active.PID)
-	if standby := status.Daemon.Standby; standby != nil {
-		status.Standby = look(standby.PID)
+	if d := status.Daemon; d != nil {
+		status.Active, status.Standby = look(&d.Active), look(d.Standby)
+	} else if holder := status.Locks.Active; holder.Held {
+		status.Active = look(&pair.Process{PID: holder.PID})
+		status.Active.Confinement = nil // it did not say whether Landlock is in force
 	}
 }
 

@@ -59,39 +59,25 @@ func factsSection(n survive.Node) command.Section {
 	return s
 }
 
-// delivery has the facts for the node's directory, from flags of install.
-type delivery struct {
-	facts.Delivery
-	dirs []string
-}
-
-func deliver(set *pflag.FlagSet) command.Delivery {
-	d := &delivery{Delivery: facts.Delivery{Reserved: fs.FactsIn(nil).Reserved}}
-	set.StringArrayVar(&d.dirs, "facts-from", nil, "`DIR` whose files become facts of the node, such as a mounted ConfigMap; can be repeated")
-	set.StringToStringVar(&d.Fixed, "fact", nil, "a fact of the node, `NAME=VALUE`; can be repeated")
-	return d
-}
-
-func (d *delivery) Open() error {
-	for _, path := range d.dirs {
+// deliver has the facts for the node's directory, from flags of install.
+func deliver(set *pflag.FlagSet) func(flex.Name, survive.Settings) error {
+	d := facts.Delivery{Reserved: fs.FactsIn(nil).Reserved}
+	set.Func("facts-from", "`DIR` whose files become facts of the node, such as a mounted ConfigMap; can be repeated", func(path string) error {
 		root, err := os.OpenRoot(path)
-		if err != nil {
-			return fmt.Errorf("facts to deliver: %w", err)
-		}
 		d.From = append(d.From, root)
-	}
-	return nil
-}
-
-// Deliver delivers facts to their directory.
-func (d *delivery) Deliver(driver flex.Name, settings survive.Settings) error {
-	if err := local(settings.Input); err != nil {
-		if len(d.dirs) == 0 && len(d.Fixed) == 0 {
+		return err
+	})
+	set.StringToStringVar(&d.Fixed, "fact", nil, "a fact of the node, `NAME=VALUE`; can be repeated")
+	return func(driver flex.Name, settings survive.Settings) error {
+		err := local(settings.Input)
+		if err == nil {
+			return d.To(settings.Input, driver.Dir())
+		}
+		if len(d.From) == 0 && len(d.Fixed) == 0 {
 			return nil
 		}
 		return err
 	}
-	return d.To(settings.Input, driver.Dir())
 }
 
 // local returns an error if the directory of facts is there, but not on a local file system:

@@ -33,6 +33,7 @@ func TestCommandLineOfTheInstaller(t *testing.T) {
 		{"uninstall --root=", 2, []string{"--root is empty"}},
 		{"install --driver no-vendor", 1, []string{`driver name "no-vendor" is not of the form vendor/driver`}},
 		{"uninstall --driver ../x", 1, []string{`driver name "../x" is not of the form vendor/driver`}},
+		{"install --facts-from /no/such/directory", 2, []string{`"--facts-from" flag: open /no/such/directory: no such file`}},
 		{"install --config /no/such/directory/file", 1, []string{"/no/such/directory"}},
 		{"install --config " + t.TempDir() + "/file", 1, []string{"file: no such file or directory"}},
 	} {

@@ -1,9 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"os"
-	"text/tabwriter"
 
 	"example.com/pod-info-fuse/selinux"
 	"example.com/pod-info-fuse/survive"
@@ -12,11 +11,7 @@ import (
 
 // seLinux tells an administrator how SELinux treats the volumes.
 func seLinux(p command.Program, args []string) error {
-	set, name := p.Flags("selinux")
-	if err := p.Parse(set, args); err != nil {
-		return err
-	}
-	n, err := p.Node(*name)
+	n, err := p.Node(p.Flags("selinux"), args)
 	if err != nil {
 		return err
 	}
@@ -25,11 +20,7 @@ func seLinux(p command.Program, args []string) error {
 		return err
 	}
 	r := newSELinuxReport(n)
-	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	for _, l := range r.lines() {
-		fmt.Fprintf(table, "%s\t%s\n", l[0], l[1])
-	}
-	if err := table.Flush(); err != nil {
+	if err := command.PrintLines(r.lines()); err != nil {
 		return err
 	}
 	situation := selinux.Situation{
@@ -79,11 +70,7 @@ func (r selinuxReport) lines() [][2]string {
 	if r.Mode == selinux.Absent {
 		return all
 	}
-	context := r.Context
-	if context == "" {
-		context = "none"
-	}
-	all = append(all, [2]string{"label", command.Printable(context, 0)}, [2]string{"boolean", fmt.Sprintf("%s is %s", r.Boolean.Name, r.Boolean.State)})
+	all = append(all, [2]string{"label", command.Printable(cmp.Or(r.Context, "none"), 0)}, [2]string{"boolean", fmt.Sprintf("%s is %s", r.Boolean.Name, r.Boolean.State)})
 	if r.Error != "" {
 		all = append(all, [2]string{"SELinux problem", command.Printable(r.Error, 0)})
 	}

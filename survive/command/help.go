@@ -11,7 +11,7 @@ import (
 
 // commands are all commands for people, in the order of the help.
 func (p Program) commands() []Command {
-	return append([]Command{
+	all := append([]Command{
 		{"install", "", "put this binary into the kubelet's plugin directory, in the\nplace of the version before; --rollback undoes it, --watch\nkeeps it there; see install --help", Program.install},
 		{"uninstall", "", "end the daemon and remove the driver from the node; refuses\nwhile volumes are in use; see uninstall --help", Program.uninstall},
 		{"status", "[-o json]", "show the node's mount, the daemon and the volumes", Program.status},
@@ -20,6 +20,17 @@ func (p Program) commands() []Command {
 		{"restore", "", "heal volumes whose daemon has died, as init does, and say what\nwas done", Program.restore},
 		{"watch", "FILE", "read a file again and again; see watch --help", Program.watch},
 	}, p.Commands...)
+	return append(all, Command{"version", "", "print the version", Program.version}, Command{"help", "", "print this text", Program.help})
+}
+
+func (p Program) version([]string) error {
+	_, err := fmt.Println(p.Program, p.Version)
+	return err
+}
+
+func (p Program) help([]string) error {
+	_, err := fmt.Print(p.usage())
+	return err
 }
 
 func (p Program) usage() string {
@@ -33,7 +44,7 @@ Call-outs, which the kubelet executes; each prints one JSON object:
 
 Commands, for people:
 `, p.About)
-	for _, c := range append(p.commands(), Command{Name: "version", Help: "print the version"}, Command{Name: "help", Help: "print this text"}) {
+	for _, c := range p.commands() {
 		fmt.Fprintf(&text, "  %-18s %s\n", strings.TrimSpace(c.Name+" "+c.Args), strings.ReplaceAll(c.Help, "\n", "\n"+strings.Repeat(" ", 21)))
 	}
 	fmt.Fprintf(&text, `
@@ -55,7 +66,7 @@ func (p Program) UsageError(err error) error {
 
 // unknownCommand is the error of a person who mistyped a command.
 func (p Program) unknownCommand(name string) error {
-	known := []string{"init", "mount", "unmount", "version", "help"}
+	known := []string{"init", "mount", "unmount"}
 	for _, c := range p.commands() {
 		known = append(known, c.Name)
 	}

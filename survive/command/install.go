@@ -3,51 +3,38 @@ package command
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/install"
 	"example.com/pod-info-fuse/survive"
 )
 
-// Delivery puts files into the driver's input, as flags of install say.
-type Delivery interface {
-	// Open opens files. It is called once, before install enters the host's root
-	// directory: below that, their paths are others.
-	Open() error
-	// Deliver delivers to the input that settings name, for a driver, again and again with
-	// --watch.
-	Deliver(driver flex.Name, settings survive.Settings) error
-}
-
-// noDelivery is that of a driver without an input.
-type noDelivery struct{}
-
-func (noDelivery) Open() error                               { return nil }
-func (noDelivery) Deliver(flex.Name, survive.Settings) error { return nil }
-
 // install installs this binary as the driver, and with --watch keeps it installed.
 func (p Program) install(args []string) error {
 	i := p.installer("install")
 	configFile := i.set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays")
 	rollback := i.set.Bool("rollback", false, "install the version before the present one")
-	delivery := Delivery(noDelivery{})
+	delivery := func(flex.Name, survive.Settings) error { return nil }
 	if p.Deliver != nil {
 		delivery = p.Deliver(i.set)
 	}
 	if err := i.parse(args); err != nil {
 		return err
 	}
-	if *rollback {
-		if err := i.alone("rollback", "driver", "plugin-dir", "root"); err != nil {
-			return err
+	var other error
+	i.set.Visit(func(f *pflag.Flag) {
+		if *rollback && !slices.Contains([]string{"rollback", "driver", "plugin-dir", "root"}, f.Name) {
+			other = fmt.Errorf("--rollback does not go with --%s", f.Name)
 		}
+	})
+	if other != nil {
+		return p.UsageError(other)
 	}
-	// Opened now, for the same reason as the binary.
 	configuration, err := openSource(*configFile)
 	if err != nil {
-		return err
-	}
-	if err := delivery.Open(); err != nil {
 		return err
 	}
 	target, why, err := i.enter()
@@ -59,7 +46,7 @@ func (p Program) install(args []string) error {
 		if err != nil {
 			return fmt.Errorf("find out where to deliver: %w", err)
 		}
-		return delivery.Deliver(target.Driver, settings)
+		return delivery(target.Driver, settings)
 	}
 	switch {
 	case *rollback:
@@ -72,9 +59,7 @@ func (p Program) install(args []string) error {
 		logLine("version %s is to be %s (%s)", p.Version, target.Binary(), why)
 		keeper := &install.Keeper{
 			Target: target, Binary: i.binary, Config: configuration, Log: logLine,
-			Node:    p.silent(target),
-			Deliver: deliver,
-			Due:     func() bool { return p.inputDue(target) },
+			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) },
 		}
 		return i.keep(keeper.Look, func() string { return keeperMetrics(keeper) })
 	}
@@ -131,7 +116,8 @@ func (p Program) uninstall(args []string) error {
 			return nil
 		}
 		err := remove()
-		if removed = err == nil; removed {
+		if err == nil {
+			removed = true
 			logLine("%s is removed", target.Dir())
 		}
 		return err

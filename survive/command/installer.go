@@ -1,17 +1,21 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
-	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/survive/internal/metrics"
 )
 
 // installer is the common part of install and uninstall: the driver's place, and whether to
@@ -19,7 +23,6 @@ import (
 type installer struct {
 	program         Program
 	set             *pflag.FlagSet
-	driver          *string
 	root, pluginDir string
 
 	watch    bool
@@ -30,8 +33,8 @@ type installer struct {
 }
 
 func (p Program) installer(command string) *installer {
-	set, driver := p.Flags(command)
-	i := &installer{program: p, set: set, driver: driver}
+	set := p.Flags(command)
+	i := &installer{program: p, set: set}
 	set.StringVar(&i.pluginDir, "plugin-dir", "", "the kubelet's plugin `DIR`; without it, what the running kubelet says, a directory that a distribution is known to use, or the default")
 	set.StringVar(&i.root, "root", "", "`DIR` where a container has the host's root directory; other paths are as the host sees them")
 	set.BoolVar(&i.watch, "watch", false, "stay, look at the node again and again and do what is due, until SIGTERM")
@@ -43,7 +46,7 @@ func (p Program) installer(command string) *installer {
 // parse reads the flags, and opens the binary: below another root directory, its path is
 // another one.
 func (i *installer) parse(args []string) (err error) {
-	if err := i.program.Parse(i.set, args); err != nil {
+	if err := i.program.parse(i.set, args); err != nil {
 		return err
 	}
 	for _, name := range []string{"plugin-dir", "root"} {
@@ -61,20 +64,10 @@ func (i *installer) parse(args []string) (err error) {
 	return err
 }
 
-// alone refuses all flags but one and those that go with it.
-func (i *installer) alone(flag string, with ...string) (err error) {
-	i.set.Visit(func(f *pflag.Flag) {
-		if f.Name != flag && !slices.Contains(with, f.Name) {
-			err = fmt.Errorf("--%s does not go with --%s", flag, f.Name)
-		}
-	})
-	return i.program.UsageError(err)
-}
-
 // enter changes into the host's root directory, and returns the driver's place in it, and
 // why it is that one.
 func (i *installer) enter() (target install.Target, why string, err error) {
-	if target.Driver, err = i.program.driverName(*i.driver); err != nil {
+	if target.Driver, err = i.program.driverName(driverOf(i.set)); err != nil {
 		return target, "", err
 	}
 	if i.root != "" {
@@ -130,4 +123,64 @@ func openSource(path string) (read func() ([]byte, error), err error) {
 	}
 	directory, err := os.OpenRoot(filepath.Dir(path))
 	return func() ([]byte, error) { return directory.ReadFile(filepath.Base(path)) }, err
+}
+
+// longestLook is longer than any look takes: one that ends the daemon waits for two minutes
+// at most.
+const longestLook = 5 * time.Minute
+
+// keep looks at the node again and again, and tells a kubelet and Prometheus about it. It
+// ends at SIGTERM, at once: its work can be interrupted at any moment.
+func (i *installer) keep(look func() error, page func() string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	watch := &install.Watch{Look: look, Interval: i.interval, Log: logLine}
+	failed := make(chan error, 1)
+	if i.listen != "" {
+		listener, err := net.Listen("tcp", i.listen)
+		if err != nil {
+			return fmt.Errorf("serve metrics: %w", err)
+		}
+		logLine("listening on %s", listener.Addr())
+		go func() { failed <- metrics.Serve(listener, i.pages(watch, page)) }()
+	}
+	go watch.Run(ctx)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+}
+
+// pages are those of /healthz, /readyz and /metrics.
+func (i *installer) pages(watch *install.Watch, page func() string) map[string]func() metrics.Page {
+	started := time.Now()
+	return map[string]func() metrics.Page{
+		"/healthz": func() metrics.Page {
+			looked, _ := watch.Looked()
+			if looked.IsZero() {
+				looked = started
+			}
+			if ago := time.Since(looked); ago > i.interval+longestLook {
+				return metrics.Unavailable(fmt.Sprintf("the last look ended %v ago", ago.Round(time.Second)))
+			}
+			return metrics.OK()
+		},
+		"/readyz": func() metrics.Page {
+			switch looked, wrong := watch.Looked(); {
+			case wrong != nil:
+				return metrics.Unavailable(wrong.Error())
+			case looked.IsZero():
+				return metrics.Unavailable("the first look has not ended")
+			}
+			return metrics.OK()
+		},
+		"/metrics": func() metrics.Page { return metrics.Page{Status: 200, Type: metrics.ContentType, Body: page()} },
+	}
+}
+
+// logLine writes to where containers log.
+func logLine(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().UTC().Format(time.RFC3339), line(fmt.Sprintf(format, args...)))
 }

@@ -7,7 +7,6 @@ import (
 	"example.com/pod-info-fuse/install"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/metrics"
-	"example.com/pod-info-fuse/survive/internal/pair"
 )
 
 // keeperMetrics is the page of install --watch.
@@ -67,19 +66,18 @@ func writeDaemon(t *metrics.Text, status survive.Status, user survive.User) {
 	t.Sample(float64(d.Upgrades))
 	roles := []struct {
 		name string
-		says *pair.Process
-		seen *survive.Process
-	}{{"active", &d.Active, status.Active}, {"standby", d.Standby, status.Standby}}
+		*survive.Process
+	}{{"active", status.Active}, {"standby", status.Standby}}
 	t.Family("process_info", "gauge", "The processes of the daemon.")
 	for _, r := range roles {
-		if r.says != nil {
-			t.Sample(1, "role", r.name, "version", r.says.Version)
+		if r.Process != nil {
+			t.Sample(1, "role", r.name, "version", r.Version)
 		}
 	}
 	t.Family("confinement", "gauge", "Whether a measure confines a process of the daemon.")
 	for _, r := range roles {
-		if c := newConfinement(r.says, r.seen, user); c != nil {
-			for _, m := range c.measures() {
+		if r.Process != nil && r.Confinement != nil {
+			for _, m := range measures(r.Confinement, user) {
 				t.Sample(truth(m.inForce), "role", r.name, "measure", m.id)
 			}
 		}

@@ -2,13 +2,19 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/selinux"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/calllog"
 )
@@ -32,13 +38,6 @@ func (p Program) installation(name string) (i installation, err error) {
 		n.KeepInput()
 	}
 	return installation{survive.CallOuts{Node: n, ConfigError: problem, Check: p.Check}, calllog.New(p.Program, settings.Log)}, nil
-}
-
-// Node returns the installation that a command is about. name is what --driver says; see
-// [Program.Flags].
-func (p Program) Node(name string) (survive.Node, error) {
-	i, err := p.installation(name)
-	return i.Node, err
 }
 
 // driverName is the name of the driver that a command is about.
@@ -65,17 +64,83 @@ func calledAs() string {
 	return os.Args[0]
 }
 
-// Flags returns a command's flags, and where --driver goes.
-func (p Program) Flags(command string) (set *pflag.FlagSet, driver *string) {
-	set = pflag.NewFlagSet(command, pflag.ContinueOnError)
-	return set, set.String("driver", "", "the driver's `VENDOR/NAME`, when the binary is not in a directory vendor~name")
+// Flags returns the flags of a command on an installation, of which --driver is the first.
+func (p Program) Flags(command string) *pflag.FlagSet {
+	set := pflag.NewFlagSet(command, pflag.ContinueOnError)
+	set.String("driver", "", "the driver's `VENDOR/NAME`, when the binary is not in a directory vendor~name")
+	return set
 }
 
-// Parse reads a command's flags; there must be nothing else.
-func (p Program) Parse(set *pflag.FlagSet, args []string) error {
+// Node reads flags of [Program.Flags], with no other arguments, and returns the installation
+// that the command is about.
+func (p Program) Node(set *pflag.FlagSet, args []string) (survive.Node, error) {
+	i, err := p.find(set, args)
+	return i.Node, err
+}
+
+func (p Program) find(set *pflag.FlagSet, args []string) (i installation, err error) {
+	if err := p.parse(set, args); err != nil {
+		return i, err
+	}
+	return p.installation(driverOf(set))
+}
+
+// driverOf is what --driver says, "" where it says nothing.
+func driverOf(set *pflag.FlagSet) string { return set.Lookup("driver").Value.String() }
+
+// parse reads a command's flags; there must be nothing else.
+func (p Program) parse(set *pflag.FlagSet, args []string) error {
 	err := set.Parse(args)
 	if err == nil && set.NArg() > 0 {
 		err = fmt.Errorf("%s takes no argument %q", set.Name(), set.Arg(0))
 	}
 	return p.UsageError(err)
+}
+
+// maxConfig is the largest configuration, in bytes.
+const maxConfig = 64 << 10
+
+// settings are those that a configuration says, nil for none.
+func (p Program) settings(configuration []byte) (survive.Settings, error) {
+	if p.Configure == nil {
+		return survive.Settings{Label: selinux.DefaultLabel}, nil
+	}
+	if len(configuration) > maxConfig {
+		settings, _ := p.Configure(nil)
+		return settings, fmt.Errorf("it is larger than %d bytes", maxConfig)
+	}
+	return p.Configure(configuration)
+}
+
+// settingsIn are those of the installation in a directory. With an error, all but mount goes
+// on with them.
+func (p Program) settingsIn(dir string) (survive.Settings, error) {
+	path := filepath.Join(dir, install.ConfigFile)
+	configuration, err := readConfig(path)
+	settings, invalid := p.settings(configuration)
+	if err == nil {
+		err = invalid
+	}
+	if err != nil {
+		err = fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return settings, err
+}
+
+// readConfig reads a configuration; nil: there is no file. It must be a regular file, or a
+// link to one: any other would make every call-out wait for a writer.
+func readConfig(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file; replace it")
+	}
+	return io.ReadAll(io.LimitReader(file, maxConfig+1))
 }

@@ -11,12 +11,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/internal/calllog"
+	"example.com/pod-info-fuse/survive/internal/metrics"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -38,8 +41,11 @@ type Program struct {
 	Check func(options flex.Options, r *volume.Record) error
 	// Status returns the driver's sections of status. nil: none.
 	Status func(n survive.Node) []Section
-	// Deliver adds flags to install, for files that it delivers to the input. nil: none.
-	Deliver func(set *pflag.FlagSet) Delivery
+	// Deliver adds flags to install, for files that it delivers to the input. nil: none. The
+	// result delivers them for a driver to the input that settings name, again and again with
+	// --watch. Open what a flag names when it is read: afterwards, install enters the host's root
+	// directory, where paths are others.
+	Deliver func(set *pflag.FlagSet) (deliver func(driver flex.Name, settings survive.Settings) error)
 	// Withdraw removes the files that were delivered for a driver to the input that settings
 	// name: when that has become another one, and before the driver is uninstalled.
 	Withdraw func(driver flex.Name, settings survive.Settings) error
@@ -54,7 +60,7 @@ type Command struct {
 	// Help says what the command does, in lines of at most 60 characters.
 	Help string
 	// Run executes it, with the arguments that follow its name. An error of its flags is
-	// one of [Program.Parse] or [Program.UsageError].
+	// one of [Program.Node] or [Program.UsageError].
 	Run func(p Program, args []string) error
 }
 
@@ -87,38 +93,67 @@ func (p Program) execute(verb string, args []string, started time.Time) error {
 	if run := p.Internal(verb); run != nil {
 		return run(args)
 	}
+	if flex.Known(verb) {
+		p.callOut(started)
+	}
 	switch verb {
-	case "version", "--version":
-		fmt.Println(p.Program, p.Version)
-		return nil
-	case "help", "--help", "-h":
-		fmt.Print(p.usage())
-		return nil
+	case "--version":
+		verb = "version"
+	case "--help", "-h":
+		verb = "help"
 	}
-	if !flex.Known(verb) {
-		for _, c := range p.commands() {
-			if c.Name == verb {
-				if err := p.clash(); err != nil {
-					return err
-				}
-				return c.Run(p, args)
-			}
+	all := p.commands()
+	if i := slices.IndexFunc(all, func(c Command) bool { return c.Name == verb }); i >= 0 {
+		if err := p.clash(all); err != nil {
+			return err
 		}
-		if onTerminal() {
-			return p.unknownCommand(verb)
-		}
+		return all[i].Run(p, args)
 	}
-	return p.callOut(started)
+	if onTerminal() {
+		return p.unknownCommand(verb)
+	}
+	p.callOut(started) // of a later kubelet
+	return nil
 }
 
 // clash returns an error if a command of the driver's own could never be called.
-func (p Program) clash() error {
-	taken := map[string]bool{"version": true, "help": true}
-	for _, c := range p.commands() {
+func (p Program) clash(all []Command) error {
+	taken := map[string]bool{}
+	for _, c := range all {
 		if taken[c.Name] || flex.Known(c.Name) || p.Internal(c.Name) != nil {
 			return fmt.Errorf("there is a command or a call-out %q already; the driver's own needs another name", c.Name)
 		}
 		taken[c.Name] = true
 	}
 	return nil
+}
+
+// callOut executes a call-out of the kubelet, logs it, counts it, and exits.
+func (p Program) callOut(started time.Time) {
+	i := installation{log: calllog.New(p.Program, "")} // until it is found
+	find := func() (flex.Driver, error) {
+		found, err := p.installation("")
+		if err == nil {
+			i = found
+		}
+		return i, err
+	}
+	flex.Main(find, func(o flex.Outcome) {
+		took := time.Since(started)
+		text := Printable(o.CallOut, 40)
+		if o.Dir != "" {
+			text += " " + Printable(o.Dir, 300)
+		}
+		text += ": " + string(o.Answer.Status)
+		if o.Answer.Message != "" {
+			text += ": " + o.Answer.Message
+		}
+		if o.Unsaid != nil {
+			text += "; the answer could not be printed: " + o.Unsaid.Error()
+		}
+		i.log.Line("%s in %v", text, took.Round(10*time.Microsecond))
+		if i.Node.RunDir != "" { // it was found
+			metrics.Record(i.Node.CallsFile(), o.CallOut, string(o.Answer.Status), took)
+		}
+	})
 }

@@ -4,9 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"text/tabwriter"
+	"time"
 
 	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/internal/cgroup"
+	"example.com/pod-info-fuse/survive/internal/pair"
 )
 
 // Section is a part of status that a driver adds.
@@ -29,17 +33,14 @@ type volumeReport struct {
 
 // status shows the driver on this node.
 func (p Program) status(args []string) error {
-	set, name := p.Flags("status")
+	set := p.Flags("status")
 	format := set.StringP("output", "o", "table", "`FORMAT`: table or json")
-	if err := p.Parse(set, args); err != nil {
+	i, err := p.find(set, args)
+	if err != nil {
 		return err
 	}
 	if *format != "table" && *format != "json" {
 		return p.UsageError(fmt.Errorf("output format %q is neither table nor json", *format))
-	}
-	i, err := p.installation(*name)
-	if err != nil {
-		return err
 	}
 	now, err := i.Node.Status()
 	if err != nil {
@@ -68,7 +69,7 @@ func (i installation) printJSON(now survive.Status, sections []Section) error {
 	report := map[string]any{
 		"driver": i.Node.Name.String(), "version": i.Node.Version, "runDir": i.Node.RunDir,
 		"mount":  map[string]any{"state": now.Mount},
-		"daemon": newDaemonReport(now, i.Node.User), "volumes": volumes,
+		"daemon": newDaemonReport(now), "volumes": volumes,
 	}
 	if i.ConfigError != nil {
 		report["configError"] = i.ConfigError.Error()
@@ -87,28 +88,177 @@ func (i installation) printJSON(now survive.Status, sections []Section) error {
 // printTable prints the status for people. Directories and names come from the API and the
 // file system: it quotes everything that could play tricks on a terminal.
 func (i installation) printTable(now survive.Status, sections []Section) error {
-	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(table, "driver\t%s\nversion\t%s\nrun directory\t%s\nmount\t%s\n", i.Node.Name, i.Node.Version, i.Node.RunDir, now.Mount)
-	newDaemonReport(now, i.Node.User).print(table)
+	lines := [][2]string{{"driver", i.Node.Name.String()}, {"version", i.Node.Version}, {"run directory", i.Node.RunDir}, {"mount", string(now.Mount)}}
+	lines = append(lines, newDaemonReport(now).lines(i.Node.User)...)
 	for _, s := range sections {
-		for _, l := range s.Lines {
-			fmt.Fprintf(table, "%s\t%s\n", l[0], line(l[1]))
-		}
+		lines = append(lines, s.Lines...)
 	}
 	if i.ConfigError != nil {
-		fmt.Fprintf(table, "configuration\t%s\n", line(i.ConfigError.Error()))
+		lines = append(lines, [2]string{"configuration", i.ConfigError.Error()})
 	}
-	fmt.Fprintf(table, "volumes\t%d\n", len(now.Volumes))
-	if err := table.Flush(); err != nil || len(now.Volumes) == 0 {
+	err := PrintLines(append(lines, [2]string{"volumes", fmt.Sprint(len(now.Volumes))}))
+	if err != nil || len(now.Volumes) == 0 {
 		return err
 	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(table, "\nSTATE\tPOD\tUID\tDIRECTORY\n")
 	for _, v := range now.Volumes {
 		where := Printable(v.Dir, 0)
 		if v.Problem != nil {
 			where = line(v.Problem.Error())
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", v.State, Printable(v.PodNamespace+"/"+v.PodName, 0), v.PodUID, where)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", v.State, podOf(v), v.PodUID, where)
 	}
 	return table.Flush()
+}
+
+// PrintLines prints lines of a name and a text, below each other.
+func PrintLines(lines [][2]string) error {
+	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	for _, l := range lines {
+		fmt.Fprintf(table, "%s\t%s\n", l[0], line(l[1]))
+	}
+	return table.Flush()
+}
+
+func podOf(v survive.Volume) string { return Printable(v.PodNamespace+"/"+v.PodName, 0) }
+
+// daemonReport is the report of status on the processes that serve.
+type daemonReport struct {
+	Active       *survive.Process `json:"active,omitempty"`
+	Standby      *survive.Process `json:"standby,omitempty"` // once it is ready
+	Takeovers    int              `json:"takeovers"`
+	Upgrades     int              `json:"upgrades"`
+	Last         *pair.Takeover   `json:"lastTakeover,omitempty"`
+	Confinement  confinements     `json:"confinement"`
+	Cgroup       string           `json:"cgroup,omitempty"`
+	CgroupError  string           `json:"cgroupError,omitempty"`
+	Limits       cgroup.Limits    `json:"limits"` // of that cgroup
+	UpgradeError string           `json:"upgradeError,omitempty"`
+	Error        string           `json:"error,omitempty"` // why it does not report, or what is not known
+}
+
+// confinements are those of both processes; nil where there is no process, or it is not known.
+type confinements struct {
+	Active  *survive.Confinement `json:"active,omitempty"`
+	Standby *survive.Confinement `json:"standby,omitempty"`
+}
+
+func newDaemonReport(now survive.Status) daemonReport {
+	r := daemonReport{Active: now.Active, Standby: now.Standby, CgroupError: now.CgroupProblem}
+	if d := now.Daemon; d != nil {
+		r.Takeovers, r.Upgrades, r.Last = d.Takeovers, d.Upgrades, d.Last
+	}
+	if p := now.Active; p != nil {
+		r.Cgroup, r.Limits, r.Confinement.Active = p.Cgroup, p.Limits, p.Confinement
+	}
+	if p := now.Standby; p != nil {
+		r.Confinement.Standby = p.Confinement
+	}
+	if f := now.FailedUpgrade; f != nil {
+		r.UpgradeError = f.Reason
+	}
+	if now.DaemonError != nil {
+		r.Error = now.DaemonError.Error()
+	}
+	return r
+}
+
+func (r daemonReport) lines(user survive.User) (all [][2]string) {
+	if r.Active == nil {
+		return [][2]string{{"daemon", "none"}}
+	}
+	add := func(name, format string, args ...any) {
+		all = append(all, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	add("active", "%s", processText(r.Active))
+	add("standby", "%s", processText(r.Standby))
+	confined := confinementText(r.Confinement.Active, user)
+	if standby := confinementText(r.Confinement.Standby, user); r.Confinement.Standby != nil && standby != confined {
+		confined = "active: " + confined + "; standby: " + standby
+	}
+	add("confinement", "%s", confined)
+	if r.Cgroup != "" {
+		add("cgroup", "%s", Printable(r.Cgroup, 0))
+		add("limits", "%s", limitsText(r.Limits))
+	}
+	add("take-overs", "%d, %d of them by another version", r.Takeovers, r.Upgrades)
+	if l := r.Last; l != nil {
+		add("last change", "%s ago (%s, %.1f ms)", age(l.At), Printable(string(l.Cause), longestWord), l.Milliseconds)
+	}
+	for _, problem := range [][2]string{{"cgroup problem", r.CgroupError}, {"upgrade failed", r.UpgradeError}, {"problem", r.Error}} {
+		if problem[1] != "" {
+			add(problem[0], "%s", Printable(problem[1], 0))
+		}
+	}
+	return all
+}
+
+// longestWord is how many bytes of a word of the daemon's are shown. An attacker who has
+// taken the daemon over can say anything.
+const longestWord = 80
+
+func processText(p *survive.Process) string {
+	if p == nil {
+		return "none"
+	}
+	text := "a process that is not known"
+	if p.PID != 0 {
+		text = fmt.Sprintf("process %d", p.PID)
+	}
+	if p.Version != "" {
+		text += fmt.Sprintf(", version %s, for %s", Printable(p.Version, longestWord), age(p.Started))
+	}
+	return text
+}
+
+// age is how long ago something was, in whole seconds.
+func age(then time.Time) time.Duration { return time.Since(then).Round(time.Second) }
+
+// limitsText tells of the limits, and of those that the cgroup lacks.
+func limitsText(l cgroup.Limits) string {
+	threads, memory := "none of threads", "none of memory"
+	if l.Threads != 0 {
+		threads = fmt.Sprintf("%d threads", l.Threads)
+	}
+	if l.Memory != 0 {
+		memory = fmt.Sprintf("%d MiB", l.Memory>>20)
+	}
+	return threads + ", " + memory
+}
+
+// confinementText says in a word that all is in force, or names the measures that are not.
+func confinementText(c *survive.Confinement, user survive.User) string {
+	if c == nil {
+		return "unknown"
+	}
+	var lacks []string
+	for _, m := range measures(c, user) {
+		if !m.inForce {
+			lacks = append(lacks, m.name)
+		}
+	}
+	if len(lacks) == 0 {
+		return "complete"
+	}
+	return "lacks " + strings.Join(lacks, ", ")
+}
+
+// measure is a part of the confinement.
+type measure struct {
+	id      string // for scripts
+	name    string
+	inForce bool
+}
+
+// measures are those that confine a process which is to be of a user.
+func measures(c *survive.Confinement, user survive.User) []measure {
+	return []measure{
+		{"user", "a user of its own", c.UID == user.UID && c.GID == user.GID && len(c.Groups) == 0},
+		{"no_capabilities", "freedom from capabilities", strings.Trim(c.Capabilities, "0") == ""},
+		{"no_new_privs", "no_new_privs", c.NoNewPrivs},
+		{"not_dumpable", "protection from dumps", !c.Dumpable},
+		{"landlock", "Landlock", c.Landlock},
+		{"seccomp", "seccomp", c.Seccomp},
+	}
 }
