@@ -12,25 +12,21 @@ import (
 // keeperMetrics is the page of install --watch.
 func keeperMetrics(k *install.Keeper) string {
 	t := metrics.NewText(k.Node.Program)
-	t.Family("repairs_total", "counter", "Installations because the driver was missing or altered.")
-	t.Sample(float64(k.Repairs()))
+	t.Family("repairs_total", "counter", "Installations because the driver was missing or altered.").Sample(float64(k.Repairs()))
 	return t.String() + nodeMetrics(k.Node)
 }
 
 // nodeMetrics are the metrics of the driver on the node.
 func nodeMetrics(n survive.Node) string {
 	t := metrics.NewText(n.Program)
-	t.Family("installer_info", "gauge", "The version of the installer.")
-	t.Sample(1, "version", n.Version, "driver", n.Name.String())
+	t.Family("installer_info", "gauge", "The version of the installer.").Sample(1, "version", n.Version, "driver", n.Name.String())
 	status, err := n.Status()
-	t.Family("status_error", "gauge", "Whether the condition of the driver could not be found out.")
-	t.Sample(truth(err != nil))
+	t.Family("status_error", "gauge", "Whether the condition of the driver could not be found out.").Sample(truth(err != nil))
 	if err != nil {
 		return t.String()
 	}
 	writeVolumes(t, status)
-	t.Family("upgrade_failed", "gauge", "Whether the last upgrade failed.")
-	t.Sample(truth(status.FailedUpgrade != nil))
+	t.Family("upgrade_failed", "gauge", "Whether the last upgrade failed.").Sample(truth(status.FailedUpgrade != nil))
 	if status.Daemon != nil {
 		writeDaemon(t, status, n.User)
 	}
@@ -60,10 +56,8 @@ func writeVolumes(t *metrics.Text, status survive.Status) {
 
 func writeDaemon(t *metrics.Text, status survive.Status, user survive.User) {
 	d := status.Daemon
-	t.Family("takeovers_total", "counter", "How often another process took over, since the daemon was started.")
-	t.Sample(float64(d.Takeovers))
-	t.Family("upgrades_total", "counter", "How often, of these, it was another version.")
-	t.Sample(float64(d.Upgrades))
+	t.Family("takeovers_total", "counter", "How often another process took over, since the daemon was started.").Sample(float64(d.Takeovers))
+	t.Family("upgrades_total", "counter", "How often, of these, it was another version.").Sample(float64(d.Upgrades))
 	roles := []struct {
 		name string
 		*survive.Process

@@ -45,22 +45,15 @@ const callsSize = int(unsafe.Sizeof(Calls{}))
 // call-outs are counted on a file system that is full later, too. When it fails, there is no
 // file.
 func CreateCalls(path string) error {
-	info, err := os.Lstat(path)
-	if err == nil && info.Mode().IsRegular() && info.Size() == int64(callsSize) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(callsSize) {
 		return nil
 	}
-	if err == nil {
-		err = os.Remove(path)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// Not over it: a process of the other version may be adding to it.
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	err := os.WriteFile(path, make([]byte, callsSize), 0o600)
 	if err != nil {
-		return err
-	}
-	_, err = file.Write(make([]byte, callsSize))
-	if err = errors.Join(err, file.Close()); err != nil {
 		os.Remove(path)
 	}
 	return err
@@ -69,7 +62,7 @@ func CreateCalls(path string) error {
 // Record counts a call-out, where CreateCalls has been called. Otherwise, and after a
 // failure, the call-out goes on without being counted.
 func Record(path, callOut, outcome string, took time.Duration) {
-	_ = withCalls(path, os.O_RDWR, unix.LOCK_EX, func(file *os.File, all *Calls) error {
+	_ = withCalls(path, os.O_RDWR, func(file *os.File, all *Calls) error {
 		c := &all[index(callOuts[:], callOut)]
 		c.Outcomes[index(outcomes[:], outcome)]++
 		c.Classes[class(took)]++
@@ -84,19 +77,16 @@ func Record(path, callOut, outcome string, took time.Duration) {
 
 // ReadCalls returns the counts.
 func ReadCalls(path string) (c Calls, err error) {
-	err = withCalls(path, os.O_RDONLY, unix.LOCK_SH, func(_ *os.File, all *Calls) error {
-		c = *all
-		return nil
-	})
+	err = withCalls(path, os.O_RDONLY, func(_ *os.File, all *Calls) error { c = *all; return nil })
 	if err != nil {
-		return Calls{}, fmt.Errorf("read the counts of call-outs, %s: %w", path, err)
+		err = fmt.Errorf("read the counts of call-outs, %s: %w", path, err)
 	}
-	return c, nil
+	return c, err
 }
 
 // withCalls calls f with the file, locked, and what is in it. The file is not mapped:
 // a page that is not there when it is touched ends the process with SIGBUS.
-func withCalls(path string, flags, lock int, f func(*os.File, *Calls) error) error {
+func withCalls(path string, flags int, f func(*os.File, *Calls) error) error {
 	file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -107,7 +97,7 @@ func withCalls(path string, flags, lock int, f func(*os.File, *Calls) error) err
 	} else if !info.Mode().IsRegular() || info.Size() != int64(callsSize) {
 		return unix.EINVAL // another version's
 	}
-	if err := flock(file, lock); err != nil {
+	if err := lock(file); err != nil {
 		return err
 	}
 	var all Calls
@@ -121,9 +111,9 @@ func withCalls(path string, flags, lock int, f func(*os.File, *Calls) error) err
 // microseconds, but one may have been stopped, and the kubelet waits for us.
 const longestLock = time.Second
 
-func flock(file *os.File, how int) error {
+func lock(file *os.File) error {
 	for deadline := time.Now().Add(longestLock); ; time.Sleep(100 * time.Microsecond) {
-		err := unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
@@ -138,13 +128,10 @@ func index(names []string, name string) int {
 	return len(names) - 1
 }
 
+// class is that of the first bound which a duration does not exceed.
 func class(took time.Duration) int {
-	for i, bound := range bounds {
-		if took <= bound {
-			return i
-		}
-	}
-	return len(bounds)
+	i, _ := slices.BinarySearch(bounds[:], took)
+	return i
 }
 
 // Write writes the counts as a counter and a histogram.
@@ -157,20 +144,16 @@ func (c Calls) Write(t *Text) {
 	}
 	t.Family("callout_duration_seconds", "histogram", "How long call-outs took, from the start of their process.")
 	for i, name := range callOuts {
-		t.histogram(c[i], "callout", name)
-	}
-}
-
-func (t *Text) histogram(c counter, labels ...string) {
-	count := uint64(0)
-	for i, n := range c.Classes {
-		count += n
-		bound := "+Inf"
-		if i < len(bounds) {
-			bound = number(bounds[i].Seconds())
+		count := uint64(0)
+		for j, n := range c[i].Classes {
+			count += n
+			bound := "+Inf"
+			if j < len(bounds) {
+				bound = number(bounds[j].Seconds())
+			}
+			t.suffixed("_bucket", float64(count), "callout", name, "le", bound)
 		}
-		t.suffixed("_bucket", float64(count), append(slices.Clone(labels), "le", bound)...)
+		t.suffixed("_sum", time.Duration(c[i].Total).Seconds(), "callout", name)
+		t.suffixed("_count", float64(count), "callout", name)
 	}
-	t.suffixed("_sum", time.Duration(c.Total).Seconds(), labels...)
-	t.suffixed("_count", float64(count), labels...)
 }

@@ -2,12 +2,11 @@ package metrics
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -16,8 +15,8 @@ const (
 	maxRequest = 16 << 10
 	// maxAnswers is how many are answered at a time; others wait.
 	maxAnswers = 8
-	// maxWaiting is how many connections may be open without an answer. One more takes the
-	// place of the oldest.
+	// maxWaiting is how many connections come until one that is still without an answer is
+	// dropped: a kubelet that asks whether we live comes last, and sends its request at once.
 	maxWaiting = 64
 	// clientTime is how long a client may take for all of it. It is short because the
 	// kubelet may have to wait for other clients, and its probes have a limit of their own.
@@ -39,67 +38,40 @@ func Serve(listener net.Listener, pages map[string]func() Page) error {
 }
 
 func serve(listener net.Listener, pages map[string]func() Page, clientTime time.Duration) error {
-	var waiting clients
+	waiting := make(chan context.CancelFunc, maxWaiting) // in the order in which they came
 	answers := make(chan struct{}, maxAnswers)
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return err
 		}
-		c := waiting.add(conn)
+		ctx, drop := context.WithCancel(context.Background())
+		keep := context.AfterFunc(ctx, func() { conn.Close() }) // false: it was dropped
+		if len(waiting) == cap(waiting) {
+			(<-waiting)()
+		}
+		waiting <- drop
 		go func() {
-			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(clientTime))
-			method, path, err := readRequest(c)
+			defer conn.Close()
+			defer drop()
+			_ = conn.SetDeadline(time.Now().Add(clientTime))
+			method, path, err := readRequest(conn)
 			if err != nil {
-				waiting.remove(c)
-				writePage(c, plainPage(400, err.Error()), true)
+				if keep() {
+					writePage(conn, plainPage(400, err.Error()), true)
+				}
 				return
 			}
 			select {
 			case answers <- struct{}{}:
 				defer func() { <-answers }()
-			case <-c.dropped:
+			case <-ctx.Done():
 				return
 			}
-			waiting.remove(c)
-			writePage(c, answer(method, path, pages), method != "HEAD")
+			if keep() {
+				writePage(conn, answer(method, path, pages), method != "HEAD")
+			}
 		}()
-	}
-}
-
-// client is a connection that has not been answered.
-type client struct {
-	net.Conn
-	dropped chan struct{} // closed when another one has its place
-}
-
-// clients are the connections without an answer, in the order in which they came.
-type clients struct {
-	mutex sync.Mutex
-	all   []*client
-}
-
-// add adds one. If there are too many, it drops the oldest: a kubelet that asks whether we
-// live comes last, and sends its request at once.
-func (c *clients) add(conn net.Conn) *client {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if len(c.all) == maxWaiting {
-		close(c.all[0].dropped)
-		c.all[0].Close()
-		c.all = slices.Delete(c.all, 0, 1)
-	}
-	added := &client{conn, make(chan struct{})}
-	c.all = append(c.all, added)
-	return added
-}
-
-func (c *clients) remove(gone *client) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if i := slices.Index(c.all, gone); i >= 0 {
-		c.all = slices.Delete(c.all, i, i+1)
 	}
 }
 

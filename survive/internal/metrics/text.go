@@ -30,9 +30,10 @@ func NewText(program string) *Text {
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
 // Family begins the samples of a name. kind is counter, gauge or histogram.
-func (t *Text) Family(name, kind, help string) {
+func (t *Text) Family(name, kind, help string) *Text {
 	t.family = t.prefix + name
 	fmt.Fprintf(&t.page, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", t.family, help, kind)
+	return t
 }
 
 // Sample writes a sample of the family, with labels: names and values in turn.
