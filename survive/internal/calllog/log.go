@@ -4,12 +4,17 @@
 package calllog
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // Log is the target of lines.
@@ -35,7 +40,17 @@ func (l Log) Open() (*os.File, error) {
 
 // Inherit returns the log behind a descriptor of Open, which it needs for as long
 // as it is used.
-func Inherit(tag string, fd int) Log { return Log{tag: tag, sink: inherit(fd)} }
+func Inherit(tag string, fd int) Log {
+	s := &sink{fd: fd}
+	switch typeOf(fd) {
+	case unix.S_IFSOCK:
+		s.syslog = true
+	case unix.S_IFREG:
+	default:
+		s.fd = -1 // off: every write fails
+	}
+	return Log{tag: tag, sink: s}
+}
 
 // Unheard writes the lines that were kept, and tells whether nobody listens. If so,
 // [Reconnect] and another call of Unheard write them.
@@ -69,7 +84,7 @@ func (l Log) Line(format string, args ...any) {
 		}
 		defer s.close()
 	}
-	s.write(time.Now(), l.tag, os.Getpid(), oneLine(fmt.Sprintf(format, args...)))
+	s.write(fmt.Sprintf("%s[%d]: %s", l.tag, os.Getpid(), oneLine(fmt.Sprintf(format, args...))))
 }
 
 // oneLine keeps a text from forging a second line.
@@ -85,3 +100,113 @@ func oneLine(text string) string {
 	}
 	return text
 }
+
+// sink is an open log.
+type sink struct {
+	fd     int
+	syslog bool // otherwise a file
+	mu     sync.Mutex
+	kept   []string // guarded by mu: lines not yet taken, the oldest first
+}
+
+// mostKept is how many lines are kept for a syslog daemon that is not there.
+const mostKept = 32
+
+// devLog is where syslog daemons listen (man 3 syslog).
+const devLog = "/dev/log"
+
+func open(target string) (*sink, error) {
+	switch target {
+	case "off":
+		return nil, errors.New("the log is off")
+	case "", "syslog":
+		return openSyslog(devLog)
+	}
+	// Not a fifo or a device, which could make us wait.
+	const mode = unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	fd, err := unix.Open(target, mode, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if typeOf(fd) != unix.S_IFREG {
+		unix.Close(fd)
+		return nil, unix.EINVAL
+	}
+	return &sink{fd: fd}, nil
+}
+
+// openSyslog makes a socket that is connected to the syslog daemon, or not connected if there
+// is none: see Reconnect.
+func openSyslog(path string) (*sink, error) {
+	const kind = unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+	fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
+	if err != nil {
+		return nil, err
+	}
+	_ = connect(fd, path)
+	return &sink{fd: fd, syslog: true}, nil
+}
+
+func connect(fd int, path string) error {
+	return os.NewSyscallError("connect to "+path, unix.Connect(fd, &unix.SockaddrUnix{Name: path}))
+}
+
+// Reconnect connects a socket of Open once more, for all processes that have it: a syslog daemon
+// that was restarted listens on another one than the one that it was connected to.
+func Reconnect(fd int) error {
+	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err == nil && kind != unix.SOCK_DGRAM {
+		err = unix.EPROTOTYPE
+	}
+	if err != nil {
+		return os.NewSyscallError("reconnect the log", err)
+	}
+	return connect(fd, devLog)
+}
+
+// typeOf returns the type of an open file (man 7 inode), 0 if there is none.
+func typeOf(fd int) uint32 {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return 0
+	}
+	return stat.Mode & unix.S_IFMT
+}
+
+// write writes a line, unless that would block. The node's time zone is not asked
+// for: the daemon may not read it.
+func (s *sink) write(line string) {
+	if !s.syslog {
+		_, _ = unix.Write(s.fd, []byte(time.Now().UTC().Format(time.RFC3339)+" "+line+"\n"))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, "<30>"+line) // daemon.info. The syslog daemon adds the time (RFC 3164, 4.3.2).
+	_ = s.flush()
+	if len(s.kept) > mostKept {
+		s.kept = s.kept[len(s.kept)-mostKept:]
+	}
+}
+
+// flush writes the lines that were kept, until a write fails: no syslog daemon listens, or it
+// is slow. s.mu is held.
+func (s *sink) flush() error {
+	for len(s.kept) > 0 {
+		// Not sendto, which the daemon may not call, because it takes an address.
+		if _, err := unix.Write(s.fd, []byte(s.kept[0])); err == unix.EAGAIN || isUnheard(err) {
+			return err
+		}
+		s.kept = s.kept[1:]
+	}
+	s.kept = nil
+	return nil
+}
+
+// isUnheard tells whether nobody listens at the other end: the first error after its end,
+// and those after the first (net/unix/af_unix.c, unix_dgram_sendmsg).
+func isUnheard(err error) bool {
+	return slices.Contains([]error{unix.ECONNREFUSED, unix.ECONNRESET, unix.EPIPE, unix.ENOTCONN}, err)
+}
+
+func (s *sink) close() { unix.Close(s.fd) }
