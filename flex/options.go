@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -46,48 +45,27 @@ type Options struct {
 func ParseOptions(text string) (Options, error) {
 	if !utf8.ValidString(text) {
 		return Options{}, errors.New("options are not UTF-8")
-	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	if token, err := decoder.Token(); err != nil {
+	} else if !json.Valid([]byte(text)) {
 		return Options{}, errors.New("options are not JSON")
-	} else if token != json.Delim('{') {
+	}
+	decoder := json.NewDecoder(strings.NewReader(text)) // of which no error can come any more
+	if token, _ := decoder.Token(); token != json.Delim('{') {
 		return Options{}, errors.New("options are not a JSON object")
 	}
 	values := map[string]string{}
 	for decoder.More() {
-		key, value, err := parsePair(decoder)
-		if err != nil {
-			return Options{}, err
-		}
-		if _, twice := values[key]; twice {
+		token, _ := decoder.Token()
+		key := token.(string)
+		token, _ = decoder.Token()
+		value, isString := token.(string)
+		if !isString {
+			return Options{}, fmt.Errorf("option %q is not a string", key)
+		} else if _, twice := values[key]; twice {
 			return Options{}, fmt.Errorf("option %q occurs twice", key)
 		}
 		values[key] = value
 	}
-	if _, err := decoder.Token(); err != nil {
-		return Options{}, errors.New("options are not JSON: the object does not end")
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return Options{}, errors.New("options have text after the JSON object")
-	}
 	return Options{values: values}, nil
-}
-
-func parsePair(decoder *json.Decoder) (key, value string, err error) {
-	token, err := decoder.Token()
-	if err != nil {
-		return "", "", errors.New("options are not JSON: a key is malformed")
-	}
-	key = token.(string) // the decoder accepts nothing else before a colon
-	token, err = decoder.Token()
-	if err != nil {
-		return "", "", fmt.Errorf("options are not JSON: the value of %q is malformed", key)
-	}
-	value, isString := token.(string)
-	if !isString {
-		return "", "", fmt.Errorf("option %q is not a string", key)
-	}
-	return key, value, nil
 }
 
 // Get returns the value of exactly this key, or "".

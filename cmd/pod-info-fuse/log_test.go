@@ -54,7 +54,7 @@ func TestTheLogHasALinePerCallOutAndNoSecret(t *testing.T) {
 		`unmount ` + dir + `: Success in [\d.]+(m|µ)s`,
 		`mount ` + dir + `: Failure: option "colour" is not known.* in `,
 		`mount ` + dir + `: Failure: .*has 3 in `,
-		`mount ` + dir + `: Failure: .*after the JSON object in `,
+		`mount ` + dir + `: Failure: .*options are not JSON in `,
 		`attach: Not supported: .* in `,
 		`getvolumename: Not supported: .* in `,
 	} {
