@@ -19,15 +19,9 @@ import (
 	"example.com/pod-info-fuse/survive/internal/calllog"
 )
 
-// installation is an installation of the driver on this node.
-type installation struct {
-	survive.CallOuts
-	log calllog.Log
-}
-
-// installation finds the one that a command is about. name is what --driver says,
+// installation finds the installation that a command is about. name is what --driver says,
 // "" where it says nothing.
-func (p Program) installation(name string) (i installation, err error) {
+func (p Program) installation(name string) (i survive.CallOuts, err error) {
 	settings, problem := p.settingsIn(filepath.Dir(calledAs()))
 	id, err := p.driverName(name)
 	if err != nil {
@@ -37,7 +31,12 @@ func (p Program) installation(name string) (i installation, err error) {
 	if problem != nil {
 		n.KeepInput()
 	}
-	return installation{survive.CallOuts{Node: n, ConfigError: problem, Check: p.Check}, calllog.New(p.Program, settings.Log)}, nil
+	return survive.CallOuts{Node: n, ConfigError: problem, Check: p.Check}, nil
+}
+
+// log is the log of an installation; syslog, if that is not known.
+func (p Program) log(i survive.CallOuts) calllog.Log {
+	return calllog.New(p.Program, i.Node.Settings.Log)
 }
 
 // driverName is the name of the driver that a command is about.
@@ -55,10 +54,7 @@ func (p Program) driverName(flag string) (id flex.Name, err error) {
 // of the directories that links lead through, so that one binary can be linked
 // into the directories of several drivers.
 func calledAs() string {
-	if filepath.IsAbs(os.Args[0]) {
-		return os.Args[0]
-	}
-	if path, err := os.Executable(); err == nil {
+	if path, err := os.Executable(); err == nil && !filepath.IsAbs(os.Args[0]) {
 		return path
 	}
 	return os.Args[0]
@@ -78,7 +74,7 @@ func (p Program) Node(set *pflag.FlagSet, args []string) (survive.Node, error) {
 	return i.Node, err
 }
 
-func (p Program) find(set *pflag.FlagSet, args []string) (i installation, err error) {
+func (p Program) find(set *pflag.FlagSet, args []string) (i survive.CallOuts, err error) {
 	if err := p.parse(set, args); err != nil {
 		return i, err
 	}

@@ -18,7 +18,6 @@ import (
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/survive"
-	"example.com/pod-info-fuse/survive/internal/calllog"
 	"example.com/pod-info-fuse/survive/internal/metrics"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -94,7 +93,7 @@ func (p Program) execute(verb string, args []string, started time.Time) error {
 		return run(args)
 	}
 	if flex.Known(verb) {
-		p.callOut(started)
+		return p.callOut(started)
 	}
 	switch verb {
 	case "--version":
@@ -112,8 +111,7 @@ func (p Program) execute(verb string, args []string, started time.Time) error {
 	if onTerminal() {
 		return p.unknownCommand(verb)
 	}
-	p.callOut(started) // of a later kubelet
-	return nil
+	return p.callOut(started) // of a later kubelet
 }
 
 // clash returns an error if a command of the driver's own could never be called.
@@ -129,13 +127,10 @@ func (p Program) clash(all []Command) error {
 }
 
 // callOut executes a call-out of the kubelet, logs it, counts it, and exits.
-func (p Program) callOut(started time.Time) {
-	i := installation{log: calllog.New(p.Program, "")} // until it is found
-	find := func() (flex.Driver, error) {
-		found, err := p.installation("")
-		if err == nil {
-			i = found
-		}
+func (p Program) callOut(started time.Time) error {
+	var i survive.CallOuts
+	find := func() (_ flex.Driver, err error) {
+		i, err = p.installation("")
 		return i, err
 	}
 	flex.Main(find, func(o flex.Outcome) {
@@ -151,9 +146,10 @@ func (p Program) callOut(started time.Time) {
 		if o.Unsaid != nil {
 			text += "; the answer could not be printed: " + o.Unsaid.Error()
 		}
-		i.log.Line("%s in %v", text, took.Round(10*time.Microsecond))
+		p.log(i).Line("%s in %v", text, took.Round(10*time.Microsecond))
 		if i.Node.RunDir != "" { // it was found
 			metrics.Record(i.Node.CallsFile(), o.CallOut, string(o.Answer.Status), took)
 		}
 	})
+	return nil // not reached
 }

@@ -35,7 +35,7 @@ func TestASectionDoesNotReplaceWhatStatusTells(t *testing.T) {
 	defer func() { os.Stdout = stdout }()
 	os.Stdout = null
 	for name, free := range map[string]bool{"facts": true, "daemon": false, "driver": false} {
-		if err := (installation{}).printJSON(survive.Status{}, []Section{{Name: name}}); (err == nil) != free {
+		if err := printJSON(survive.CallOuts{}, survive.Status{}, []Section{{Name: name}}); (err == nil) != free {
 			t.Errorf("a section %q: %v", name, err)
 		}
 	}

@@ -51,13 +51,13 @@ func (p Program) status(args []string) error {
 		sections = p.Status(i.Node)
 	}
 	if *format == "json" {
-		return i.printJSON(now, sections)
+		return printJSON(i, now, sections)
 	}
-	return i.printTable(now, sections)
+	return printTable(i, now, sections)
 }
 
 // printJSON prints the status for scripts. Names in it never change.
-func (i installation) printJSON(now survive.Status, sections []Section) error {
+func printJSON(i survive.CallOuts, now survive.Status, sections []Section) error {
 	volumes := []volumeReport{}
 	for _, v := range now.Volumes {
 		problem := ""
@@ -87,7 +87,7 @@ func (i installation) printJSON(now survive.Status, sections []Section) error {
 
 // printTable prints the status for people. Directories and names come from the API and the
 // file system: it quotes everything that could play tricks on a terminal.
-func (i installation) printTable(now survive.Status, sections []Section) error {
+func printTable(i survive.CallOuts, now survive.Status, sections []Section) error {
 	lines := [][2]string{{"driver", i.Node.Name.String()}, {"version", i.Node.Version}, {"run directory", i.Node.RunDir}, {"mount", string(now.Mount)}}
 	lines = append(lines, newDaemonReport(now).lines(i.Node.User)...)
 	for _, s := range sections {

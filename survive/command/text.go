@@ -1,7 +1,6 @@
 package command
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"unicode"
@@ -10,11 +9,10 @@ import (
 )
 
 // onTerminal tells whether a person sees the output of this process.
-func onTerminal() bool { return isTerminal(os.Stdout) || isTerminal(os.Stderr) }
-
-func isTerminal(file *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
-	return err == nil
+func onTerminal() bool {
+	_, out := unix.IoctlGetTermios(unix.Stdout, unix.TCGETS)
+	_, err := unix.IoctlGetTermios(unix.Stderr, unix.TCGETS)
+	return out == nil || err == nil
 }
 
 // Printable returns text as it is if it is plain, and quoted if it is not.

@@ -66,7 +66,7 @@ func (p Program) restore(args []string) error {
 	}
 	for _, text := range survive.Lines(all) {
 		fmt.Println(line(text))
-		i.log.Line("restore: %s", text)
+		p.log(i).Line("restore: %s", text)
 	}
 	count, failed := 0, 0
 	for _, h := range all {
