@@ -40,18 +40,4 @@ func (a Answer) Encode() []byte {
 	return line.Bytes()
 }
 
-func fail(err error) Answer {
-	return Answer{Status: Failure, Message: err.Error()}
-}
-
-// with is the answer if there is no error.
-func with(err error, answer Answer) Answer {
-	if err != nil {
-		return fail(err)
-	}
-	answer.Status = Success
-	return answer
-}
-
-// outcome is the answer of a call-out that returns nothing but an error.
-func outcome(err error) Answer { return with(err, Answer{}) }
+func fail(err error) Answer { return Answer{Status: Failure, Message: err.Error()} }

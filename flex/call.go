@@ -10,8 +10,20 @@ import (
 // returns the answer to print. A call-out that the driver does not implement,
 // or that does not exist, is "Not supported"; bad arguments and panics are a
 // "Failure".
-func Call(driver Driver, args []string) (answer Answer) {
-	defer failOnPanic(args[0], &answer)
+func Call(driver Driver, args []string) Answer {
+	return call(func() (Driver, error) { return driver, nil }, args)
+}
+
+func call(newDriver func() (Driver, error), args []string) (answer Answer) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			answer = fail(fmt.Errorf("%s: internal error: %v", args[0], reason))
+		}
+	}()
+	driver, err := newDriver()
+	if err != nil {
+		return fail(fmt.Errorf("%s: %w", args[0], err))
+	}
 	callOut, known := find(args[0])
 	if !known {
 		return Answer{Status: NotSupported, Message: fmt.Sprintf("call-out %q is not known", args[0])}
@@ -24,14 +36,11 @@ func Call(driver Driver, args []string) (answer Answer) {
 	if err != nil {
 		return fail(fmt.Errorf("%s: %w", args[0], err))
 	}
-	return run(parsed)
-}
-
-// failOnPanic is deferred.
-func failOnPanic(callOut string, answer *Answer) {
-	if reason := recover(); reason != nil {
-		*answer = fail(fmt.Errorf("%s: internal error: %v", callOut, reason))
+	if answer, err = run(parsed); err != nil {
+		return fail(err)
 	}
+	answer.Status = Success
+	return answer
 }
 
 // arguments are a call-out's arguments, by their kind. Only those that the

@@ -4,7 +4,7 @@ package flex
 // method serves it. bind returns nil when the driver does not implement it.
 type callOut struct {
 	parameters string // with ", " between them; see arguments.set
-	bind       func(Driver) func(arguments) Answer
+	bind       func(Driver) func(arguments) (Answer, error)
 }
 
 // Known tells whether there is a call-out of this name, also where a driver does not
@@ -20,58 +20,58 @@ func Known(name string) bool {
 func find(name string) (found callOut, known bool) {
 	switch name {
 	case "init":
-		found = callOut{"", serve(func(d Driver, _ arguments) Answer {
+		found = callOut{"", serve(func(d Driver, _ arguments) (Answer, error) {
 			capabilities, err := d.Init()
-			return with(err, Answer{Capabilities: &capabilities})
+			return Answer{Capabilities: &capabilities}, err
 		})}
 	case "mount":
-		found = callOut{"directory, options", serve(func(d Driver, a arguments) Answer {
-			return outcome(d.Mount(a.dir, a.options))
+		found = callOut{"directory, options", serve(func(d Driver, a arguments) (Answer, error) {
+			return Answer{}, d.Mount(a.dir, a.options)
 		})}
 	case "unmount":
-		found = callOut{"directory", serve(func(d Driver, a arguments) Answer {
-			return outcome(d.Unmount(a.dir))
+		found = callOut{"directory", serve(func(d Driver, a arguments) (Answer, error) {
+			return Answer{}, d.Unmount(a.dir)
 		})}
 	case "getvolumename":
-		found = callOut{"options", serve(func(d VolumeNamer, a arguments) Answer {
+		found = callOut{"options", serve(func(d VolumeNamer, a arguments) (Answer, error) {
 			name, err := d.VolumeName(a.options)
-			return with(err, Answer{VolumeName: name})
+			return Answer{VolumeName: name}, err
 		})}
 	case "attach":
-		found = callOut{"options, node", serve(func(d Attacher, a arguments) Answer {
+		found = callOut{"options, node", serve(func(d Attacher, a arguments) (Answer, error) {
 			device, err := d.Attach(a.options, a.node)
-			return with(err, Answer{Device: device})
+			return Answer{Device: device}, err
 		})}
 	case "waitforattach":
-		found = callOut{"device, options", serve(func(d Attacher, a arguments) Answer {
+		found = callOut{"device, options", serve(func(d Attacher, a arguments) (Answer, error) {
 			path, err := d.WaitForAttach(a.device, a.options)
-			return with(err, Answer{Device: path})
+			return Answer{Device: path}, err
 		})}
 	case "isattached":
-		found = callOut{"options, node", serve(func(d Attacher, a arguments) Answer {
+		found = callOut{"options, node", serve(func(d Attacher, a arguments) (Answer, error) {
 			attached, err := d.IsAttached(a.options, a.node)
-			return with(err, Answer{Attached: &attached})
+			return Answer{Attached: &attached}, err
 		})}
 	case "detach":
-		found = callOut{"volume, node", serve(func(d Attacher, a arguments) Answer {
-			return outcome(d.Detach(a.volume, a.node))
+		found = callOut{"volume, node", serve(func(d Attacher, a arguments) (Answer, error) {
+			return Answer{}, d.Detach(a.volume, a.node)
 		})}
 	case "mountdevice":
-		found = callOut{"directory, device, options", serve(func(d DeviceMounter, a arguments) Answer {
-			return outcome(d.MountDevice(a.dir, a.device, a.options))
+		found = callOut{"directory, device, options", serve(func(d DeviceMounter, a arguments) (Answer, error) {
+			return Answer{}, d.MountDevice(a.dir, a.device, a.options)
 		})}
 	case "unmountdevice":
-		found = callOut{"directory", serve(func(d DeviceMounter, a arguments) Answer {
-			return outcome(d.UnmountDevice(a.dir))
+		found = callOut{"directory", serve(func(d DeviceMounter, a arguments) (Answer, error) {
+			return Answer{}, d.UnmountDevice(a.dir)
 		})}
 	case "expandvolume":
-		found = callOut{"options, device, new size, old size", serve(func(d Expander, a arguments) Answer {
+		found = callOut{"options, device, new size, old size", serve(func(d Expander, a arguments) (Answer, error) {
 			size, err := d.ExpandVolume(a.options, a.device, a.newSize, a.oldSize)
-			return with(err, Answer{VolumeSize: size})
+			return Answer{VolumeSize: size}, err
 		})}
 	case "expandfs":
-		found = callOut{"options, device, directory, new size, old size", serve(func(d Expander, a arguments) Answer {
-			return outcome(d.ExpandFS(a.options, a.device, a.dir, a.newSize, a.oldSize))
+		found = callOut{"options, device, directory, new size, old size", serve(func(d Expander, a arguments) (Answer, error) {
+			return Answer{}, d.ExpandFS(a.options, a.device, a.dir, a.newSize, a.oldSize)
 		})}
 	}
 	return found, found.bind != nil
@@ -79,12 +79,12 @@ func find(name string) (found callOut, known bool) {
 
 // serve binds a call-out to the interface that has its method, which a driver
 // may not implement.
-func serve[I any](call func(I, arguments) Answer) func(Driver) func(arguments) Answer {
-	return func(d Driver) func(arguments) Answer {
+func serve[I any](call func(I, arguments) (Answer, error)) func(Driver) func(arguments) (Answer, error) {
+	return func(d Driver) func(arguments) (Answer, error) {
 		implementation, ok := d.(I)
 		if !ok {
 			return nil
 		}
-		return func(a arguments) Answer { return call(implementation, a) }
+		return func(a arguments) (Answer, error) { return call(implementation, a) }
 	}
 }

@@ -37,7 +37,7 @@ func Main(newDriver func() (Driver, error), observers ...func(Outcome)) {
 	if err != nil {
 		stdout = os.Stdout // a spoilt answer is better than none
 	}
-	answer := answerOf(newDriver, args)
+	answer := call(newDriver, args)
 	signal.Ignore()
 	status := 0
 	_, err = stdout.Write(answer.Encode())
@@ -48,15 +48,6 @@ func Main(newDriver func() (Driver, error), observers ...func(Outcome)) {
 	for _, observe := range observers {
 		observe(Outcome{args[0], dirOf(args), answer, err})
 	}
-}
-
-func answerOf(newDriver func() (Driver, error), args []string) (answer Answer) {
-	defer failOnPanic(args[0], &answer)
-	driver, err := newDriver()
-	if err != nil {
-		return fail(fmt.Errorf("%s: %w", args[0], err))
-	}
-	return Call(driver, args)
 }
 
 // dirOf returns the directory among a call-out's arguments, whether they are right or not.

@@ -24,12 +24,11 @@ type factsReport struct {
 }
 
 func factsSection(n survive.Node) command.Section {
-	r := factsReport{Dir: n.Input}
-	s := command.Section{Name: "facts"}
+	r := &factsReport{Dir: n.Input}
+	s := command.Section{Name: "facts", Value: r}
 	add := func(name, text string) { s.Lines = append(s.Lines, [2]string{name, text}) }
 	if r.Dir == "" {
 		add("facts", "off")
-		s.Value = r
 		return s
 	}
 	var all []facts.Fact
@@ -55,7 +54,6 @@ func factsSection(n survive.Node) command.Section {
 	for _, l := range r.LeftOut {
 		add("facts, left out", command.Printable(l.Name, 80)+": "+l.Reason)
 	}
-	s.Value = r
 	return s
 }
 
