@@ -48,7 +48,7 @@ func ParseOptions(text string) (Options, error) {
 	} else if !json.Valid([]byte(text)) {
 		return Options{}, errors.New("options are not JSON")
 	}
-	decoder := json.NewDecoder(strings.NewReader(text)) // of which no error can come any more
+	decoder := json.NewDecoder(strings.NewReader(text)) // an error is of a number now, which is refused anyway
 	if token, _ := decoder.Token(); token != json.Delim('{') {
 		return Options{}, errors.New("options are not a JSON object")
 	}

@@ -87,9 +87,9 @@ func parse(text string, mounts []*mountinfo.Info) (all []hierarchy, err error) {
 	return all, nil
 }
 
-// isMountedBy tells whether a mount shows the hierarchy from its root on. A v1 hierarchy's controllers, and
-// its name, are options of its mount. A controller is in one hierarchy only, so the first
-// decides.
+// isMountedBy tells whether a mount shows the hierarchy from its root on. A v1 hierarchy's
+// controllers, and its name, are options of its mount. A controller is in one hierarchy only,
+// so the first decides.
 func (h hierarchy) isMountedBy(m *mountinfo.Info) bool {
 	if h.unified() {
 		return m.Root == "/" && m.FSType == "cgroup2"

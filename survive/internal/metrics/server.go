@@ -15,8 +15,9 @@ const (
 	maxRequest = 16 << 10
 	// maxAnswers is how many are answered at a time; others wait.
 	maxAnswers = 8
-	// maxWaiting is how many connections come until one that is still without an answer is
-	// dropped: a kubelet that asks whether we live comes last, and sends its request at once.
+	// maxWaiting is how many later connections drop one that is still without an answer.
+	// Otherwise clients that send nothing could keep a kubelet waiting that asks whether we
+	// live. It sends its request at once, and has its answer before so many others come.
 	maxWaiting = 64
 	// clientTime is how long a client may take for all of it. It is short because the
 	// kubelet may have to wait for other clients, and its probes have a limit of their own.
