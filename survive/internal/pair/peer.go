@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -120,14 +122,22 @@ func (at Place) Kill(pid int, still func() bool) error {
 // none at all while the process that serves has to keep the standby's; but it is a child of that.
 // No other process has had the PID until the function returned, or Inspect returns an error.
 func (at Place) Inspect(pid int, read func() error) error {
-	p, err := at.hold(pid)
+	// It stays the directory of this process, like a pidfd, which Linux 5.2 and before have not.
+	directory, err := os.Open(fmt.Sprintf("/proc/%d", pid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no process %d", pid)
+	} else if err != nil {
+		return err
+	}
+	defer directory.Close()
+	locks, err := at.Find()
 	if err != nil {
 		return err
-	} else if p == nil {
-		return fmt.Errorf("there is no process %d", pid)
 	}
-	defer p.close()
-	locks, err := at.Find()
+	report, err := confine.Of(pid)
+	if err == nil && report.UID != at.User.UID {
+		err = fmt.Errorf("process %d is of user %d, and not of the daemon's", pid, report.UID)
+	}
 	if err != nil {
 		return err
 	}
@@ -141,7 +151,8 @@ func (at Place) Inspect(pid int, read func() error) error {
 	if err := read(); err != nil {
 		return err
 	}
-	if p.ended(0) {
+	status, err = proc.StatusIn(fmt.Sprintf("/proc/self/fd/%d", directory.Fd()))
+	if err != nil || strings.HasPrefix(status["State"], "Z") {
 		return fmt.Errorf("process %d has ended", pid)
 	}
 	return nil

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/internal/confine"
 )
 
@@ -34,8 +36,9 @@ func init() {
 	os.Exit(0)
 }
 
-// Another process may have got the PID of one that ended: what was read may be of that.
-func TestAProcessThatEndsWhileItIsInspectedIsNotKnown(t *testing.T) {
+// holder starts a process that has the active lock of a place.
+func holder(t *testing.T) (Place, *exec.Cmd) {
+	t.Helper()
 	at := Place{Lock: filepath.Join(t.TempDir(), "daemon.lock"), User: confine.User{UID: uint32(os.Geteuid())}}
 	if err := os.WriteFile(at.Lock, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -46,7 +49,6 @@ func TestAProcessThatEndsWhileItIsInspectedIsNotKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stdin.Close()
 	stdout, err := holder.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,21 +56,62 @@ func TestAProcessThatEndsWhileItIsInspectedIsNotKnown(t *testing.T) {
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { stdin.Close(); _ = holder.Wait() })
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "<nil>\n" {
 		t.Fatalf("the process that is to have the lock says %q, %v", line, err)
 	}
-	if err := at.Inspect(holder.Process.Pid, func() error { return nil }); err != nil {
-		t.Errorf("while it lives: %v", err)
+	return at, holder
+}
+
+// Another process may have got the PID of one that ended: what was read may be of that.
+func TestAProcessThatEndsWhileItIsInspectedIsNotKnown(t *testing.T) {
+	for name, end := range map[string]func(*exec.Cmd) error{
+		"reaped": func(c *exec.Cmd) error { _ = c.Process.Kill(); _ = c.Wait(); return nil },
+		"a zombie": func(c *exec.Cmd) error {
+			_ = c.Process.Kill()
+			return unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		},
+	} {
+		at, holder := holder(t)
+		if err := at.Inspect(holder.Process.Pid, func() error { return nil }); err != nil {
+			t.Errorf("%s: while it lives: %v", name, err)
+		}
+		err := at.Inspect(holder.Process.Pid, func() error { return end(holder) })
+		if err == nil || !strings.Contains(err.Error(), "has ended") {
+			t.Errorf("%s: when it ended: %v", name, err)
+		}
+		if err := at.Inspect(holder.Process.Pid, func() error { return nil }); err == nil {
+			t.Errorf("%s: known after its end", name)
+		}
+		if err := at.Inspect(os.Getpid(), func() error { return nil }); err == nil {
+			t.Error("a process without a lock is known")
+		}
 	}
-	err = at.Inspect(holder.Process.Pid, func() error {
-		_ = holder.Process.Kill()
-		_ = holder.Wait()
-		return nil
+}
+
+// Linux 5.2 and before have no pidfd_open(2).
+func TestAProcessIsInspectedWithoutPidfds(t *testing.T) {
+	at, holder := holder(t)
+	err := proc.OnThread(func() error {
+		filter := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the system call's number
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_OPEN, Jf: 1},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		}
+		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return err
+		}
+		if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
+			return err
+		}
+		if _, err := unix.PidfdOpen(os.Getpid(), 0); err != unix.ENOSYS {
+			return fmt.Errorf("pidfd_open: %v", err)
+		}
+		return at.Inspect(holder.Process.Pid, func() error { return nil })
 	})
-	if err == nil || !strings.Contains(err.Error(), "has ended") {
-		t.Errorf("when it ended: %v", err)
-	}
-	if err := at.Inspect(os.Getpid(), func() error { return nil }); err == nil {
-		t.Error("a process without a lock is known")
+	if err != nil {
+		t.Error(err)
 	}
 }
