@@ -47,9 +47,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/proc"
 )
@@ -89,10 +90,11 @@ func Escape(ctx context.Context, driver string, pid int) (where string, err erro
 	return where, join(refused, unlimited, err)
 }
 
-// ended tells whether a process has ended, be it reaped or not.
+// ended tells whether a process has ended, be it reaped or not. It does not take one for ended
+// that /proc does not show, as where that is of another PID namespace.
 func ended(pid int) bool {
-	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
-	return errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(status["State"], "Z")
+	status, _ := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
+	return errors.Is(unix.Kill(pid, 0), unix.ESRCH) || strings.HasPrefix(status["State"], "Z")
 }
 
 // join is errors.Join on one line, as a log needs it.

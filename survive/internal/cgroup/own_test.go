@@ -125,6 +125,22 @@ func TestAProcessThatHasDiedIsInNoCgroup(t *testing.T) {
 	}
 }
 
+// It lives, and status must say that it is still in the kubelet's cgroup.
+func TestAProcessThatProcDoesNotShowHasNotEnded(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	pid := kubelet(t, mountedHierarchies(t))
+	mount(t, "none", "/proc", "tmpfs", 0, "")
+	where, err := Escape(context.Background(), driver, pid)
+	if err := unix.Unmount("/proc", unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if where != "" || err == nil || errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("%q, %v", where, err)
+	}
+}
+
 func TestRemoveDoesNotTakeACgroupInUse(t *testing.T) {
 	if !isolated(t) {
 		return
