@@ -44,9 +44,18 @@ func (t Target) hostProcess() int {
 	return 1
 }
 
-// enter moves this thread into a namespace of a process.
+// enter moves this thread into a namespace of a process, if it is in another one: to enter a
+// mount namespace also changes the root directory (man 2 setns), which may be one that
+// install --root has gone to.
 func enter(pid int, kind string) error {
 	path := fmt.Sprintf("/proc/%d/ns/%s", pid, kind)
+	wanted, err := os.Readlink(path)
+	if err != nil {
+		return err
+	}
+	if now, err := os.Readlink("/proc/thread-self/ns/" + kind); err != nil || now == wanted {
+		return err
+	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
