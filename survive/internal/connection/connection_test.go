@@ -59,7 +59,7 @@ func mountOne(t *testing.T) *mounted {
 			t.Errorf("unmount %s: %v", m.root, err)
 		}
 	})
-	m.agreed, err = connection.Handshake(device, m.fs, connection.Default, 5*time.Second)
+	m.agreed, err = connection.Handshake(device, m.fs, connection.Default, forever)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (m *mounted) orphan() <-chan error {
 		result <- m.check()
 	}()
 	request := make([]byte, 64<<10)
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(forever); ; time.Sleep(time.Millisecond) {
 		n, err := unix.Read(m.device, request)
 		if err == nil && n > 0 {
 			// Every Go program gets signals when it is busy. The kernel tells the
@@ -33,7 +33,7 @@ func (m *mounted) orphan() <-chan error {
 			}
 			queued := []unix.PollFd{{Fd: int32(m.device), Events: unix.POLLIN}}
 			for {
-				n, err := unix.Poll(queued, 5000)
+				n, err := unix.Poll(queued, int(forever.Milliseconds()))
 				if errors.Is(err, unix.EINTR) {
 					continue // such a signal, for this thread
 				}
@@ -78,7 +78,7 @@ func await(t *testing.T, result <-chan error) error {
 	select {
 	case err := <-result:
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(forever):
 		t.Fatal("the reader hangs")
 		return nil
 	}
