@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -30,7 +31,7 @@ func isolated(t *testing.T) bool {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	command := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
+	command := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
 	command.Env = append(os.Environ(), "CGROUP_TEST="+t.Name())
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWCGROUP,
@@ -107,7 +108,7 @@ func mountedHierarchies(t *testing.T) []string {
 // kubelet makes a cgroup in each hierarchy, with a process in it.
 func kubelet(t *testing.T, hierarchies []string) int {
 	t.Helper()
-	process := exec.Command("sleep", "60")
+	process := exec.Command("sleep", "1000")
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func kubelet(t *testing.T, hierarchies []string) int {
 			t.Error(err)
 		}
 		for _, dir := range hierarchies {
-			if err := os.Remove(filepath.Join(dir, "kubelet")); err != nil {
+			if err := removeEmpty(filepath.Join(dir, "kubelet")); err != nil {
 				t.Error(err)
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, "*~cgroup-test~*")); left != nil {
@@ -141,6 +142,16 @@ func kubelet(t *testing.T, hierarchies []string) int {
 		}
 	}
 	return process.Process.Pid
+}
+
+// removeEmpty removes a cgroup whose last process has ended. Some kernels take a moment until
+// they know that.
+func removeEmpty(dir string) error {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if err := unix.Rmdir(dir); err != unix.EBUSY || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // groups tells the process's cgroups: hierarchy -> path.

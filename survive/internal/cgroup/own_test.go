@@ -233,7 +233,7 @@ func TestAGroupHasTheProcessAndItsChildren(t *testing.T) {
 		t.Errorf("who was not moved is in the group %+v", got)
 	}
 	one := kubelet(t, mountedHierarchies(t))
-	other := exec.Command("sleep", "60")
+	other := exec.Command("sleep", "1000")
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}

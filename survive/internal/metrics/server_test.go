@@ -34,7 +34,7 @@ func start(t *testing.T, clientTime time.Duration) string {
 }
 
 func TestServeAnswersAStandardClient(t *testing.T) {
-	address := start(t, clientTime)
+	address := start(t, forever)
 	for _, row := range []struct {
 		method, path string
 		status       int
