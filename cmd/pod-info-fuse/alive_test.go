@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/stopwatch"
 )
 
 // stuckActive has the active process wait in the kernel for its own answer: killed, it
@@ -73,7 +75,7 @@ func TestNobodyServes(t *testing.T) {
 					args = append(args, t.TempDir(), edit(podUID, uidOf(1)))
 				}
 				began := time.Now()
-				d.ends(time.Minute, args...)
+				d.ends(args...)
 				t.Logf("it took %v", time.Since(began))
 				if command == "stop --force" {
 					return
@@ -91,12 +93,12 @@ func TestNobodyServes(t *testing.T) {
 	}
 }
 
-// ends runs a command that must succeed in time.
-func (d installed) ends(limit time.Duration, args ...string) {
+// ends runs a command that must succeed, and end.
+func (d installed) ends(args ...string) {
 	d.t.Helper()
 	command := d.command(args...)
-	timer := time.AfterFunc(limit, func() {
-		d.t.Errorf("%q has not ended after %v", args[0], limit)
+	timer := time.AfterFunc(forever, func() {
+		d.t.Errorf("%q has not ended after %v", args[0], forever)
 		_ = unix.Unmount(filepath.Join(d.runDir, "fs"), unix.MNT_FORCE|unix.MNT_DETACH)
 	})
 	defer timer.Stop()
@@ -105,7 +107,18 @@ func (d installed) ends(limit time.Duration, args ...string) {
 	}
 }
 
-// However the active process ends, or does not, its readers wait no longer than this.
+// isBack checks that readers waited no longer than docs/survival.md says, on a machine that
+// has a CPU for everybody.
+func isBack(t *testing.T, watch *stopwatch.Watch) {
+	t.Helper()
+	took, late := watch.Stop()
+	t.Logf("service was back after %v, and %v in which the machine was late", took, late)
+	if took > 6*time.Second {
+		t.Errorf("service was back after %v", took)
+	}
+}
+
+// However the active process ends, or does not, its readers wait no longer than is promised.
 func TestAProcessThatCannotEndIsReplaced(t *testing.T) {
 	for name, signal := range map[string]unix.Signal{"killed": unix.SIGKILL, "stopped": unix.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
@@ -117,15 +130,11 @@ func TestAProcessThatCannotEndIsReplaced(t *testing.T) {
 			if err := unix.Kill(active, signal); err != nil {
 				t.Fatal(err)
 			}
-			began := time.Now()
+			watch := stopwatch.Start()
 			if got := read(t, volume, "pod.nodename"); got == "" { // waits until somebody answers
 				t.Error("pod.nodename is empty")
 			}
-			took := time.Since(began)
-			t.Logf("service was back after %v", took)
-			if took > 6*time.Second {
-				t.Errorf("service was back after %v", took)
-			}
+			isBack(t, watch)
 			if now, _ := d.pair(); now != standby {
 				t.Errorf("process %d is active, want the standby %d", now, standby)
 			}

@@ -33,7 +33,7 @@ func TestTheKubeletsPipeEndsWhileTheDaemonLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	writer.Close()
-	if err := reader.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+	if err := reader.SetReadDeadline(time.Now().Add(forever)); err != nil {
 		t.Fatal(err)
 	}
 	output, err := io.ReadAll(reader)
@@ -200,7 +200,7 @@ func TestAThousandVolumes(t *testing.T) {
 	if s := d.status(); len(s.Volumes) != count-called || s.Mount.State != "ok" {
 		t.Errorf("with fewer: %d volumes, %+v", len(s.Volumes), s.Mount)
 	}
-	d.ends(time.Minute, "stop", "--force")
+	d.ends("stop", "--force")
 	if left := strings.Count(read(t, "/proc/self/mountinfo"), base); left > 0 {
 		t.Errorf("%d mounts are left", left)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // inAnotherNamespace is the driver as it is called in another mount namespace, with the
@@ -34,7 +33,7 @@ func TestACallInAnotherMountNamespaceFindsTheDaemon(t *testing.T) {
 			l := readAtTimes(t, d.mount())
 			active, standby := d.pair()
 			if command != "mount" { // which comes next
-				other.ends(time.Minute, command)
+				other.ends(command)
 			}
 			dir := t.TempDir()
 			other.must("mount", dir, edit(podUID, uidOf(1)))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/stopwatch"
 )
 
 // Readers who have the kernel drop the pages of a fact, and read them again, wait for the
@@ -37,12 +39,13 @@ func TestReadersThatDropPagesDoNotDelayATakeOver(t *testing.T) {
 		wait := dropPages(t, fact, 8, time.Second, nil)
 		time.Sleep(300 * time.Millisecond)
 		kill(t, active)
-		killed := time.Now()
+		watch := stopwatch.Start()
 		if got := read(t, filepath.Dir(fact), "pod.nodename"); got == "" {
 			t.Error("pod.nodename is empty")
 		}
-		if took := time.Since(killed); took > 2*time.Second {
-			t.Errorf("service was back after %v", took)
+		// It takes more than five seconds to replace a process that does not end.
+		if took, late := watch.Stop(); took > 4*time.Second {
+			t.Errorf("service was back after %v, and %v in which the machine was late", took, late)
 		}
 		wait()
 	}
@@ -76,7 +79,7 @@ func withBigFact(t *testing.T) (d installed, fact string) {
 	writeFact(t, strings.Repeat("a line\n", bigFact/7), facts, "big")
 	fact = filepath.Join(d.mount(), "node.big")
 	fs := filepath.Join(d.status().RunDir, "fs")
-	abort := time.AfterFunc(60*time.Second, func() {
+	abort := time.AfterFunc(3*time.Minute, func() {
 		t.Error("it hangs")
 		_ = unix.Unmount(fs, unix.MNT_FORCE)
 	})

@@ -59,26 +59,24 @@ func TestFactsThatHangStopNothingElse(t *testing.T) {
 			}
 			stop := demand(t, volume)
 			defer stop()
-			check := func(when string) {
+			check := func() {
 				t.Helper()
 				for _, name := range []string{"pod", "pod.uid", "pod.nodename"} {
-					// What would hang, hangs for ever. This is room for a busy machine.
-					if _, took := readAfresh(t, filepath.Join(volume, name)); took > 15*time.Second {
-						t.Errorf("%s: to read %s took %v", when, name, took)
-					}
+					// What would hang, hangs until the limit.
+					readAfresh(t, filepath.Join(volume, name))
 				}
 			}
-			check("now")
+			check()
 			for range 2 {
 				active, _ := d.pair() // there is a standby
 				kill(t, active)
-				check("after a kill")
+				check()
 			}
 			d.killPair()
 			for range 2 {
-				d.within(20*time.Second, "init")
+				d.callThatEnds("init")
 				d.mount()
-				check("after a loss")
+				check()
 			}
 			s := d.status()
 			why := []string{"local file system", " fuse.", filepath.Join(facts, row.where)}
@@ -223,10 +221,9 @@ func demand(t *testing.T, volume string) (stop func()) {
 	})
 }
 
-// readAfresh reads a file that the page cache does not have, and says how long it took.
-func readAfresh(t *testing.T, path string) (content string, took time.Duration) {
+// readAfresh reads a file that the page cache does not have.
+func readAfresh(t *testing.T, path string) {
 	t.Helper()
-	began := time.Now()
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +235,6 @@ func readAfresh(t *testing.T, path string) (content string, took time.Duration) 
 	if n == 0 {
 		t.Errorf("%s: %v", path, err)
 	}
-	return string(buffer[:n]), time.Since(began)
 }
 
 // processes are those of a driver that have a thread left. One that was killed has, while

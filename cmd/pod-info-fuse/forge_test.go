@@ -213,7 +213,6 @@ func comesNext(t *testing.T, number string) bool {
 // Below a file system of a container's own that does not answer, nobody is healed, and
 // nobody else has to wait for that.
 func TestAContainerThatDoesNotAnswerIsLeftAlone(t *testing.T) {
-	t.Parallel() // it waits for seconds
 	d := install(t)
 	dir := d.mount()
 	f := startForger(t, dir, false)

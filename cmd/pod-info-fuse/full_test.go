@@ -176,7 +176,7 @@ func TestASignalAfterTheAnswer(t *testing.T) {
 		if err := command.Wait(); err != nil || !strings.Contains(line, "Success") {
 			t.Errorf("%v: %q, %v", signal, line, err)
 		}
-		if took := time.Since(answered); took > 2*time.Second {
+		if took := time.Since(answered); took > forever {
 			t.Errorf("%v: it ended %v after the answer", signal, took)
 		}
 	}

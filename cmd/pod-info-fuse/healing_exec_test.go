@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // Probes that are executed in a container come and go while it is healed. By the one
@@ -25,13 +24,9 @@ func TestAContainerIsHealedWhateverEndsInIt(t *testing.T) {
 	defer func() { ended.Store(true); <-done }()
 	for round := range 25 {
 		d.killPair()
-		healed := false
-		for end := time.Now().Add(5 * time.Second); !healed && time.Now().Before(end); {
+		eventually(t, fmt.Sprintf("it is healed after loss %d", round+1), func() bool {
 			d.must("init")
-			healed = container.read("volume/pod.uid") == podUID
-		}
-		if !healed {
-			t.Fatalf("it is dead for ever after %d losses", round+1)
-		}
+			return container.read("volume/pod.uid") == podUID
+		})
 	}
 }

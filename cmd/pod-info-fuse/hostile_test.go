@@ -18,16 +18,16 @@ func (d installed) hostile(version string) {
 	d.replaceBinary(build(d.t, version, "attack"))
 }
 
-// within fails the test when a call-out has not ended in time. Not even SIGKILL ends one
-// that waits for an answer to a request that was read.
-func (d installed) within(limit time.Duration, args ...string) (a answer) {
+// callThatEnds is call for a call-out that may hang. Not even SIGKILL ends one that waits for
+// an answer to a request that was read.
+func (d installed) callThatEnds(args ...string) (a answer) {
 	d.t.Helper()
 	done := make(chan bool)
 	go func() { a = d.call(args...); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(limit):
-		d.t.Fatalf("%q has not ended after %v", args[0], limit)
+	case <-time.After(forever):
+		d.t.Fatalf("%q has not ended after %v", args[0], forever)
 	}
 	return a
 }
@@ -43,7 +43,7 @@ func TestALinkInThePlaceOfAVolumeLeadsNowhere(t *testing.T) {
 	d.hostile("link:" + victim)
 	dir := t.TempDir()
 	// It heals as well, a directory and a file of it.
-	if a := d.within(time.Minute, "mount", dir, goodOptions); a.Status != "Failure" || !strings.Contains(a.Message, "is a symbolic link") {
+	if a := d.callThatEnds("mount", dir, goodOptions); a.Status != "Failure" || !strings.Contains(a.Message, "is a symbolic link") {
 		t.Errorf("mount: %+v", a)
 	}
 	if got, err := os.ReadFile(dir + "/pod.uid"); err == nil {
@@ -65,7 +65,6 @@ func TestALinkInThePlaceOfAVolumeLeadsNowhere(t *testing.T) {
 // A daemon that was taken over reads a request and does not answer it, and the one
 // that is started in its place does the same.
 func TestMountEndsWhateverTheDaemonDoes(t *testing.T) {
-	t.Parallel() // it waits for seconds
 	d := install(t)
 	good := filepath.Join(t.TempDir(), "good")
 	if err := os.Link(d.path, good); err != nil {
@@ -73,7 +72,7 @@ func TestMountEndsWhateverTheDaemonDoes(t *testing.T) {
 	}
 	d.hostile("silent")
 	dir := t.TempDir()
-	a := d.within(time.Minute, "mount", dir, goodOptions)
+	a := d.callThatEnds("mount", dir, goodOptions)
 	if a.Status != "Failure" || !strings.Contains(a.Message, "the daemon does not answer") {
 		t.Errorf("mount: %+v", a)
 	}
@@ -81,7 +80,7 @@ func TestMountEndsWhateverTheDaemonDoes(t *testing.T) {
 		t.Errorf("%d mounts, records %q", count, d.records())
 	}
 	d.replaceBinary(good)
-	if a := d.within(time.Minute, "mount", dir, goodOptions); a.Status != "Success" {
+	if a := d.callThatEnds("mount", dir, goodOptions); a.Status != "Success" {
 		t.Fatalf("mount by an honest version: %+v", a)
 	}
 	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
@@ -91,13 +90,12 @@ func TestMountEndsWhateverTheDaemonDoes(t *testing.T) {
 
 // Nobody answers, but nobody is hostile: both processes are stopped.
 func TestMountStartsAnewWhenNobodyAnswers(t *testing.T) {
-	t.Parallel() // it waits for seconds
 	d := install(t)
 	before := d.mount()
 	container := startContainer(t, before)
 	d.stopPair()
 	dir := t.TempDir()
-	if a := d.within(time.Minute, "mount", dir, edit(podUID, uidOf(1))); a.Status != "Success" {
+	if a := d.callThatEnds("mount", dir, edit(podUID, uidOf(1))); a.Status != "Success" {
 		t.Fatalf("mount: %+v", a)
 	}
 	for path, want := range map[string]string{dir: uidOf(1), before: podUID} {
@@ -112,13 +110,12 @@ func TestMountStartsAnewWhenNobodyAnswers(t *testing.T) {
 
 // What the kernel remembers of a daemon is no sign of its life.
 func TestAnAnswerForEverIsNoSignOfLife(t *testing.T) {
-	t.Parallel() // it waits for seconds
 	d := install(t)
 	d.hostile("once")
 	dir := d.mount()
 	d.must("init") // is answered
 	silent, _ := d.pair()
-	if a := d.within(time.Minute, "init"); a.Status != "Success" {
+	if a := d.callThatEnds("init"); a.Status != "Success" {
 		t.Fatalf("init: %+v", a)
 	}
 	if active, _ := d.pair(); active == silent {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -67,9 +66,9 @@ func TestNobodyIsKilledForALockThatSomebodyElseHas(t *testing.T) {
 					innocents = append(innocents, innocent)
 				}
 				if command == "stop" {
-					d.ends(time.Minute, "stop", "--force")
+					d.ends("stop", "--force")
 				} else {
-					d.ends(time.Minute, "mount", t.TempDir(), edit(podUID, uidOf(1)))
+					d.ends("mount", t.TempDir(), edit(podUID, uidOf(1)))
 					if got := read(t, volume, "pod.uid"); got != podUID+"\n" {
 						t.Errorf("the volume that was dead: %q", got)
 					}
@@ -97,7 +96,7 @@ func TestTheDaemonIsInNoOtherUserNamespace(t *testing.T) {
 	user := strconv.Itoa(4200000001)
 	innocent, unlock := d.lockFor(0, "/usr/bin/setpriv", "--reuid", user, "--regid", user, "--clear-groups", "/usr/bin/unshare", "--user", "--mount")
 	defer unlock()
-	d.ends(time.Minute, "init")
+	d.ends("init")
 	if got := read(t, volume, "pod.uid"); got != podUID+"\n" {
 		t.Errorf("the volume that was dead: %q", got)
 	}
@@ -121,7 +120,7 @@ func TestASuccessorServesWithoutTheLock(t *testing.T) {
 	}
 	l.goesOn()
 	for _, command := range []string{"init", "restore"} {
-		d.ends(time.Minute, command)
+		d.ends(command)
 		if now, _ := d.pair(); now != standby {
 			t.Fatalf("after %s, process %d is active, want %d", command, now, standby)
 		}
@@ -130,7 +129,7 @@ func TestASuccessorServesWithoutTheLock(t *testing.T) {
 	_, next := d.pair()
 	kill(t, standby)
 	l.goesOn()
-	d.ends(time.Minute, "init")
+	d.ends("init")
 	if now, _ := d.pair(); now != next {
 		t.Errorf("process %d is active, want %d", now, next)
 	}

@@ -260,18 +260,24 @@ func mountsOn(t *testing.T, dir string) (count int) {
 	return count
 }
 
-// eventually waits for a condition. It is asked for a third of the time at most, for it may
-// execute the driver.
+// forever is how long anything may take, on any machine, before it is said to hang.
+const forever = 2 * time.Minute
+
+// eventually waits for a condition. It is asked less and less often, for a third of the time
+// at most: it may execute the driver, and other tests need the CPUs.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	const least, most = time.Millisecond, 100 * time.Millisecond
+	pause := least
+	for deadline := time.Now().Add(forever); ; {
 		asked := time.Now()
 		if condition() {
 			return
 		} else if asked.After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}
-		time.Sleep(2*time.Millisecond + 2*time.Since(asked))
+		time.Sleep(max(pause, 2*time.Since(asked)))
+		pause = min(2*pause, most)
 	}
 }
 

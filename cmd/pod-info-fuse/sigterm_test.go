@@ -17,7 +17,7 @@ func TestSIGTERMEndsAWatchAndLeavesTheDriver(t *testing.T) {
 	w := d.watch(binary, "install")
 	w.isReady()
 	dir := d.mount()
-	w.endsAtOnce()
+	w.ends()
 	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
 		t.Errorf("pod.uid is %q", got)
 	}
@@ -34,7 +34,7 @@ func TestSIGTERMEndsAWatchThatInstalls(t *testing.T) {
 			// At this moment, or just after it.
 			return len(glob(t, d.pluginDir()+"/.pod-info-fuse-*")) > 0 || len(glob(t, d.path)) > 0
 		})
-		w.endsAtOnce()
+		w.ends()
 		if problem := d.lookAt(contentsOf(t, binary), true); problem != "" {
 			t.Error(problem)
 		}
@@ -68,7 +68,7 @@ func TestSIGTERMEndsAWatchThatWaitsForAnotherInstaller(t *testing.T) {
 	if status, text := w.get("/healthz"); status != 200 {
 		t.Errorf("healthz: %d %s", status, text)
 	}
-	w.endsAtOnce()
+	w.ends()
 	if names := glob(t, d.pluginDir()+"/*"); len(names) > 0 {
 		t.Errorf("it installed %v", names)
 	}

@@ -44,7 +44,7 @@ func (s *syslogd) stop() {
 func (s *syslogd) gets(pattern string) (lines []string) {
 	s.t.Helper()
 	for buffer := make([]byte, 2000); ; {
-		s.socket.SetReadDeadline(time.Now().Add(5 * time.Second))
+		s.socket.SetReadDeadline(time.Now().Add(forever))
 		n, err := s.socket.Read(buffer)
 		if err != nil {
 			s.t.Fatalf("%s does not arrive, but %q: %v", pattern, lines, err)
