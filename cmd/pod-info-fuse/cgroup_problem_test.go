@@ -22,7 +22,7 @@ func kubeletsCgroup(t *testing.T, length int) (groups []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(strings.Repeat("x", length)+strconv.Itoa(os.Getpid()), strings.Repeat("y", length), strings.Repeat("z", length))
+	path := filepath.Join(testVendor+strings.Repeat("x", length), strings.Repeat("y", length), strings.Repeat("z", length))
 	for _, mount := range mounts {
 		group := filepath.Join(mount.Mountpoint, path)
 		if err := os.MkdirAll(group, 0o755); err != nil {
