@@ -89,13 +89,13 @@ fuzz:
 # A real kubelet, built from the module proxy, on containerd and runc.
 e2e: build
 	e2e/setup.sh
-	go test -tags e2e -count=1 -timeout 20m ./e2e/...
+	go test -tags e2e -count=1 -timeout 40m ./e2e/...
 
 # The image, the manifest and the chart on a real cluster of one node.
 e2e-cluster: build image helm
 	e2e/setup.sh cluster
 	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
-	go test -tags cluster -count=1 -timeout 15m -v ./e2e/cluster
+	go test -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,14 +14,14 @@ import (
 // leftCgroups removes the cgroups that the driver has left, and tells which. systemd
 // takes a moment to remove a scope.
 func (d *driver) leftCgroups() error {
-	err := harness.Eventually(10*time.Second, func() error {
+	err := harness.Eventually(time.Minute, func() error {
 		if left := d.Cgroups(); len(left) > 0 {
 			return fmt.Errorf("left cgroups: %s", strings.Join(left, " "))
 		}
 		return nil
 	})
 	for _, dir := range slices.Backward(d.Cgroups()) { // the innermost first
-		os.Remove(dir)
+		harness.RemoveCgroup(dir)
 	}
 	return err
 }

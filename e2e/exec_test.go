@@ -19,7 +19,7 @@ import (
 
 // execLimit is how long a command in a container may take to answer: a read that
 // hangs must not hang the tests.
-const execLimit = 30 * time.Second
+const execLimit = time.Minute
 
 // execCommand is a command in one of the pod's containers.
 func (p *testPod) execCommand(ctx context.Context, t *testing.T, container string, argv ...string) *exec.Cmd {

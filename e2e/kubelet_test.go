@@ -86,7 +86,7 @@ func (n *node) killKubelet() error { return n.kubelet.Stop(syscall.SIGKILL, time
 // directory with containers it has bound that directory onto itself, which it
 // leaves so.
 func (n *node) stopKubelet() error {
-	err := n.kubelet.Stop(syscall.SIGTERM, 30*time.Second)
+	err := n.kubelet.Stop(syscall.SIGTERM, time.Minute)
 	if err := syscall.Unmount(n.kubeletRoot(), 0); err != nil && err != syscall.EINVAL && err != syscall.ENOENT {
 		return fmt.Errorf("unmount the kubelet's root directory: %w", err)
 	}
@@ -129,12 +129,15 @@ func (n *node) pods() ([]pod, error) {
 	return list.Items, nil
 }
 
-// freePort is a port on the loopback interface.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// freePort is a port on the loopback interface. It is none of those that the kernel gives to
+// who asks for any (net.ipv4.ip_local_port_range): the kubelet is restarted, and must have it
+// again.
+func freePort() (port int, err error) {
+	for port = 20_000; port < 30_000; port++ {
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, listener.Close()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }

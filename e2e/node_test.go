@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
@@ -105,7 +104,7 @@ func (n *node) endPods() error {
 			return err
 		}
 	}
-	return harness.Eventually(time.Minute, func() error {
+	return harness.Eventually(endLimit, func() error {
 		tasks, err := n.Tasks()
 		if err == nil && len(tasks) > 0 {
 			err = fmt.Errorf("containers that the kubelet has not ended: %s", strings.Join(tasks, " "))

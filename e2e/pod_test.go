@@ -18,8 +18,8 @@ import (
 // startLimit is how long a pod may take to run, endLimit to be gone. The kubelet
 // looks for what to tidy every two seconds; the machine may be slow.
 const (
-	startLimit = time.Minute
-	endLimit   = time.Minute
+	startLimit = 2 * time.Minute
+	endLimit   = 2 * time.Minute
 )
 
 // A testPod is a pod that a test put on the node.

@@ -17,7 +17,7 @@ const chart = "../../deploy/chart/pod-info-fuse"
 // helm runs Helm, as the cluster's administrator.
 func helm(t *testing.T, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := testCluster.command(ctx, "../../bin/helm", append(args, "--namespace", namespace)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -29,7 +29,7 @@ func helm(t *testing.T, args ...string) {
 // The chart installs what the manifest does, and more when it is told to: a driver
 // that is healed at once, and facts. It removes all that was installed.
 func TestChart(t *testing.T) {
-	before := lookAtNode()
+	before := settledNode(t)
 	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
 		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
 		"--set", "healFromHost=true",
@@ -39,8 +39,8 @@ func TestChart(t *testing.T) {
 		"--set", "nodeNameFact=name",
 		"--set", "factsFromLabels.app=app.kubernetes.io/name")
 	t.Cleanup(func() {
-		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=2m")
-		kubectl(t, "delete", "namespace", namespace, "--timeout=1m")
+		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
+		kubectl(t, "delete", "namespace", namespace, "--timeout=4m")
 		checkUninstalled(t, before)
 	})
 	// Not helm --wait, which does not wait for what may be unavailable.
@@ -50,7 +50,7 @@ func TestChart(t *testing.T) {
 	})
 	t.Run("Facts", testFacts)
 	t.Run("Policy", testPolicy)
-	t.Run("Loss", func(t *testing.T) { lose(t, 30*time.Second) })
+	t.Run("Loss", func(t *testing.T) { lose(t, time.Minute) })
 
 	p := runPod(t, newPod("last", flexVolume(driverName), stays...))
 	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "uninstall=true")

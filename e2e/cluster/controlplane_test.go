@@ -11,7 +11,7 @@ import (
 )
 
 // startLimit is how long one thing may take to start. The machine may be slow.
-const startLimit = time.Minute
+const startLimit = 2 * time.Minute
 
 // startControlPlane starts etcd and the API server, which waits for etcd.
 func (c *cluster) startControlPlane() error {

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
@@ -36,7 +35,7 @@ func versionOf(t *testing.T, binary string) string {
 // was asked for last.
 func rolledOut(t *testing.T) {
 	t.Helper()
-	if _, err := testCluster.kubectl("-n", namespace, "rollout", "status", daemonSet, "--timeout=2m"); err != nil {
+	if _, err := testCluster.kubectl("-n", namespace, "rollout", "status", daemonSet, "--timeout=4m"); err != nil {
 		log, _ := testCluster.kubectl("-n", namespace, "logs", daemonSet, "--tail=20")
 		describe, _ := testCluster.kubectl("-n", namespace, "describe", "pods")
 		t.Fatalf("%v\n%s\n%s", err, log, describe)
@@ -57,7 +56,7 @@ func installer(t *testing.T) string {
 // checkUninstalled checks that the node is as it was before the driver came.
 func checkUninstalled(t *testing.T, before nodeState) {
 	t.Helper()
-	err := harness.Eventually(time.Minute, func() error {
+	err := harness.Eventually(startLimit, func() error {
 		if changes := before.changes(lookAtNode()); len(changes) > 0 {
 			return fmt.Errorf("the driver was uninstalled, and on the node it changed that:\n%s", strings.Join(changes, "\n"))
 		}

@@ -27,7 +27,7 @@ func (c *cluster) kubectl(args ...string) (string, error) { return c.kubectlWith
 
 // kubectlWith is kubectl with something on its standard input.
 func (c *cluster) kubectlWith(input []byte, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var stderr bytes.Buffer
 	cmd := c.command(ctx, filepath.Join(bin, "kubectl"), args...)

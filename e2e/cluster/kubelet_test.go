@@ -39,7 +39,7 @@ func (c *cluster) waitForNode() error {
 		return err
 	})
 	if err == nil {
-		_, err = c.kubectl("wait", "--for=condition=Ready", "--timeout=1m", "node/"+nodeName)
+		_, err = c.kubectl("wait", "--for=condition=Ready", "--timeout=2m", "node/"+nodeName)
 	}
 	return err
 }

@@ -13,10 +13,10 @@ const (
 // What the manifest installs goes through all that may happen to it, and leaves
 // the node as it was.
 func TestManifest(t *testing.T) {
-	before := lookAtNode()
+	before := settledNode(t)
 	kubectl(t, "apply", "-f", manifest, "-f", policy)
 	t.Cleanup(func() {
-		kubectl(t, "delete", "--ignore-not-found", "--timeout=1m", "-f", uninstalls, "-f", policy)
+		kubectl(t, "delete", "--ignore-not-found", "--timeout=4m", "-f", uninstalls, "-f", policy)
 		checkUninstalled(t, before)
 	})
 	rolledOut(t)

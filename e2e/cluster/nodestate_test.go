@@ -9,6 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
+	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
 // A nodeState is what is on the node: what it is, and how many of it.
@@ -50,6 +54,26 @@ func lookAtNode() nodeState {
 	return s
 }
 
+// settledNode looks at the node when nothing comes or goes there: what the cluster has just
+// done may still be going on.
+func settledNode(t *testing.T) nodeState {
+	t.Helper()
+	before := lookAtNode()
+	err := harness.Eventually(startLimit, func() error {
+		time.Sleep(time.Second)
+		now := lookAtNode()
+		changes := before.changes(now)
+		if before = now; len(changes) > 0 {
+			return fmt.Errorf("within a second, on the node:\n%s", strings.Join(changes, "\n"))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return before
+}
+
 func isDir(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()
@@ -64,7 +88,9 @@ func (s nodeState) changes(later nodeState) []string {
 		}
 	}
 	for what := range s {
-		if later[what] == 0 {
+		// An uninstall removes all cgroups of its driver that nothing is in, also those that a
+		// daemon of long ago has left, somewhere else on the machine.
+		if cgroup := strings.HasPrefix(what, "cgroup "); later[what] == 0 && !cgroup {
 			found = append(found, what+": gone")
 		}
 	}

@@ -23,7 +23,7 @@ func runPod(t *testing.T, definition object) pod {
 
 func waitForPod(t *testing.T, name string) pod {
 	t.Helper()
-	if _, err := testCluster.kubectl("wait", "--for=condition=Ready", "--timeout=1m", "pod/"+name); err != nil {
+	if _, err := testCluster.kubectl("wait", "--for=condition=Ready", "--timeout=2m", "pod/"+name); err != nil {
 		events, _ := testCluster.kubectl("get", "events", "--field-selector", "involvedObject.name="+name)
 		t.Fatalf("%v\n%s", err, events)
 	}

@@ -19,7 +19,7 @@ func testRepair(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	err := harness.Eventually(10*time.Second, func() error {
+	err := harness.Eventually(startLimit, func() error {
 		_, err := os.Stat(installed.Executable())
 		return err
 	})

@@ -29,7 +29,7 @@ func testUpgrade(t *testing.T) {
 	// The kubelet looks at the driver again for this pod's volume, and calls init.
 	began := time.Now()
 	runPod(t, newPod("after-upgrade", flexVolume(driverName), stays...)).checkFiles(t, infoDir)
-	err = harness.Eventually(time.Minute, func() error {
+	err = harness.Eventually(startLimit, func() error {
 		status, err := installed.Status()
 		if err != nil {
 			return err

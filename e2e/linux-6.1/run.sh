@@ -10,7 +10,7 @@
 #
 #	APPEND	more of the kernel's command line
 #	TREE	a directory whose content is put into the machine's root
-#	LIMIT	how long the machine may run, in seconds; 600 by default
+#	LIMIT	how long the machine may run, in seconds; 1800 by default
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 commands=${1:?run.sh: no commands}
@@ -62,7 +62,7 @@ printf '%s\n' "$commands" >"$tree/commands"
 (cd "$tree" && find . | busybox cpio -o -H newc) >"$scratch/initramfs" 2>/dev/null
 
 # Everything is printed as it comes, and kept for the status in its last line.
-timeout "${LIMIT:-600}" qemu-system-x86_64 -accel tcg -smp 2 -m 1024 -no-reboot \
+timeout "${LIMIT:-1800}" qemu-system-x86_64 -accel tcg -smp 2 -m 1024 -no-reboot \
 	-nodefaults -display none -serial stdio \
 	-kernel "$kernel/vmlinuz" -initrd "$scratch/initramfs" \
 	-append "console=ttyS0 panic=-1 quiet ${APPEND:-}" </dev/null |

@@ -16,5 +16,5 @@ mkdir -p "$plugin"
 cp "$binary" "$plugin/pod-info-fuse"
 ./policy.sh "$tree/policies"
 
-APPEND='security=selinux selinux=1 enforcing=1' TREE=$tree LIMIT=${LIMIT:-170} \
+APPEND='security=selinux selinux=1 enforcing=1' TREE=$tree LIMIT=${LIMIT:-900} \
 	../linux-6.1/run.sh "$(cat suite.sh)"

@@ -79,7 +79,7 @@ func (s status) pids() []int { return []int{s.Daemon.Active.PID, s.Daemon.Standb
 // served waits until the driver has what a healthy one has, and returns its status.
 func (m *machine) served() (s status) {
 	m.t.Helper()
-	m.eventually(20*time.Second, func() error {
+	m.eventually(time.Minute, func() error {
 		output, err := m.output(driverPath, "status", "-o", "json")
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (m *machine) stop() {
 	m.callOut("unmount", volume)
 	m.must(driverPath, "stop")
 	// Not one by one: a process takes its time to end, and systemd to see it.
-	m.eventually(10*time.Second, func() error {
+	m.eventually(time.Minute, func() error {
 		left := m.must("sh", "-c", `
 			readlink /proc/[0-9]*/exe | grep -x "$DRIVER"
 			find /run/pod-info-fuse /sys/fs/cgroup -name '*pod-info-fuse*' 2>/dev/null

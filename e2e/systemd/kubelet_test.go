@@ -23,7 +23,7 @@ func (m *machine) startService() {
 func (m *machine) startProcess(arguments ...string) {
 	m.t.Helper()
 	m.must("rm", "-f", "/run/kubelet.pid")
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	m.t.Cleanup(cancel)
 	kubelet := m.command(ctx, append([]string{"/e2e/kubelet.sh"}, arguments...)...)
 	output := new(strings.Builder)
@@ -33,7 +33,7 @@ func (m *machine) startProcess(arguments ...string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- kubelet.Wait() }()
-	m.eventually(30*time.Second, func() error {
+	m.eventually(time.Minute, func() error {
 		select {
 		case err := <-ended:
 			m.t.Fatalf("the kubelet ended: %v: %s", err, output)
@@ -47,7 +47,7 @@ func (m *machine) startProcess(arguments ...string) {
 func (m *machine) killAll(cgroup string) {
 	m.t.Helper()
 	m.must("sh", "-c", fmt.Sprintf("kill -KILL $(cat %s/cgroup.procs)", cgroup))
-	m.eventually(5*time.Second, func() error {
+	m.eventually(time.Minute, func() error {
 		if left := m.must("cat", cgroup+"/cgroup.procs"); left != "" {
 			return fmt.Errorf("processes in %s: %s", cgroup, left)
 		}

@@ -61,7 +61,7 @@ func (l *load) stop() {
 		if err != nil {
 			t.Fatalf("the readers: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the readers hang")
 	}
 	t.Logf("%d times open, read, close; %d errors; at most %v", l.reads.Count, l.reads.Failed, l.reads.Longest)

@@ -33,7 +33,7 @@ type machine struct {
 // boot starts a machine with systemd.
 func boot(t *testing.T, layout layout) *machine {
 	m := start(t, layout, "--boot")
-	m.eventually(time.Minute, func() error { return m.run("systemctl", "is-system-running", "--wait") })
+	m.eventually(3*time.Minute, func() error { return m.run("systemctl", "is-system-running", "--wait") })
 	return m
 }
 
@@ -64,7 +64,7 @@ func start(t *testing.T, layout layout, arguments ...string) *machine {
 	}
 	go func() { m.ended <- m.nspawn.Wait() }()
 	t.Cleanup(m.destroy)
-	m.eventually(20*time.Second, m.findFirst)
+	m.eventually(time.Minute, m.findFirst)
 	return m
 }
 
@@ -105,13 +105,13 @@ func (m *machine) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	script := `for dir in ` + strings.Join(m.cgroups(), " ") + `; do echo $$ >"$dir/payload/cgroup.procs" || exit; done; exec nsenter --target "$@"`
 	command := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh", fmt.Sprint(m.first), "--all",
 		"env", "DRIVER=" + driverPath, "VOLUME=" + volume, "POD_UID=" + podUID}, arguments...)...)
-	command.WaitDelay = time.Second
+	command.WaitDelay = 20 * time.Second
 	return command
 }
 
 // output runs a command on the machine.
 func (m *machine) output(arguments ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	command := m.command(ctx, arguments...)
 	var problems bytes.Buffer
@@ -182,7 +182,7 @@ func (m *machine) destroy() {
 		}
 		select {
 		case <-m.ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			m.t.Errorf("nspawn, process %d, does not end", m.nspawn.Process.Pid)
 		}
 	}
@@ -206,7 +206,7 @@ func removeTree(dir string) error {
 			}
 		}
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		err := os.Remove(dir) // EBUSY: some of the processes have not quite ended
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
 			return err

@@ -33,4 +33,4 @@ fi
 
 export CGO_ENABLED=0
 go test -c -o "$bin/cgroup.test" ../../survive/internal/cgroup
-exec go test -tags systemd -count=1 -timeout 10m "$@" .
+exec go test -tags systemd -count=1 -timeout 30m "$@" .

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Cgroups are the cgroups that the driver has made for its daemon, wherever it is
@@ -48,7 +51,8 @@ func PodCgroups() []string {
 }
 
 // RemovePodCgroups removes those that were not there before, in which nothing runs any
-// more. It tells which are of containers: their ends have not removed them.
+// more, but for what is just ending. It tells which are of containers: their ends have not
+// removed them.
 func RemovePodCgroups(before []string) (left []string, err error) {
 	for _, dir := range slices.Backward(PodCgroups()) {
 		if slices.Contains(before, dir) {
@@ -57,10 +61,22 @@ func RemovePodCgroups(before []string) (left []string, err error) {
 		if filepath.Base(dir) != podCgroup {
 			left = append(left, dir)
 		}
-		// Some hierarchies have links to them: cpu to cpu,cpuacct.
-		if gone := os.Remove(dir); !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
-		}
+		err = errors.Join(err, RemoveCgroup(dir))
 	}
 	return left, err
+}
+
+// RemoveCgroup removes a cgroup in which nothing runs any more. It waits for what is just
+// ending.
+func RemoveCgroup(dir string) error {
+	return Eventually(time.Minute, func() error {
+		err := os.Remove(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // some hierarchies have links to them: cpu to cpu,cpuacct
+		case err != nil && !errors.Is(err, unix.EBUSY):
+			return HopelessError{err}
+		}
+		return err
+	})
 }

@@ -77,5 +77,5 @@ func (n *Node) StopContainerd() error {
 	for _, id := range tasks {
 		n.Ctr("tasks", "delete", "--force", id) // LeftProcesses tells of what stays
 	}
-	return n.containerd.Stop(syscall.SIGTERM, 30*time.Second)
+	return n.containerd.Stop(syscall.SIGTERM, time.Minute)
 }

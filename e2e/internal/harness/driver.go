@@ -26,7 +26,7 @@ func (d *Driver) Executable() string { return filepath.Join(d.Dir, "pod-info-fus
 
 // Run runs one of the driver's commands, and returns what it printed.
 func (d *Driver) Run(args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, d.Executable(), args...)

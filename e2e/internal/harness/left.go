@@ -24,14 +24,14 @@ func (n *Node) LeftProcesses() error {
 		}
 		return errors.Join(errs...)
 	}
-	err := Eventually(10*time.Second, left)
+	err := Eventually(time.Minute, left)
 	if err == nil {
 		return nil
 	}
 	for _, pid := range n.Processes() {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	return errors.Join(err, Eventually(10*time.Second, left))
+	return errors.Join(err, Eventually(time.Minute, left))
 }
 
 // Processes are the pids of all processes that come from this node: servers and

@@ -13,7 +13,7 @@ type Pair struct{ Active, Standby int }
 
 // pairLimit is how long the daemon may take to be two processes again. It takes
 // milliseconds, but starting one over and over waits longer each time.
-const pairLimit = 30 * time.Second
+const pairLimit = time.Minute
 
 // Pair waits until both processes are ready and none of them is one of before.
 func (d *Driver) Pair(before ...int) (p Pair, err error) {
