@@ -87,9 +87,9 @@ func (d *driver) callOut(args ...string) error {
 	return nil
 }
 
-// patience is how long the driver may take for a command. It gives up itself
+// patience is how long the driver may take for a command, on any machine. It gives up itself
 // before that.
-const patience = 45 * time.Second
+const patience = 90 * time.Second
 
 // execute returns what a command prints on either stream: the kubelet makes no
 // difference between them, and waits until nobody holds them any more.
@@ -97,7 +97,7 @@ func (d *driver) execute(args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, d.binary, args...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 20 * time.Second
 	// In a cgroup namespace of its own, the driver's cgroup is the root, which
 	// the daemon need not leave: here that would take it out of whatever limits
 	// this program is run with.
@@ -119,7 +119,7 @@ func (d *driver) execute(args ...string) ([]byte, error) {
 			return nil, fmt.Errorf("%s %q: %w: %s", d.binary, args, r.err, r.output)
 		}
 		return r.output, nil
-	case <-time.After(patience + 2*time.Second):
+	case <-time.After(patience + 30*time.Second):
 		return nil, fmt.Errorf("%s %q cannot be killed", d.binary, args)
 	}
 }

@@ -39,6 +39,7 @@ func (e *evidence) look() string {
 
 // status is what the driver says of itself, if it does so soon.
 func (e *evidence) status() string {
+	const soon = 5 * time.Second
 	said := make(chan string, 1)
 	go func() {
 		output, err := e.driver.execute("status", "-o", "json")
@@ -47,8 +48,8 @@ func (e *evidence) status() string {
 	select {
 	case text := <-said:
 		return text
-	case <-time.After(grace):
-		return fmt.Sprintf("none within %v", grace)
+	case <-time.After(soon):
+		return fmt.Sprintf("none within %v", soon)
 	}
 }
 

@@ -83,8 +83,9 @@ func (r *reader) stalled() stalls {
 	return r.stalls.with(stall{r.doing, time.Since(r.since)}, r.replacements.since(r.number))
 }
 
-// hangs is after what time without progress a reader is reported.
-const hangs = 10 * time.Second
+// hangs is after what time without progress a reader is reported. It waits for some seconds
+// where a process hangs, and the machine may stand still besides.
+const hangs = 30 * time.Second
 
 // watch reports readers that hang, while that goes on: nothing else may tell
 // about a reader that no signal can reach.
@@ -102,13 +103,12 @@ func (r readers) watch(report *report) {
 }
 
 // progress waits until every reader has finished operations that it began after
-// the call, and returns how long that took.
-func (r readers) progress(ctx context.Context, limit time.Duration) (time.Duration, error) {
-	began := time.Now()
+// the call.
+func (r readers) progress(ctx context.Context, limit time.Duration) error {
 	// One may be under way, and its answer, too.
 	const enough = 3
 	before := r.counts()
-	err := await(ctx, limit, func() error {
+	return await(ctx, limit, func() error {
 		for i, count := range r.counts() {
 			if count < before[i]+enough {
 				return fmt.Errorf("%s makes no progress", r.all[i].name)
@@ -116,7 +116,6 @@ func (r readers) progress(ctx context.Context, limit time.Duration) (time.Durati
 		}
 		return nil
 	})
-	return time.Since(began), err
 }
 
 func (r readers) counts() []int {

@@ -88,8 +88,8 @@ func (d *driver) status() (status, error) {
 	return s, nil
 }
 
-// recovery is how long it may take until there are two processes again.
-const recovery = 20 * time.Second
+// recovery is how long it may take until there are two processes again, on any machine.
+const recovery = time.Minute
 
 // nobody is no process.
 const nobody = 0

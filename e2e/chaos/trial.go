@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -43,8 +45,8 @@ func (t *trial) run(ctx context.Context) {
 	t.checkRemoval()
 }
 
-// settled is how long a process that says that it is ready may take until it
-// has closed what it needed for its start.
+// settled is for how long nothing is opened or closed by processes that have closed what they
+// needed for their start.
 const settled = time.Second
 
 // prepare mounts the volume and notes what the processes have open.
@@ -56,11 +58,26 @@ func (t *trial) prepare(ctx context.Context) error {
 	if t.first, err = t.driver.awaitBoth(ctx, nobody); err != nil {
 		return err
 	}
-	if err := sleep(ctx, settled); err != nil {
-		return err
-	}
-	t.opened, err = t.first.descriptors()
+	t.opened, err = t.settle(ctx)
 	return err
+}
+
+// settle waits until the first processes have what they keep open.
+func (t *trial) settle(ctx context.Context) (open map[role]descriptors, err error) {
+	err = await(ctx, grace, func() error {
+		before, err := t.first.descriptors()
+		if err != nil {
+			return err
+		}
+		if err := sleep(ctx, settled); err != nil {
+			return err
+		}
+		if open, err = t.first.descriptors(); err == nil && !maps.EqualFunc(before, open, slices.Equal) {
+			err = fmt.Errorf("what is open changes: %q, then %q", before, open)
+		}
+		return err
+	})
+	return open, err
 }
 
 // sleep waits, unless the program is told to end.
