@@ -4,35 +4,49 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// others are datagram sockets of another service, which everybody may send to.
+// others are datagram sockets of another service, which everybody may send to. Whoever has the
+// first plays that service: it is nobody's any more when its process has ended.
 var others = []*unix.SockaddrUnix{
 	{Name: "@pod-info-fuse-attack"},
 	{Name: "/tmp/.pod-info-fuse-attack-socket"},
 }
 
+// turn is how long to wait for another test that plays the service.
+const turn = 5 * time.Minute
+
 // Listen plays the other service. Arrived tells how many datagrams it got.
 func Listen() (arrived func() int, end func(), err error) {
 	var sockets []int
 	end = func() {
+		os.Remove(others[1].Name)
 		for _, fd := range sockets {
 			unix.Close(fd)
 		}
-		os.Remove(others[1].Name)
 	}
-	for _, address := range others {
+	for i, address := range others {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		if err == nil {
 			sockets = append(sockets, fd)
 			err = unix.Bind(fd, address)
 		}
+		for deadline := time.Now().Add(turn); err == unix.EADDRINUSE && time.Now().Before(deadline); err = unix.Bind(fd, address) {
+			if i == 0 {
+				time.Sleep(10 * time.Millisecond)
+			} else {
+				os.Remove(address.Name) // of a test that was killed
+			}
+		}
 		if err != nil {
-			end()
-			return nil, nil, err
+			for _, fd := range sockets {
+				unix.Close(fd)
+			}
+			return nil, nil, fmt.Errorf("play another service on %s: %w", address.Name, err)
 		}
 	}
 	if err := os.Chmod(others[1].Name, 0o777); err != nil {
