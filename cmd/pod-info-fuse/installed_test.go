@@ -184,14 +184,22 @@ type status struct {
 	ConfigError string
 }
 
+// status asks the driver. It waits for the active process for a second, in which a machine may
+// stand still: so it is asked again when it says that there was no answer.
 func (d installed) status() (s status) {
 	d.t.Helper()
-	output, err := d.command("status", "-o", "json").Output()
-	if err != nil {
-		d.t.Fatalf("status: %v", err)
-	}
-	if err := json.Unmarshal(output, &s); err != nil {
-		d.t.Fatalf("status: %v: %s", err, output)
+	for range 3 {
+		output, err := d.command("status", "-o", "json").Output()
+		if err != nil {
+			d.t.Fatalf("status: %v", err)
+		}
+		s = status{}
+		if err := json.Unmarshal(output, &s); err != nil {
+			d.t.Fatalf("status: %v: %s", err, output)
+		}
+		if !strings.HasSuffix(s.Daemon.Error, "does not answer") {
+			break
+		}
 	}
 	return s
 }
