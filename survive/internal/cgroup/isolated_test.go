@@ -1,7 +1,9 @@
 package cgroup
 
 import (
+	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const driver = "pod-info-fuse-example.com/cgroup-test"
+// run is of this run alone: the cgroups of the machine may be those of other runs, too.
+var run = cmp.Or(os.Getenv("CGROUP_TEST_RUN"), strconv.FormatUint(uint64(rand.Uint32()), 36))
+
+// The tests' driver, and the cgroup that plays the kubelet's.
+var driver, kubelets = "pod-info-fuse-example.com/cgroup-test-" + run, "kubelet-" + run
 
 // isolated runs the test once more, as process 1 of name spaces of its own, and
 // reports true there. The cgroups that this process is in are the roots of all
@@ -32,12 +38,16 @@ func isolated(t *testing.T) bool {
 		t.Skip("needs root")
 	}
 	command := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
-	command.Env = append(os.Environ(), "CGROUP_TEST="+t.Name())
+	command.Env = append(os.Environ(), "CGROUP_TEST="+t.Name(), "CGROUP_TEST_RUN="+run)
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWCGROUP,
 		Pdeathsig:  unix.SIGKILL,
 	}
 	output, err := command.CombinedOutput()
+	left, _ := filepath.Glob("/sys/fs/cgroup/*/*-" + run + "*") // of a test that was killed
+	for _, dir := range left {
+		_ = removeEmpty(dir)
+	}
 	if !strings.Contains(string(output), "--- PASS: "+t.Name()) {
 		t.Errorf("%v\n%s", err, output)
 	}
@@ -119,7 +129,7 @@ func kubelet(t *testing.T, hierarchies []string) int {
 			t.Error(err)
 		}
 		for _, dir := range hierarchies {
-			if err := removeEmpty(filepath.Join(dir, "kubelet")); err != nil {
+			if err := removeEmpty(filepath.Join(dir, kubelets)); err != nil {
 				t.Error(err)
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, "*~cgroup-test~*")); left != nil {
@@ -128,7 +138,7 @@ func kubelet(t *testing.T, hierarchies []string) int {
 		}
 	})
 	for _, dir := range hierarchies {
-		group := filepath.Join(dir, "kubelet")
+		group := filepath.Join(dir, kubelets)
 		if err := os.Mkdir(group, 0o755); err != nil {
 			t.Fatal(err)
 		}

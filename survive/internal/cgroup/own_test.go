@@ -21,7 +21,7 @@ func TestAProcessLeavesTheKubeletsCgroupInEveryHierarchy(t *testing.T) {
 	}
 	all := mountedHierarchies(t)
 	pid := kubelet(t, all)
-	if where, err := Of(pid); err != nil || where != "/kubelet" {
+	if where, err := Of(pid); err != nil || where != "/"+kubelets {
 		t.Fatalf("before: %q, %v", where, err)
 	}
 	where, err := Escape(context.Background(), driver, pid)
@@ -72,13 +72,13 @@ func TestHierarchiesThatDoNotLetGoAreNamed(t *testing.T) {
 	if where != "" || !errors.Is(err, unix.EROFS) {
 		t.Errorf("%q, %v", where, err)
 	}
-	for _, part := range []string{"leave /kubelet", filepath.Base(last), last + "/" + ownName(driver, pid), "writable"} {
+	for _, part := range []string{"leave /" + kubelets, filepath.Base(last), last + "/" + ownName(driver, pid), "writable"} {
 		if err != nil && !strings.Contains(err.Error(), part) {
 			t.Errorf("%v: %q is missing", err, part)
 		}
 	}
 	for hierarchy, path := range groups(t, pid) {
-		if stays := hierarchy == filepath.Base(last); stays != (path == "/kubelet") {
+		if stays := hierarchy == filepath.Base(last); stays != (path == "/"+kubelets) {
 			t.Errorf("%s: %s", hierarchy, path)
 		}
 	}
