@@ -21,7 +21,7 @@ func testFacts(t *testing.T) {
 	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "facts.rack=r13")
 	began := time.Now()
 	// The kubelet takes its time to bring the files of a ConfigMap up to date.
-	err := harness.Eventually(3*time.Minute, func() error {
+	err := harness.Eventually(5*time.Minute, func() error {
 		rack, err := p.exec("cat", infoDir+"/node.rack")
 		if err == nil && rack != "r13" {
 			err = fmt.Errorf("node.rack in the pod %s is %q, want r13", p.name, rack)
