@@ -149,7 +149,7 @@ func TestUpgradeWaitsForADaemonThatIsLate(t *testing.T) {
 	d.stopPair()
 	d.replaceBinary(newer)
 	time.AfterFunc(3*time.Second, func() { resume(t, active, standby) })
-	d.ends(time.Minute, "upgrade")
+	d.ends("upgrade")
 	if s := d.status().Daemon; s.Active == nil || s.Active.Version != "1.2.4" {
 		t.Errorf("%+v", s)
 	}
@@ -175,7 +175,7 @@ func TestUpgradeGivesUpOnADaemonThatDoesNotAnswer(t *testing.T) {
 	if s := d.status().Daemon; s.Active == nil || s.Active.PID != active || !strings.Contains(s.UpgradeError, "does not answer") {
 		t.Errorf("init after that: %+v", s)
 	}
-	d.ends(time.Minute, "upgrade")
+	d.ends("upgrade")
 	if s := d.status().Daemon; s.Active == nil || s.Active.Version != "1.2.4" || s.UpgradeError != "" {
 		t.Errorf("upgrade, once more: %+v", s)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -132,7 +133,7 @@ func kubelet(t *testing.T, hierarchies []string) int {
 			if err := removeEmpty(filepath.Join(dir, kubelets)); err != nil {
 				t.Error(err)
 			}
-			if left, _ := filepath.Glob(filepath.Join(dir, "*~cgroup-test~*")); left != nil {
+			if left, _ := filepath.Glob(filepath.Join(dir, "*~"+path.Base(driver)+"~*")); left != nil {
 				t.Errorf("left: %s", left)
 			}
 		}
