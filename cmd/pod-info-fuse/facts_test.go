@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // withFacts installs a driver with a directory of facts of its own. more are other
@@ -296,6 +298,38 @@ func TestNobodyLocksAFactForOthers(t *testing.T) {
 				t.Fatalf("%s: %v, want EOPNOTSUPP", what, err)
 			}
 		}
+	}
+}
+
+// A pod's root, which has no capability, owns the files of root.
+func TestNobodyTakesALeaseOnAFact(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	writeFact(t, "eu-1\n", facts, "zone")
+	volume := d.mount()
+	lease := func(name string, how int) error {
+		file, err := os.Open(filepath.Join(volume, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		return proc.OnThread(func() error {
+			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+			var none [2]unix.CapUserData
+			if err := unix.Capset(&header, &none[0]); err != nil {
+				return err
+			}
+			_, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, how)
+			return err
+		})
+	}
+	for _, how := range []int{unix.F_RDLCK, unix.F_WRLCK} {
+		if err := lease("node.zone", how); !errors.Is(err, unix.EACCES) {
+			t.Errorf("lease %d: %v, want EACCES", how, err)
+		}
+	}
+	// It would be granted on what is root's: the pod's own copy of a file.
+	if err := lease("pod.uid", unix.F_WRLCK); err != nil {
+		t.Errorf("on pod.uid: %v", err)
 	}
 }
 
