@@ -3,6 +3,7 @@ package survive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -18,22 +19,21 @@ import (
 // settle moves a process of the daemon out of the cgroup of this one, which is the kubelet's:
 // systemd kills everything in it when it restarts the kubelet. It adds the new cgroup to the
 // note: the daemon that the process replaces is still in the one noted before. problem says
-// why the process could not be moved.
-func (n Node) settle(pid int) (problem error) {
-	where, err := cgroup.Escape(context.Background(), n.cgroupName(), pid)
-	if errors.Is(err, os.ErrProcessDone) {
-		return nil // who started it says that it died
+// why the process could not be moved, and err that the note could not be written.
+func (n Node) settle(pid int) (problem, err error) {
+	where, failed := cgroup.Escape(context.Background(), n.cgroupName(), pid)
+	if errors.Is(failed, os.ErrProcessDone) {
+		return nil, nil // who started it says that it died
 	}
-	if err != nil {
-		n.Log("move it out of the kubelet's cgroup: %v", err)
+	if failed != nil {
+		n.Log("move it out of the kubelet's cgroup: %v", failed)
 	}
 	if where == "" {
-		problem = err
+		problem = failed
 	} else {
 		n.Log("its cgroup is %s", where)
 	}
-	n.noteGroup(append(n.group(), cgroup.GroupOf(n.cgroupName(), pid)...))
-	return problem
+	return problem, n.noteGroup(append(n.group(), cgroup.GroupOf(n.cgroupName(), pid)...))
 }
 
 // group returns the noted cgroups. Only the daemon and its descendants are in them.
@@ -42,12 +42,13 @@ func (n Node) group() cgroup.Group {
 	return slices.DeleteFunc(strings.Split(string(note), "\n"), func(dir string) bool { return dir == "" })
 }
 
-func (n Node) noteGroup(group cgroup.Group) {
+func (n Node) noteGroup(group cgroup.Group) error {
 	if len(group) == 0 {
 		_ = os.Remove(n.path("cgroup"))
 	} else if err := volume.WriteFile(n.path("cgroup"), []byte(strings.Join(group, "\n"))); err != nil {
-		n.Log("note the daemon's cgroup: %v", err)
+		return fmt.Errorf("note the daemon's cgroup: %w", err)
 	}
+	return nil
 }
 
 // endGroup ends the processes in the cgroup of a daemon that was replaced. The new daemon is
@@ -63,7 +64,9 @@ func (n Node) endGroup(group cgroup.Group) {
 			return
 		}
 	}
-	n.noteGroup(slices.DeleteFunc(n.group(), func(dir string) bool { return slices.Contains(group, dir) }))
+	if err := n.noteGroup(slices.DeleteFunc(n.group(), func(dir string) bool { return slices.Contains(group, dir) })); err != nil {
+		n.Log("%v", err) // the note names too many: no harm
+	}
 }
 
 // killAll kills processes that are in a group.

@@ -34,8 +34,9 @@ func (n Node) start() (err error) {
 	if err := metrics.CreateCalls(n.CallsFile()); err != nil {
 		n.Log("call-outs are not counted: %v", err) // volumes work without
 	}
+	serves := false
 	defer func() {
-		if err != nil {
+		if !serves { // also when a driver's file system panics
 			err = errors.Join(err, n.clear())
 		}
 	}()
@@ -53,7 +54,9 @@ func (n Node) start() (err error) {
 	if err := volume.WriteFile(n.path("connection.json"), agreed.Encode()); err != nil {
 		return fmt.Errorf("record the connection: %w", err)
 	}
-	return n.startDaemon(device)
+	err = n.startDaemon(device)
+	serves = err == nil
+	return err
 }
 
 // startDaemon starts the daemon's pair on the device and returns when it
@@ -85,7 +88,11 @@ func (n Node) startDaemon(device int) error {
 		return err
 	}
 	n.forgetFailedUpgrade() // this version serves from now on, or none
-	return n.pair().Start(n.serveArgs(), resources, n.Log, func(pid int) { n.noteCgroup(n.settle(pid)) })
+	return n.pair().Start(n.serveArgs(), resources, n.Log, func(pid int) error {
+		problem, err := n.settle(pid)
+		n.noteCgroup(problem)
+		return err
+	})
 }
 
 // listen makes the control socket. Only its owner, root, can connect to it.

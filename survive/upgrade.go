@@ -37,9 +37,12 @@ func (n Node) upgrade() (from string, err error) {
 	}
 	from = cmp.Or(n.versionNote(), "unknown") // somebody has removed the note
 	if from == n.Version && n.inputGiven() {
-		n.forgetFailedUpgrade() // the failed change has been taken back
-		_, _ = n.report(glance) // for its log
-		return "", nil
+		report, err := n.report(glance) // which also has syslog hear the daemon
+		if err != nil || report.Active.Version == n.Version {
+			n.forgetFailedUpgrade() // the failed change has been taken back
+			return "", nil
+		}
+		from = report.Active.Version // whoever started it was killed before the note was kept
 	}
 	if err := n.replaceDaemon(); err != nil {
 		if from == n.Version {
@@ -81,7 +84,7 @@ func (n Node) replaceDaemon() error {
 	var escaped error
 	left, err := n.pair().Upgrade(there.device, pair.Successor{
 		Args: n.serveArgs(), Version: n.Version, Log: log, Input: input,
-		Settle: func(pid int) { escaped = n.settle(pid) },
+		Settle: func(pid int) (err error) { escaped, err = n.settle(pid); return err },
 		Sweep:  func() { n.endGroup(before) },
 	})
 	if err != nil {

@@ -193,3 +193,79 @@ func TestAVersionThatCouldNotTakeOverMountsNothingThatTheOtherCannotRead(t *test
 		})
 	}
 }
+
+// A call-out that is killed in the middle of an upgrade may leave the note of the version before.
+func TestAVersionThatWasNotNotedIsReplaced(t *testing.T) {
+	d := install(t)
+	l := readAtTimes(t, d.mount())
+	noted := read(t, d.runDir, "version")
+	d.replaceBinary(newer)
+	d.must("init")
+	write(t, filepath.Join(d.runDir, "version"), noted)
+	d.replaceBinary(binary)
+	d.must("init")
+	if serves := d.status().Daemon.Active.Version; serves != noted {
+		t.Errorf("version %s serves, want %s", serves, noted)
+	}
+	l.stop()
+}
+
+// Where it cannot be noted what a process's cgroup is, nobody would find its children later.
+func TestAnUpgradeWhoseCgroupCannotBeNotedFails(t *testing.T) {
+	d := install(t)
+	l := readAtTimes(t, d.mount())
+	active, _ := d.pair()
+	note := filepath.Join(d.runDir, "cgroup")
+	before := read(t, note)
+	if err := os.Rename(note, note+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(note, "not empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.replaceBinary(newer)
+	if output, err := d.command("upgrade").CombinedOutput(); err == nil || !strings.Contains(string(output), "note the daemon's cgroup") {
+		t.Errorf("upgrade: %v, %s", err, output)
+	}
+	if now, _ := d.pair(); now != active {
+		t.Errorf("process %d serves, want %d", now, active)
+	}
+	if err := os.RemoveAll(note); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(note+".kept", note); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := d.command("upgrade").CombinedOutput(); err != nil {
+		t.Errorf("upgrade: %v, %s", err, output)
+	}
+	if now := read(t, note); now == before {
+		t.Errorf("the note is still %q", now)
+	}
+	l.stop()
+}
+
+// systemd kills the kubelet's call-outs with it, and the next kubelet calls init at once.
+func TestAnUpgradeWhoseCallOutWasKilledIsDoneByTheNext(t *testing.T) {
+	d := install(t)
+	l := readAtTimes(t, d.mount())
+	for i := range 20 {
+		path, version := newer, "1.2.4"
+		if i%2 == 1 {
+			path, version = binary, "1.2.3"
+		}
+		d.replaceBinary(path)
+		killed := d.command("init")
+		if err := killed.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * 2 * time.Millisecond)
+		_ = killed.Process.Kill()
+		_ = killed.Wait()
+		d.must("init")
+		if s := d.status().Daemon; s.Active.Version != version || s.UpgradeError != "" {
+			t.Fatalf("killed after %d ms: version %s serves, want %s: %s", 2*i, s.Active.Version, version, s.UpgradeError)
+		}
+	}
+	l.stop()
+}

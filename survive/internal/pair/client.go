@@ -31,8 +31,9 @@ func (r Refusal) Error() string { return string(r) }
 
 // Start starts the pair on a connection, with arguments for its command, and returns
 // when its first process serves. settle is called with that process before it does,
-// to move it to where it shall stay. The process starts its standby itself.
-func (at Place) Start(args []string, r Resources, log Logger, settle func(pid int)) error {
+// to move it to where it shall stay; its error ends the process. The process starts its
+// standby itself.
+func (at Place) Start(args []string, r Resources, log Logger, settle func(pid int) error) error {
 	ours, theirs, err := linkPair(log)
 	if err != nil {
 		return err
@@ -40,7 +41,7 @@ func (at Place) Start(args []string, r Resources, log Logger, settle func(pid in
 	first := newChild(ours, nil)
 	defer first.end()
 	process, err := at.start(args, r, theirs, func(process *os.Process) error {
-		return first.introduce(func() { settle(process.Pid) })
+		return first.introduce(func() error { return settle(process.Pid) })
 	})
 	if err != nil {
 		return fmt.Errorf("start the daemon: %w", err)
@@ -50,7 +51,7 @@ func (at Place) Start(args []string, r Resources, log Logger, settle func(pid in
 }
 
 // introduce speaks as an active process that leaves.
-func (c *child) introduce(settle func()) error {
+func (c *child) introduce(settle func() error) error {
 	select {
 	case m, open := <-c.inbox():
 		if !open {
@@ -62,7 +63,9 @@ func (c *child) introduce(settle func()) error {
 	case <-c.late():
 		return fmt.Errorf("it was not ready within %v", startTime)
 	}
-	settle()
+	if err := settle(); err != nil {
+		return err
+	}
 	var history History
 	c.link.send(message{Kind: standBy, History: &history})
 	c.link.send(message{Kind: takeOver})
@@ -78,15 +81,20 @@ func (at Place) Ask(limit time.Duration) (*Report, error) {
 	deadline := time.Now().Add(limit)
 	for tries := 20; ; tries-- {
 		answer, err := at.say(commandStatus, deadline)
-		if tries > 0 && (errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)) {
+		if tries > 0 && hasEnded(err) {
 			time.Sleep(5 * time.Millisecond)
-			continue // the active process has changed meanwhile
+			continue // another process is active now
 		}
 		if err == nil && answer.Report == nil {
 			err = Refusal("it gives no report")
 		}
 		return answer.Report, err
 	}
+}
+
+// hasEnded tells whether an error says that the active process ended before it answered.
+func hasEnded(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
 // Stop asks the pair to end.
@@ -112,8 +120,8 @@ type Successor struct {
 	Log     *os.File // see Resources; it may differ from the one before, as
 	Input   *os.File // this may
 	// Settle is called with the process before it serves, to move it to where it shall
-	// stay.
-	Settle func(pid int)
+	// stay. Its error fails the upgrade.
+	Settle func(pid int) error
 	// Sweep is called when the process serves and the pair before has ended, to end other
 	// processes that the pair has left: one may have the lock.
 	Sweep func()
@@ -123,6 +131,17 @@ type Successor struct {
 // mount with this device number. An error means that the old process goes on. Otherwise the
 // new one serves, and left names processes of the old pair that have not ended.
 func (at Place) Upgrade(mount uint64, next Successor) (left, err error) {
+	for tries := 3; ; tries-- {
+		left, err = at.upgrade(mount, next)
+		if tries == 0 || !hasEnded(err) {
+			return left, err
+		}
+		// Another process is active now: a call-out before us was killed in the same.
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (at Place) upgrade(mount uint64, next Successor) (left, err error) {
 	locks, err := at.Find()
 	if err != nil {
 		return nil, err
@@ -173,7 +192,9 @@ func (at Place) takeOverFrom(active *peer, mount uint64, next Successor) (*os.Pr
 		return nil, err
 	}
 	return at.start(next.Args, resources, ours, func(process *os.Process) error {
-		next.Settle(process.Pid)
+		if err := next.Settle(process.Pid); err != nil {
+			return err
+		}
 		_, err := exchange(conn, command{Command: commandProceed}, nil)
 		if err != nil && !errors.As(err, new(Refusal)) && at.awaitLock(process) == nil {
 			return nil // the old process died or hung after the hand-over, before its reply

@@ -19,6 +19,9 @@ const (
 	commandStop    = "stop"
 	commandUpgrade = "upgrade"
 	commandProceed = "proceed"
+
+	// commandGone is what listen says for a client that has hung up.
+	commandGone = "gone"
 )
 
 // command is a packet from a client.
@@ -67,6 +70,7 @@ func (s *system) control(requests chan<- request) {
 // listen passes on a client's commands.
 func (s *system) listen(conn *net.UnixConn, requests chan<- request) {
 	defer conn.Close()
+	defer func() { requests <- request{command: command{Command: commandGone}, client: conn} }()
 	buffer, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4))
 	for {
 		_ = conn.SetDeadline(time.Now().Add(clientTime))
@@ -127,6 +131,8 @@ func (a *active) handle(r request) (done bool) {
 		a.beginUpgrade(r)
 	case commandProceed:
 		return a.proceed(r)
+	case commandGone:
+		a.hungUp(r.client)
 	default:
 		r.reply(reply{Error: brief("command " + r.Command + " is not known")})
 	}

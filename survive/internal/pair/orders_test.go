@@ -253,6 +253,7 @@ var orders = []struct {
 	{"an upgrade when the new version is ready first", []step{upgradeTo("1.1", "", wait(time.Second))}, "3 serves; 4 stands by; planned, 1 takeovers, 1 upgrades", 10 * ms},
 	{"a second upgrade during one", []step{upgradeTo("1.1", "", upgradeTo("1.2", "under way"),
 		is("1 serves; which has 2 links; 2 stands by; 3 is left; start, 0 takeovers, 0 upgrades"))}, "3 serves; 4 stands by; planned, 1 takeovers, 1 upgrades", 10 * ms},
+	{"a second upgrade after one whose call-out was killed", []step{func(w *world) { w.beginUpgrade("1.1") }, upgradeTo("1.2", "")}, "4 serves; 5 stands by; planned, 1 takeovers, 1 upgrades", 10 * ms},
 	{"another client proceeds", []step{upgradeTo("1.1", "", asks(command{Command: commandProceed}, "no upgrade"), wait(100*ms),
 		is("1 serves; which has 2 links; 2 stands by; 3 is left; start, 0 takeovers, 0 upgrades"))}, "3 serves; 4 stands by; planned, 1 takeovers, 1 upgrades", 10 * ms},
 	{"a new version that cannot serve", []step{birth(3, fault{broken: errTest}), upgradeTo("1.1", "version 1.0 goes on: it fails in this test")}, "1 serves; 2 stands by; start, 0 takeovers, 0 upgrades", 0},

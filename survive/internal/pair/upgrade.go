@@ -50,6 +50,13 @@ func (a *active) proceed(r request) (done bool) {
 	return a.finishUpgrade()
 }
 
+// hungUp ends the upgrade of a client that is gone, so that the next one can begin at once.
+func (a *active) hungUp(client any) {
+	if a.next != nil && a.upgrade.client.client == client {
+		a.upgradeFailed("the call-out ended")
+	}
+}
+
 // fromNext handles a message from the new process.
 func (a *active) fromNext(m message, open bool) (done bool) {
 	switch {
@@ -90,6 +97,6 @@ func (a *active) finishUpgrade() (done bool) {
 func (a *active) upgradeFailed(why string) {
 	a.Log("upgrade failed: %s", why)
 	a.upgrade.client.reply(reply{Error: brief(fmt.Sprintf("version %s goes on: %s", a.Version, why))})
-	a.next.end()
+	a.next.dismiss() // or, without a starter, it might take over
 	a.next = nil
 }

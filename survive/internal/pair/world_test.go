@@ -468,7 +468,7 @@ func (w *world) start(version string) error {
 	p := w.begin(version, theirs, 0)
 	first := newChild(ours, nil)
 	defer first.end()
-	err := first.introduce(func() {})
+	err := first.introduce(func() error { return nil })
 	if err != nil {
 		p.die(false)
 	}
@@ -526,13 +526,42 @@ func (c *client) exchange(say command, with *end) (answer reply, err error) {
 	}
 }
 
+// hangUp is the end of the client.
+func (c *client) hangUp() {
+	select {
+	case c.active.requests <- request{command: command{Command: commandGone}, client: c}:
+	case <-c.active.killed:
+	case <-time.After(clientTime):
+	}
+}
+
 // ask sends a command to the process that serves, and returns its reply.
-func (w *world) ask(say command) (reply, error) { return w.dial().exchange(say, nil) }
+func (w *world) ask(say command) (reply, error) {
+	conn := w.dial()
+	if conn != nil {
+		defer conn.hangUp()
+	}
+	return conn.exchange(say, nil)
+}
+
+// beginUpgrade is what a call-out does that is killed before it says proceed.
+func (w *world) beginUpgrade(version string) {
+	conn := w.dial()
+	ours, theirs := w.link(nil)
+	if answer, err := conn.exchange(command{Command: commandUpgrade, Version: version}, ours); err != nil || answer.Error != "" {
+		w.t.Errorf("upgrade: %+v, %v", answer, err)
+	}
+	w.begin(version, theirs, 0)
+	conn.hangUp()
+}
 
 // upgrade replaces the pair, as Place.Upgrade does. between is called before the call-out
 // says proceed.
 func (w *world) upgrade(version string, between func()) error {
 	conn := w.dial()
+	if conn != nil {
+		defer conn.hangUp()
+	}
 	ours, theirs := w.link(nil)
 	answer, err := conn.exchange(command{Command: commandUpgrade, Version: version}, ours)
 	if err == nil && answer.Error != "" {
