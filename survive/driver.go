@@ -24,8 +24,8 @@ type Driver struct {
 	// cut after 15 of them. With the driver's name, it has at most 93 bytes: see
 	// [Driver.CheckName].
 	Program string
-	// Version is that of this binary. A call-out of another version than the one that
-	// serves has its own take over.
+	// Version is that of this binary: a text of 1 to 256 bytes. A call-out of another version
+	// than the one that serves has its own take over.
 	Version string
 	// FileSystem makes the file system. Every process that serves calls it, and each must
 	// give the same answers: see [FileSystem]. A call-out that mounts the node's file system
@@ -117,11 +117,15 @@ func (d Driver) On(name flex.Name, settings Settings) Node {
 }
 
 // CheckName returns an error if the driver cannot have an installation of this name: both
-// its own name and that of the program are in the path of a socket.
+// its own name and that of the program are in the path of a socket. It checks the program's
+// name and the version, too.
 func (d Driver) CheckName(name flex.Name) error {
 	const longest = 107 // bytes (man 7 unix)
 	if strings.TrimLeft(d.Program, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || d.Program == "" || d.Program[0] == '-' {
 		return fmt.Errorf("the program's name %q does not consist of lower-case letters, digits and dashes", d.Program)
+	}
+	if len(d.Version) == 0 || len(d.Version) > 256 {
+		return fmt.Errorf("the driver's version %.20q has %d bytes, not 1 to 256", d.Version, len(d.Version))
 	}
 	if more := len(d.On(name, Settings{}).socket()) - longest; more > 0 {
 		return fmt.Errorf("the driver's name %q has %d bytes, and its program's, %q, %d: together they are %d too long for the path of a socket",
