@@ -29,7 +29,7 @@ func (d *driver) pids() ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.Daemon.Active != nil && s.Daemon.Standby != nil {
+		if s.Daemon.Active != nil && s.Daemon.Standby != nil && s.Daemon.Active.PID != 0 && s.Daemon.Standby.PID != 0 {
 			return []int{s.Daemon.Active.PID, s.Daemon.Standby.PID}, nil
 		}
 		if time.Now().After(deadline) {

@@ -86,8 +86,14 @@ func (n Node) Status() (Status, error) {
 	living, table := there.living(), new(mount.Table) // once, for all volumes
 	status := Status{Mount: there.state(), Locks: there.locks, Volumes: []Volume{}, CgroupProblem: n.cgroupProblem(), FailedUpgrade: n.failedUpgrade()}
 	if there.locks.Held() {
-		status.Daemon, status.DaemonError = n.report(glance)
-		n.inspect(&status)
+		// While processes replace each other, what they say is out of date at once.
+		for tries := 5; ; tries-- {
+			status.Daemon, status.DaemonError = n.report(glance)
+			if n.inspect(&status) || status.Daemon == nil || tries == 0 {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
 	}
 	for _, id := range ids {
 		v := Volume{ID: id, State: VolumeUnknown}
@@ -109,8 +115,10 @@ func (n Node) Status() (Status, error) {
 }
 
 // inspect looks at the processes that the daemon names, or if it does not answer, at the one that
-// has the active lock. Somebody who has taken the daemon over can name any process.
-func (n Node) inspect(status *Status) {
+// has the active lock, and tells whether it knows them. Somebody who has taken the daemon over
+// can name any process.
+func (n Node) inspect(status *Status) (known bool) {
+	known = true
 	look := func(says *pair.Process) *Process {
 		if says == nil {
 			return nil
@@ -129,6 +137,7 @@ func (n Node) inspect(status *Status) {
 			p = &seen
 		} else {
 			unknown = fmt.Errorf("the daemon names a process that is not known to be its own: %w", err)
+			known = false
 		}
 		if status.DaemonError == nil {
 			status.DaemonError = unknown
@@ -141,6 +150,7 @@ func (n Node) inspect(status *Status) {
 		status.Active = look(&pair.Process{PID: holder.PID})
 		status.Active.Confinement = nil // it did not say whether Landlock is in force
 	}
+	return known
 }
 
 func (n Node) volumeState(dir string, living uint64, table *mount.Table) (VolumeState, error) {

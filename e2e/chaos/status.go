@@ -68,10 +68,10 @@ func (s status) complete() error {
 	switch {
 	case s.Mount.State != "ok":
 		return fmt.Errorf("the mount is %q", s.Mount.State)
-	case s.Daemon.Active == nil:
-		return errors.New("there is no active")
-	case s.Daemon.Standby == nil:
-		return errors.New("there is no standby")
+	case s.pid(active) == nobody:
+		return errors.New("there is no active that is known")
+	case s.pid(standby) == nobody:
+		return errors.New("there is no standby that is known")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -88,7 +89,7 @@ func (m *machine) served() (s status) {
 		if err := json.Unmarshal([]byte(output), &s); err != nil {
 			return err
 		}
-		if s.Daemon.Active == nil || s.Daemon.Standby == nil || len(s.Volumes) != 1 || s.Volumes[0].State != "ok" {
+		if s.Daemon.Active == nil || s.Daemon.Standby == nil || slices.Contains(s.pids(), 0) || len(s.Volumes) != 1 || s.Volumes[0].State != "ok" {
 			return fmt.Errorf("status: %s", output)
 		}
 		return nil

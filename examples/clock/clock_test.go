@@ -70,7 +70,7 @@ func (d installed) pair(version string, ended int) (active int) {
 			d.t.Fatal(err)
 		}
 		a, s := status.Daemon.Active, status.Daemon.Standby
-		if a.Version == version && s.Version == version && a.PID != ended && s.PID != ended {
+		if a.Version == version && s.Version == version && a.PID != 0 && s.PID != 0 && a.PID != ended && s.PID != ended {
 			return a.PID
 		}
 		if time.Now().After(deadline) {
