@@ -79,7 +79,7 @@ func (n Node) inputIdentity() string {
 
 // inputNote is the identity of the input that the pair was given.
 func (n Node) inputNote() string {
-	noted, _ := os.ReadFile(n.path("input"))
+	noted, _ := os.ReadFile(n.path(noteOfInput))
 	return string(noted)
 }
 

@@ -21,7 +21,8 @@ const (
 // lock takes the run directory's lock, making the directory if need be. It waits for a
 // call-out that starts a daemon, and for others that wait for it.
 func (n Node) lock(how int) (unlock func(), err error) {
-	// The longest of them is an upgrade of a daemon that answers late, and never hands over.
+	// About as long as the longest of them takes: an upgrade of a daemon that answers late, and
+	// never hands over.
 	for deadline := time.Now().Add(6 * patience); ; {
 		if err := os.MkdirAll(n.RunDir, 0o750); err != nil {
 			return nil, fmt.Errorf("make the run directory: %w", err)

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/survive/internal/cgroup"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -30,19 +32,17 @@ func (n Node) Upgrade() (from string, err error) {
 
 // upgrade also starts a daemon of this version anew if its input has changed. The caller
 // holds the exclusive lock. It goes by the version that root has noted: a daemon that claims
-// another one is replaced all the same.
+// another one is replaced all the same. So is one whose start was noted, but not its end: a
+// call-out was killed in an upgrade.
 func (n Node) upgrade() (from string, err error) {
 	if locks, err := n.daemon(); err != nil || !locks.Held() {
 		return "", err
 	}
 	from = cmp.Or(n.versionNote(), "unknown") // somebody has removed the note
-	if from == n.Version && n.inputGiven() {
-		report, err := n.report(glance) // which also has syslog hear the daemon
-		if err != nil || report.Active.Version == n.Version {
-			n.forgetFailedUpgrade() // the failed change has been taken back
-			return "", nil
-		}
-		from = report.Active.Version // whoever started it was killed before the note was kept
+	if from == n.Version && n.inputGiven() && !exists(n.path(unkept(noteOfVersion))) {
+		n.forgetFailedUpgrade() // the failed change has been taken back
+		_, _ = n.report(glance) // for its log
+		return "", nil
 	}
 	if err := n.replaceDaemon(); err != nil {
 		if from == n.Version {
@@ -76,6 +76,7 @@ func (n Node) replaceDaemon() error {
 	if err != nil {
 		return err
 	}
+	defer n.dropNotes() // where they are not kept
 	there, err := n.look()
 	if err != nil {
 		return err
@@ -84,8 +85,13 @@ func (n Node) replaceDaemon() error {
 	var escaped error
 	left, err := n.pair().Upgrade(there.device, pair.Successor{
 		Args: n.serveArgs(), Version: n.Version, Log: log, Input: input,
-		Settle: func(pid int) (err error) { escaped, err = n.settle(pid); return err },
-		Sweep:  func() { n.endGroup(before) },
+		Settle: func(pid int) (err error) {
+			escaped, err = n.settle(pid)
+			ours := cgroup.GroupOf(n.cgroupName(), pid) // a process before may have had this PID
+			before = slices.DeleteFunc(before, func(dir string) bool { return slices.Contains(ours, dir) })
+			return err
+		},
+		Sweep: func() { n.endGroup(before) },
 	})
 	if err != nil {
 		return err
@@ -103,23 +109,37 @@ func (n Node) replaceDaemon() error {
 // that it is given. The notes hold once keep is called, which needs no space in the run
 // directory: after a hand-over that was not noted, each call-out would replace the daemon.
 func (n Node) noteStarted(input string) (keep func() error, err error) {
-	notes := map[string]string{"version": n.Version, "input": input}
-	for name, note := range notes {
-		if err := volume.WriteFile(n.path(".new-"+name), []byte(note)); err != nil {
+	for name, note := range map[string]string{noteOfVersion: n.Version, noteOfInput: input} {
+		if err := volume.WriteFile(n.path(unkept(name)), []byte(note)); err != nil {
+			n.dropNotes()
 			return nil, fmt.Errorf("note the daemon's %s: %w", name, err)
 		}
 	}
 	return func() (err error) {
-		for name := range notes {
-			err = errors.Join(err, os.Rename(n.path(".new-"+name), n.path(name)))
+		for _, name := range []string{noteOfInput, noteOfVersion} { // whose presence tells of both
+			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
 		}
 		return err
 	}, nil
 }
 
+// The notes of which daemon was started.
+const (
+	noteOfVersion = "version"
+	noteOfInput   = "input"
+)
+
+// unkept is the name of a note of a daemon that may not serve yet.
+func unkept(note string) string { return ".new-" + note }
+
+func (n Node) dropNotes() {
+	_ = os.Remove(n.path(unkept(noteOfVersion)))
+	_ = os.Remove(n.path(unkept(noteOfInput)))
+}
+
 // versionNote returns the version of the daemon that was started; "" where it was not noted.
 func (n Node) versionNote() string {
-	version, _ := os.ReadFile(n.path("version"))
+	version, _ := os.ReadFile(n.path(noteOfVersion))
 	return string(version)
 }
 

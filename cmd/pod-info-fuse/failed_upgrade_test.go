@@ -201,6 +201,9 @@ func TestAVersionThatWasNotNotedIsReplaced(t *testing.T) {
 	noted := read(t, d.runDir, "version")
 	d.replaceBinary(newer)
 	d.must("init")
+	if err := os.Rename(filepath.Join(d.runDir, "version"), filepath.Join(d.runDir, ".new-version")); err != nil {
+		t.Fatal(err)
+	}
 	write(t, filepath.Join(d.runDir, "version"), noted)
 	d.replaceBinary(binary)
 	d.must("init")

@@ -131,21 +131,28 @@ type Successor struct {
 // mount with this device number. An error means that the old process goes on. Otherwise the
 // new one serves, and left names processes of the old pair that have not ended.
 func (at Place) Upgrade(mount uint64, next Successor) (left, err error) {
-	for tries := 3; ; tries-- {
-		left, err = at.upgrade(mount, next)
-		if tries == 0 || !hasEnded(err) {
+	for deadline := time.Now().Add(clientTime); ; {
+		locks, err := at.Find()
+		if err != nil {
+			return nil, err
+		}
+		left, err := at.upgrade(locks, mount, next, deadline)
+		if !hasEnded(err) || !at.replaced(locks.Active.PID, deadline) {
 			return left, err
 		}
-		// Another process is active now: a call-out before us was killed in the same.
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-func (at Place) upgrade(mount uint64, next Successor) (left, err error) {
-	locks, err := at.Find()
-	if err != nil {
-		return nil, err
-	}
+// replaced waits until another process is active than one that has ended: that died, or was
+// handing over.
+func (at Place) replaced(pid int, deadline time.Time) bool {
+	return within(min(time.Second, time.Until(deadline)), func() bool {
+		locks, err := at.Find()
+		return err == nil && locks.Active.Held && locks.Active.PID != pid
+	})
+}
+
+func (at Place) upgrade(locks Locks, mount uint64, next Successor, deadline time.Time) (left, err error) {
 	active, err := at.hold(locks.Active.PID)
 	if err != nil {
 		return nil, err
@@ -156,7 +163,7 @@ func (at Place) upgrade(mount uint64, next Successor) (left, err error) {
 	if active == nil {
 		return nil, errors.New("there is no active process")
 	}
-	process, err := at.takeOverFrom(active, mount, next)
+	process, err := at.takeOverFrom(active, mount, next, deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +176,8 @@ func (at Place) upgrade(mount uint64, next Successor) (left, err error) {
 }
 
 // takeOverFrom starts the successor of an active process, which must let it serve.
-func (at Place) takeOverFrom(active *peer, mount uint64, next Successor) (*os.Process, error) {
-	conn, err := at.dial(time.Now().Add(clientTime))
+func (at Place) takeOverFrom(active *peer, mount uint64, next Successor, deadline time.Time) (*os.Process, error) {
+	conn, err := at.dial(deadline)
 	if err != nil {
 		return nil, err
 	}
