@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/survive/internal/calllog"
@@ -124,8 +125,8 @@ func (d Driver) CheckName(name flex.Name) error {
 	if strings.TrimLeft(d.Program, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || d.Program == "" || d.Program[0] == '-' {
 		return fmt.Errorf("the program's name %q does not consist of lower-case letters, digits and dashes", d.Program)
 	}
-	if len(d.Version) == 0 || len(d.Version) > 256 {
-		return fmt.Errorf("the driver's version %.20q has %d bytes, not 1 to 256", d.Version, len(d.Version))
+	if len(d.Version) == 0 || len(d.Version) > 256 || !utf8.ValidString(d.Version) {
+		return fmt.Errorf("the driver's version %.20q, of %d bytes, is no text of 1 to 256 bytes", d.Version, len(d.Version))
 	}
 	if more := len(d.On(name, Settings{}).socket()) - longest; more > 0 {
 		return fmt.Errorf("the driver's name %q has %d bytes, and its program's, %q, %d: together they are %d too long for the path of a socket",

@@ -20,8 +20,9 @@ func TestNamesOfProgramsAndDrivers(t *testing.T) {
 		{"a/b", "1", "example.com/clock", "does not consist of"},
 		{"Clock", "1", "example.com/clock", "does not consist of"},
 		{"-", "1", "example.com/clock", "does not consist of"},
-		{"clock", "", "example.com/clock", "has 0 bytes, not 1 to 256"},
-		{"clock", strings.Repeat("1", 257), "example.com/clock", `version "11111111111111111111" has 257 bytes`},
+		{"clock", "", "example.com/clock", "is no text of 1 to 256 bytes"},
+		{"clock", "1.\xff", "example.com/clock", "is no text of 1 to 256 bytes"},
+		{"clock", strings.Repeat("1", 257), "example.com/clock", `version "11111111111111111111", of 257 bytes`},
 	} {
 		name, err := flex.ParseName(row.name)
 		if err != nil {

@@ -301,6 +301,31 @@ func TestNobodyLocksAFactForOthers(t *testing.T) {
 	}
 }
 
+// The kernel does not ask the file system about a file whose owner is no user.
+func TestAFactCannotBeChanged(t *testing.T) {
+	d, facts := withFacts(t, nil)
+	writeFact(t, "eu-1\n", facts, "zone")
+	fact := filepath.Join(d.mount(), "node.zone")
+	for what, change := range map[string]func() error{
+		"open for writing": func() error { return opened(fact, unix.O_WRONLY) },
+		"truncate":         func() error { return unix.Truncate(fact, 0) },
+		"chmod":            func() error { return unix.Chmod(fact, 0o666) },
+		"chown":            func() error { return unix.Chown(fact, 0, 0) },
+		"touch":            func() error { return unix.Utimes(fact, nil) },
+		"unlink":           func() error { return unix.Unlink(fact) },
+		"rename":           func() error { return unix.Rename(fact, fact+".new") },
+		"link":             func() error { return unix.Link(fact, fact+".new") },
+		"an attribute":     func() error { return unix.Setxattr(fact, "user.mine", []byte("1"), 0) },
+	} {
+		if err := change(); !slices.Contains([]error{unix.EROFS, unix.EACCES, unix.EPERM, unix.EOVERFLOW}, err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got := read(t, fact); got != "eu-1\n" {
+		t.Errorf("it reads %q", got)
+	}
+}
+
 // A pod's root, which has no capability, owns the files of root.
 func TestNobodyTakesALeaseOnAFact(t *testing.T) {
 	d, facts := withFacts(t, nil)
