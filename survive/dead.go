@@ -36,15 +36,17 @@ func (n Node) deadPath() string { return n.path("dead") }
 // dead opens the file systems that are kept. While they are open, no others get their
 // numbers.
 func (n Node) dead() (dead, error) {
+	entries, err := os.ReadDir(n.deadPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // as nearly always
+	} else if err != nil {
+		return nil, err
+	}
 	// The node mount's own file system is not dead, whatever process has the daemon's locks.
 	// If it is kept already, a call-out is about to remove the node mount, or was killed
 	// before.
 	there, err := n.look()
 	if err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(n.deadPath())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	all := dead{}
