@@ -20,10 +20,10 @@ import (
 // systemd kills everything in it when it restarts the kubelet. It adds the new cgroup to the
 // note: the daemon that the process replaces is still in the one noted before. problem says
 // why the process could not be moved, and err that the note could not be written.
-func (n Node) settle(pid int) (problem, err error) {
+func (n Node) settle(pid int) (ours cgroup.Group, problem, err error) {
 	where, failed := cgroup.Escape(context.Background(), n.cgroupName(), pid)
 	if errors.Is(failed, os.ErrProcessDone) {
-		return nil, nil // who started it says that it died
+		return nil, nil, nil // who started it says that it died
 	}
 	if failed != nil {
 		n.Log("move it out of the kubelet's cgroup: %v", failed)
@@ -33,7 +33,8 @@ func (n Node) settle(pid int) (problem, err error) {
 	} else {
 		n.Log("its cgroup is %s", where)
 	}
-	return problem, n.noteGroup(append(n.group(), cgroup.GroupOf(n.cgroupName(), pid)...))
+	ours = cgroup.GroupOf(n.cgroupName(), pid)
+	return ours, problem, n.noteGroup(append(n.group(), ours...))
 }
 
 // group returns the noted cgroups. Only the daemon and its descendants are in them.
@@ -51,20 +52,21 @@ func (n Node) noteGroup(group cgroup.Group) error {
 	return nil
 }
 
-// endGroup ends the processes in the cgroup of a daemon that was replaced. The new daemon is
-// in another one.
-func (n Node) endGroup(group cgroup.Group) {
+// endBefore ends the processes in the noted cgroups of daemons that were replaced. Ours is that
+// of the new one, and stays noted. Its name may have been noted before, with the same PID.
+func (n Node) endBefore(ours cgroup.Group) {
+	before := slices.DeleteFunc(n.group(), func(dir string) bool { return slices.Contains(ours, dir) })
 	for begun := time.Now(); ; time.Sleep(2 * time.Millisecond) {
-		left := group.Processes()
+		left := before.Processes()
 		if len(left) == 0 {
 			break
 		}
-		if err := n.killAll(group, left); time.Since(begun) > stubborn {
+		if err := n.killAll(before, left); time.Since(begun) > stubborn {
 			n.Log("what the daemon before has left does not end: processes %v: %v", left, err)
 			return
 		}
 	}
-	if err := n.noteGroup(slices.DeleteFunc(n.group(), func(dir string) bool { return slices.Contains(group, dir) })); err != nil {
+	if err := n.noteGroup(ours); err != nil {
 		n.Log("%v", err) // the note names too many: no harm
 	}
 }

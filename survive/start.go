@@ -89,7 +89,7 @@ func (n Node) startDaemon(device int) error {
 	}
 	n.forgetFailedUpgrade() // this version serves from now on, or none
 	return n.pair().Start(n.serveArgs(), resources, n.Log, func(pid int) error {
-		problem, err := n.settle(pid)
+		_, problem, err := n.settle(pid)
 		n.noteCgroup(problem)
 		return err
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -81,17 +80,12 @@ func (n Node) replaceDaemon() error {
 	if err != nil {
 		return err
 	}
-	before := n.group()
+	var ours cgroup.Group
 	var escaped error
 	left, err := n.pair().Upgrade(there.device, pair.Successor{
 		Args: n.serveArgs(), Version: n.Version, Log: log, Input: input,
-		Settle: func(pid int) (err error) {
-			escaped, err = n.settle(pid)
-			ours := cgroup.GroupOf(n.cgroupName(), pid) // a process before may have had this PID
-			before = slices.DeleteFunc(before, func(dir string) bool { return slices.Contains(ours, dir) })
-			return err
-		},
-		Sweep: func() { n.endGroup(before) },
+		Settle: func(pid int) (err error) { ours, escaped, err = n.settle(pid); return err },
+		Sweep:  func() { n.endBefore(ours) },
 	})
 	if err != nil {
 		return err
