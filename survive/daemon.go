@@ -25,6 +25,14 @@ func (n Node) report(limit time.Duration) (*pair.Report, error) {
 	return report, err
 }
 
+// reviveLog has the daemon write the lines that it has kept, if there is somebody to hear them
+// now.
+func (n Node) reviveLog() {
+	if n.log.HasListener() {
+		_, _ = n.report(glance)
+	}
+}
+
 // daemon finds who has the locks of the daemon's pair.
 func (n Node) daemon() (pair.Locks, error) {
 	locks, err := n.pair().Find()

@@ -51,7 +51,7 @@ func (n Node) Restore() ([]Healed, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = n.report(glance) // for its log
+	n.reviveLog()
 	return append(healed, n.healOthers()...), nil
 }
 

@@ -40,7 +40,7 @@ func (n Node) upgrade() (from string, err error) {
 	from = cmp.Or(n.versionNote(), "unknown") // somebody has removed the note
 	if from == n.Version && n.inputGiven() && !exists(n.path(unkept(noteOfVersion))) {
 		n.forgetFailedUpgrade() // the failed change has been taken back
-		_, _ = n.report(glance) // for its log
+		n.reviveLog()
 		return "", nil
 	}
 	if err := n.replaceDaemon(); err != nil {

@@ -52,6 +52,20 @@ func Inherit(tag string, fd int) Log {
 	return Log{tag: tag, sink: s}
 }
 
+// HasListener tells whether the log's target is syslog, and a syslog daemon listens there.
+func (l Log) HasListener() bool {
+	if !isSyslog(l.target) {
+		return false
+	}
+	s, err := openSyslog(devLog)
+	if err != nil {
+		return false
+	}
+	defer s.close()
+	_, err = unix.Getpeername(s.fd)
+	return err == nil
+}
+
 // Unheard writes the lines that were kept, and tells whether nobody listens. If so,
 // [Reconnect] and another call of Unheard write them.
 func (l Log) Unheard() bool {
@@ -115,11 +129,12 @@ const mostKept = 32
 // devLog is where syslog daemons listen (man 3 syslog).
 const devLog = "/dev/log"
 
+func isSyslog(target string) bool { return target == "" || target == "syslog" }
+
 func open(target string) (*sink, error) {
-	switch target {
-	case "off":
+	if target == "off" {
 		return nil, errors.New("the log is off")
-	case "", "syslog":
+	} else if isSyslog(target) {
 		return openSyslog(devLog)
 	}
 	// Not a fifo or a device, which could make us wait.

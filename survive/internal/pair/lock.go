@@ -66,7 +66,13 @@ func (l Locks) name(pid int) bool {
 }
 
 // State is the better one of the two.
-func (l Locks) State() State { return max(l.Active.State(), l.Standby.State()) }
+func (l Locks) State() State {
+	active := l.Active.State()
+	if active == Alive {
+		return Alive // nothing is better, and to look costs time
+	}
+	return max(active, l.Standby.State())
+}
 
 // Find asks the kernel who holds the locks of daemon.lock. A file that does not exist is
 // held by nobody.
