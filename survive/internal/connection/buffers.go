@@ -28,7 +28,7 @@ type Buffers struct {
 // LockedMemory is what RLIMIT_MEMLOCK must allow a process with so many workers, in
 // bytes.
 func (o Options) LockedMemory(workers int) int {
-	return workers * (wholePages(o.requestSize()) + wholePages(o.replySize()))
+	return workers * (wholePages(requestSize) + wholePages(o.replySize()))
 }
 
 // NewBuffers makes the buffers of so many workers. They are never released. report is
@@ -59,8 +59,8 @@ func (b Buffers) workers() int { return len(b.memory) / b.LockedMemory(1) }
 // of returns the buffers of a worker.
 func (b Buffers) of(worker int) (request, reply []byte) {
 	at := worker * b.LockedMemory(1)
-	request = b.memory[at:][:b.requestSize():b.requestSize()]
-	reply = b.memory[at+wholePages(b.requestSize()):][:b.replySize():b.replySize()]
+	request = b.memory[at:][:requestSize:requestSize]
+	reply = b.memory[at+wholePages(requestSize):][:b.replySize():b.replySize()]
 	return request, reply
 }
 

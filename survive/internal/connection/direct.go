@@ -1,12 +1,13 @@
 package connection
 
 import (
+	"bytes"
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// direct answers the requests of an open, a read and a close. There are more of them
+// direct answers the requests of a lookup, an open, a read and a close. There are more of them
 // than of all others, and go-fuse's server allocates a kilobyte for each, which makes
 // garbage to collect while readers wait. done says that the request was one of these, and
 // well formed.
@@ -22,6 +23,17 @@ func (p protocol) direct(request, reply []byte) (n int, done bool) {
 		status fuse.Status
 	)
 	switch opcode(request) {
+	case opLookup:
+		in, out := message[fuse.InHeader](request), message[fuse.EntryOut](body)
+		if in == nil || out == nil {
+			return 0, false
+		}
+		name, _, whole := bytes.Cut(request[unsafe.Sizeof(*in):], []byte{0})
+		if !whole {
+			return 0, false
+		}
+		*out = fuse.EntryOut{}
+		status, size = p.fs.Lookup(nil, in, string(name), out), int(unsafe.Sizeof(*out))
 	case opGetAttr:
 		in, out := message[fuse.GetAttrIn](request), message[fuse.AttrOut](body)
 		if in == nil || out == nil {

@@ -17,6 +17,11 @@ type constant struct {
 	released int
 }
 
+func (c *constant) Lookup(_ <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	out.NodeId, out.Generation, out.EntryValid = in.NodeId, uint64(len(name)), 3
+	return c.status
+}
+
 func (c *constant) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	if c.panics {
 		panic("as a bug would")
@@ -46,7 +51,15 @@ func request[T any](code uint32, in T) []byte {
 	return packet
 }
 
+// named adds the name that a request is about.
+func named(packet []byte, name string) []byte {
+	packet = append(append(packet, name...), 0)
+	binary.NativeEndian.PutUint32(packet, uint32(len(packet)))
+	return packet
+}
+
 var direct = map[string][]byte{
+	"LOOKUP":          named(request(opLookup, fuse.InHeader{}), "a name"),
 	"GETATTR":         request(opGetAttr, fuse.GetAttrIn{}),
 	"OPEN":            request(opOpen, fuse.OpenIn{}),
 	"READ":            request(opRead, fuse.ReadIn{Size: 4096}),

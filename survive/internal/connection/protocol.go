@@ -17,14 +17,20 @@ import (
 // experimental.
 
 const (
-	// minRequestSize is the least buffer that the kernel accepts for a read of
-	// /dev/fuse (linux/fuse.h, FUSE_MIN_READ_BUFFER).
-	minRequestSize = 8192
+	// requestSize is the least buffer that the kernel accepts for a read of /dev/fuse
+	// (linux/fuse.h, FUSE_MIN_READ_BUFFER). It has room for all that this file system takes,
+	// and for a write of leastWrite, which the kernel demands (fs/fuse/dev.c,
+	// fuse_dev_do_read).
+	requestSize = 8192
+	// leastWrite is the least size of a write that can be agreed on (fs/fuse/inode.c,
+	// process_init_reply). No write is ever answered with anything but EROFS.
+	leastWrite = 4096
 
 	// headerSize has room for the largest header of a request or a reply.
 	headerSize = 1024
 
 	// linux/fuse.h, enum fuse_opcode
+	opLookup      = 1
 	opForget      = 2
 	opGetAttr     = 3
 	opOpen        = 14
@@ -46,8 +52,7 @@ const (
 // 6.9.
 const noExportSupport = 1 << 38
 
-func (o Options) requestSize() int { return max(minRequestSize, o.replySize()) }
-func (o Options) replySize() int   { return o.MaxRead + headerSize }
+func (o Options) replySize() int { return o.MaxRead + headerSize }
 
 // protocol decodes requests and encodes replies.
 type protocol struct {
@@ -140,6 +145,8 @@ func (p protocol) initialise(request, reply []byte) (n int, agreed Params, err e
 	}
 	var out fuse.InitOut
 	copy(bytesOf(&out), reply[outHeaderSize:n])
+	out.MaxWrite = leastWrite // go-fuse takes one size for reads and writes
+	copy(reply[outHeaderSize:n], bytesOf(&out))
 	return n, Params{
 		Major: in.Major, Minor: in.Minor, MaxReadAhead: in.MaxReadAhead,
 		// No server need know of the flag that is left out, and versions that do not can go
