@@ -29,7 +29,14 @@ var _ fuse.RawFileSystem = (*FS)(nil)
 // New returns the file system of a site's volumes, and of the operator's facts in its
 // input.
 func New(site survive.Site) *FS {
-	return &FS{Root: volume.NewRoot(site.Volumes), facts: FactsIn(site.Input), report: site.Report}
+	f := &FS{Root: volume.NewRoot(site.Volumes), facts: FactsIn(site.Input), report: site.Report}
+	// A newer version that could not take over mounts a volume that this one cannot read, and
+	// must not succeed with files that are errors.
+	f.Root.Check = func(record volume.Record) error {
+		_, err := AttributesOf(record)
+		return err
+	}
+	return f
 }
 
 // IsPrompt tells whether a node is opened and read without any wait but for a
@@ -39,7 +46,7 @@ func (*FS) IsPrompt(node uint64) bool { return !isFact(node) }
 // Lookup resolves a volume's id in the root, or a name in a volume.
 func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if header.NodeId == fuse.FUSE_ROOT_ID {
-		return f.lookupVolume(cancel, header, name, out)
+		return f.Root.Lookup(cancel, header, name, out)
 	}
 	record, status := f.Record(header.NodeId)
 	if !status.Ok() {
@@ -60,20 +67,6 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 	out.EntryValid = volume.Forever
 	out.AttrValid = f.attributes(out.NodeId, &files[k], record, header.Pid, &out.Attr)
 	return fuse.OK
-}
-
-// lookupVolume finds no volume whose attributes cannot be read. A newer version that could not
-// take over mounts one, and must not succeed with files that are errors.
-func (f *FS) lookupVolume(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	status := f.Root.Lookup(cancel, header, name, out)
-	if !status.Ok() {
-		return status
-	}
-	record, status := f.Record(out.NodeId)
-	if _, err := AttributesOf(record); err != nil {
-		return fuse.EIO
-	}
-	return status
 }
 
 // GetAttr answers stat(2) where the kernel has no valid attributes.

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -49,6 +51,29 @@ func TestRecordComesBackAsItWasPut(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(store.Dir); len(left) != 0 {
 		t.Fatalf("left over: %v", left)
+	}
+}
+
+func TestARecordOfAnyLengthIsReadToItsEnd(t *testing.T) {
+	store, record := volume.Store{Dir: t.TempDir()}, good()
+	for length := range 2000 {
+		record.Attributes = json.RawMessage(`"` + strings.Repeat("a", length) + `"`)
+		if err := store.Put(record); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := store.Get(record.ID()); err != nil || !reflect.DeepEqual(got, record) {
+			t.Fatalf("with attributes of %d bytes: %+v, %v", length, got, err)
+		}
+	}
+}
+
+func TestAFIFOInThePlaceOfARecordKeepsNobodyWaiting(t *testing.T) {
+	store := volume.Store{Dir: t.TempDir()}
+	if err := unix.Mkfifo(filepath.Join(store.Dir, good().ID().String()+".json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Get(good().ID()); err == nil {
+		t.Error("it is a record")
 	}
 }
 

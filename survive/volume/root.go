@@ -21,10 +21,16 @@ import (
 type Root struct {
 	fuse.RawFileSystem // answers ENOSYS to requests that are not defined here
 	volumes            Store
+
+	// Check, where it is set, tells what is wrong with a volume's record. The root has no such
+	// volume: a mount of it fails with EIO.
+	Check func(Record) error
 }
 
 // NewRoot returns the root for the volumes of a store.
-func NewRoot(volumes Store) Root { return Root{fuse.NewDefaultRawFileSystem(), volumes} }
+func NewRoot(volumes Store) Root {
+	return Root{RawFileSystem: fuse.NewDefaultRawFileSystem(), volumes: volumes}
+}
 
 // Forever is how long the kernel may keep things that never change, in seconds. The kernel
 // adds it to its clock, in jiffies, so that it must be far from the largest number.
@@ -63,6 +69,9 @@ func (r *Root) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out
 		return fuse.ENOENT
 	}
 	record, err := r.volumes.Get(id)
+	if err == nil && r.Check != nil {
+		err = r.Check(record)
+	}
 	if err == nil {
 		record.Entry(0, out)
 		out.Attr, out.AttrValid = record.attributes(), Forever
