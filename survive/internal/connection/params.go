@@ -34,8 +34,8 @@ type Options struct {
 var Default = Options{MaxRead: max(16<<10, os.Getpagesize())}
 
 // MostRead is the largest MaxRead: the kernel's default for the largest read-ahead (mm.h,
-// VM_READAHEAD_PAGES). The buffers of so much for each worker are locked memory, of which a process of
-// the daemon has little; see package confine.
+// VM_READAHEAD_PAGES). The buffer of so much that each worker has is locked memory, of which a
+// process of the daemon has little; see package confine.
 const MostRead = 128 << 10
 
 func (o Options) check() error {
