@@ -7,9 +7,8 @@ import "slices"
 // each other volume, however many readers one has.
 type turns struct {
 	queues []queue // of the volumes that have any, in the order of their turns
-	slots  []slot
-	used   uint16 // slots that ever were: memory that was never needed is never touched
-	free   uint16 // the first slot that is free again, or none
+	slots  []slot  // no more than were ever needed at once
+	free   uint16  // the first slot that is free again, or none
 }
 
 // queue are the requests of one volume.
@@ -34,13 +33,11 @@ const (
 	noSlot = maxWaiting
 )
 
-func newTurns() turns {
-	return turns{slots: make([]slot, maxWaiting), free: noSlot}
-}
+func newTurns() turns { return turns{free: noSlot} }
 
 func (t *turns) none() bool { return len(t.queues) == 0 }
 
-func (t *turns) full() bool { return t.free == noSlot && t.used == maxWaiting }
+func (t *turns) full() bool { return t.free == noSlot && len(t.slots) == maxWaiting }
 
 // add lets a copy of a request wait, and reports false if it is too long for that.
 func (t *turns) add(request []byte, volume uint64) bool {
@@ -64,8 +61,8 @@ func (t *turns) add(request []byte, volume uint64) bool {
 // take returns a slot that is free.
 func (t *turns) take() uint16 {
 	if t.free == noSlot {
-		t.used++
-		return t.used - 1
+		t.slots = append(t.slots, slot{})
+		return uint16(len(t.slots) - 1)
 	}
 	at := t.free
 	t.free = t.slots[at].next
