@@ -40,8 +40,6 @@ func FactsIn(directory *os.File) facts.Dir {
 	}}
 }
 
-func isFact(node uint64) bool { _, k := volume.Split(node); return k == nodeFact }
-
 func factNode(f facts.Fact) uint64 { return volume.Node(volume.ID(f.VersionID()), nodeFact) }
 
 func factIno(name string) uint64 { return volume.Node(volume.ID(facts.ID(name)), nodeFact) }
@@ -155,13 +153,13 @@ type versions struct {
 func (v *versions) get(node uint64) (version, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	i := slices.IndexFunc(v.all, func(kept version) bool { return kept.node == node })
-	if i < 0 {
-		return version{}, false
+	for i, kept := range slices.Backward(v.all) {
+		if kept.node == node {
+			v.all = append(slices.Delete(v.all, i, i+1), kept)
+			return kept, true
+		}
 	}
-	found := v.all[i]
-	v.all = append(slices.Delete(v.all, i, i+1), found)
-	return found, true
+	return version{}, false
 }
 
 func (v *versions) put(added version) {

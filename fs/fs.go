@@ -39,9 +39,19 @@ func New(site survive.Site) *FS {
 	return f
 }
 
-// IsPrompt tells whether a node is opened and read without any wait but for a
-// record. The operator's facts are not: their disk may be slow.
-func (*FS) IsPrompt(node uint64) bool { return !isFact(node) }
+// IsPrompt tells whether requests about a node, or about names in it, are answered without any
+// wait but for a record. Where there are facts of the operator's, those about names are not, nor
+// those about versions that are not kept any more: their disk may be slow.
+func (f *FS) IsPrompt(node uint64, names bool) bool {
+	if names {
+		return f.facts.File == nil || node == fuse.FUSE_ROOT_ID
+	}
+	if _, k := volume.Split(node); k != nodeFact {
+		return true
+	}
+	_, kept := f.versions.get(node) // and stays, for the answer: it was the last to be used
+	return kept
+}
 
 // Lookup resolves a volume's id in the root, or a name in a volume.
 func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {

@@ -93,8 +93,8 @@ type FileSystem = connection.FileSystem
 // turn. One that is none has all of its requests answered in the order in which they come.
 type Sharer = connection.Sharer
 
-// Prompter is implemented by file systems some of whose nodes are opened and read without
-// any wait. Without it, every answer is taken for one that may take long.
+// Prompter is implemented by file systems that answer some requests without any wait. Without
+// it, every answer is taken for one that may take long, and one is given at a time.
 type Prompter = connection.Prompter
 
 // Settings are those of one installation of a driver, from its configuration.

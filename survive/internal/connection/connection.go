@@ -18,11 +18,13 @@ type Sharer interface {
 	VolumeOf(node uint64) (volume uint64)
 }
 
-// Prompter is a FileSystem that knows which of its nodes are answered without a wait.
+// Prompter is a FileSystem that knows which requests it answers without a wait.
 type Prompter interface {
-	// IsPrompt tells whether a node is opened and read without any wait, but for files that
-	// are in memory, such as those of the run directory.
-	IsPrompt(node uint64) bool
+	// IsPrompt tells whether requests about a node are answered without any wait, but for files
+	// that are in memory, such as those of the run directory: requests for names in a directory
+	// (Lookup, ReadDir), or all others. Of requests that are not, at most one is answered at a
+	// time, unless it takes seconds.
+	IsPrompt(node uint64, names bool) bool
 }
 
 // Connection is a FUSE connection that this process serves.
@@ -30,8 +32,9 @@ type Connection struct {
 	device   *device
 	protocol protocol
 	volumeOf func(node uint64) uint64
-	isPrompt func(node uint64) bool
+	isPrompt func(node uint64, names bool) bool
 	workers  []*worker
+	slow     *slow
 	stopped  atomic.Bool
 	asked    atomic.Bool   // for a sign of life
 	round    chan struct{} // gets an element when a sign was given
@@ -52,9 +55,9 @@ type Connection struct {
 func New(fd int, agreed Params, fs FileSystem, buffers Buffers, report func(problem string)) (*Connection, error) {
 	c := &Connection{
 		protocol: newProtocol(fs, agreed.Options, report),
-		volumeOf: func(uint64) uint64 { return 0 }, isPrompt: func(uint64) bool { return false },
+		volumeOf: func(uint64) uint64 { return 0 }, isPrompt: func(uint64, bool) bool { return false },
 		round: make(chan struct{}, 1), ended: make(chan struct{}),
-		lead: newLead(), turns: newTurns(), ahead: agreed.canResend(),
+		slow: newSlow(buffers.workers()), lead: newLead(), turns: newTurns(), ahead: agreed.canResend(),
 	}
 	if err := c.protocol.resume(agreed); err != nil {
 		return nil, fmt.Errorf("resume the FUSE connection: %w", err)

@@ -79,11 +79,16 @@ func buffers(t *testing.T, workers int) connection.Buffers {
 // recorded of the handshake. wait returns what Serve returned.
 func (m *mounted) serve() (c *connection.Connection, wait func() error) {
 	m.t.Helper()
+	return m.serveFS(m.fs)
+}
+
+func (m *mounted) serveFS(fs connection.FileSystem) (c *connection.Connection, wait func() error) {
+	m.t.Helper()
 	agreed, err := connection.DecodeParams(m.agreed.Encode())
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	c, err = connection.New(m.device, agreed, m.fs, buffers(m.t, 2), func(problem string) { m.t.Error(problem) })
+	c, err = connection.New(m.device, agreed, fs, buffers(m.t, 2), func(problem string) { m.t.Error(problem) })
 	if err != nil {
 		m.t.Fatal(err)
 	}

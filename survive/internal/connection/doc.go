@@ -18,7 +18,8 @@
 // # The loop
 //
 // One worker leads: it waits for requests, reads those that there are, and answers the
-// one whose turn it is. While a long answer is under way, another worker leads. All volumes
+// one whose turn it is. While an answer is under way that may take long, another worker leads,
+// and others of that kind wait in turns of their own (slow.go). All volumes
 // of a node share one connection, and so one queue in the kernel. The leader reads ahead, and
 // gives each volume its turn, however many readers another one has (turns.go). Requests that
 // were read ahead are lost when this process dies, so it reads ahead only where the kernel

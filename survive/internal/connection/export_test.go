@@ -1,6 +1,19 @@
 package connection
 
+import (
+	"testing"
+	"time"
+)
+
 // InterruptOrphans is what Recover does before Linux 6.9.
 func (c *Connection) InterruptOrphans(mountPoint string) error {
 	return c.interruptOrphans(mountPoint)
+}
+
+// SetTooLong sets after what time an answer does not count any more among those that are slow,
+// until the test ends.
+func SetTooLong(t *testing.T, limit time.Duration) {
+	before := tooLong
+	t.Cleanup(func() { tooLong = before })
+	tooLong = limit
 }

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -195,38 +194,13 @@ func TestLongNamesGetTheirTurnsToo(t *testing.T) {
 	}
 }
 
-// hanging is a file system that does not answer for one name until it is told.
-type hanging struct {
-	*fs.FS
-	asked, goOn chan struct{}
-}
-
-func (h hanging) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	if name == "hangs" {
-		close(h.asked)
-		<-h.goOn
-	}
-	return h.FS.Lookup(cancel, header, name, out)
-}
-
 // A worker that hangs is found out, though others go on.
 func TestProbeWaitsForWhoHangs(t *testing.T) {
 	m := mountOne(t)
-	fs := hanging{m.fs, make(chan struct{}), make(chan struct{})}
-	goOn := sync.OnceFunc(func() { close(fs.goOn) })
-	c := m.serveWith(fs)
-	t.Cleanup(goOn)
+	fs, c := m.serveSlowNames()
 	fd := m.pod(m.volume)
-	asked := make(chan error, 1)
-	go func() {
-		var stat unix.Stat_t
-		asked <- unix.Stat(filepath.Join(m.volume, "hangs"), &stat)
-	}()
-	select {
-	case <-fs.asked:
-	case <-time.After(forever):
-		t.Fatal("nobody is asked")
-	}
+	asked := m.ask("hangs")
+	fs.hang(t)
 	m.read(fd)
 	alive := make(chan bool, 1)
 	go func() { alive <- c.Probe() }()
@@ -235,7 +209,7 @@ func TestProbeWaitsForWhoHangs(t *testing.T) {
 		t.Error("a sign of life of one that hangs")
 	case <-time.After(100 * time.Millisecond):
 	}
-	goOn()
+	fs.goOn()
 	if err := await(t, asked); err != unix.ENOENT {
 		t.Error(err)
 	}

@@ -39,6 +39,7 @@ const (
 	opGetXAttr    = 22
 	opListXAttr   = 23
 	opInit        = 26
+	opReadDir     = 28
 	opInterrupt   = 36
 	opBatchForget = 42
 

@@ -17,6 +17,7 @@ var beforeRead, beforeAnswer = func([]byte) {}, func([]byte) {}
 // here.
 type worker struct {
 	*Connection
+	number               int
 	request, reply       []byte
 	requestVec, replyVec [1][]byte
 
@@ -24,7 +25,7 @@ type worker struct {
 }
 
 func newWorker(c *Connection, buffers Buffers, number int) *worker {
-	w := &worker{Connection: c}
+	w := &worker{Connection: c, number: number}
 	w.request, w.reply = buffers.of(number)
 	w.replyVec[0] = w.reply
 	return w
@@ -34,7 +35,7 @@ func newWorker(c *Connection, buffers Buffers, number int) *worker {
 //
 // One worker leads: it waits for requests and takes them. It answers them itself, since
 // waking another processor would take longer than an answer, and the readers need the
-// processors. Another worker leads only during an answer that may take long.
+// processors. Another worker leads only during answers that may take long.
 func (w *worker) serve() error {
 	for {
 		w.lead.take()
@@ -47,7 +48,10 @@ func (w *worker) serve() error {
 		if n == 0 {
 			return err
 		}
-		w.answer(n)
+		for n > 0 {
+			w.answer(n)
+			n = w.slow.next(w.number, w.request)
+		}
 	}
 }
 
@@ -56,72 +60,91 @@ func (w *worker) serve() error {
 func (w *worker) take() (n int, slow bool, err error) {
 	w.showUp() // here, too: under a load, no worker gets to wait
 	if w.turns.none() {
-		n, err := w.wait()
-		if n == 0 {
-			return 0, false, err
+		n, slow, err := w.wait()
+		if n == 0 || slow {
+			return n, slow, err
 		}
 		request := w.request[:n]
 		if !w.others(request) || !w.ahead || !w.turns.add(request, w.volumeOf(node(request))) {
-			return n, w.slow(request), nil
+			return n, false, nil
 		}
 	}
-	// A request too long for a slot is answered as soon as it is read, but at most one
-	// between two turns.
+	// A request too long for a slot is answered as soon as it is read, and so is a slow one
+	// while no other is, but at most one between two turns.
 	if !w.overtaken {
-		if n := w.readAhead(); n > 0 {
+		if n, slow := w.readAhead(); n > 0 {
 			w.overtaken = true
-			return n, w.slow(w.request[:n]), nil
+			return n, slow, nil
 		}
 	}
 	w.overtaken = false
-	n = w.turns.next(w.request)
-	return n, w.slow(w.request[:n]), nil
+	return w.turns.next(w.request), false, nil
 }
 
 // wait reads a request when there is one, and returns its length, 0 when there will
 // be no more.
-func (w *worker) wait() (n int, err error) {
+func (w *worker) wait() (n int, slow bool, err error) {
 	for !w.stopped.Load() {
-		n, err := w.device.next(w.request)
+		n, slow, err := w.next()
 		switch err {
 		case nil:
-			return n, nil
+			return n, slow, nil
 		case unix.EAGAIN:
-			if err := w.device.await(forever); err != nil {
-				return 0, err
+			if err := w.device.await(w.slow.patience()); err != nil {
+				return 0, false, err
 			}
 			w.showUp()
 		case unix.ENODEV: // unmounted
-			return 0, nil
+			return 0, false, nil
 		default:
-			return 0, os.NewSyscallError("read a FUSE request", err)
+			return 0, false, os.NewSyscallError("read a FUSE request", err)
 		}
 	}
-	return 0, nil
+	return 0, false, nil
 }
 
-// readAhead reads all the requests that there are, so that they get their turns. A request
-// too long for a slot is then in w.request, and its length is returned.
-func (w *worker) readAhead() (n int) {
+// readAhead reads all the requests that there are, so that they get their turns. One that is
+// to be answered now is then in w.request, and its length is returned.
+func (w *worker) readAhead() (n int, slow bool) {
 	for !w.turns.full() && !w.stopped.Load() {
-		n, err := w.device.next(w.request)
+		n, slow, err := w.next()
 		if err != nil {
-			return 0 // there is none, or an error that wait will find, too
+			return 0, false // there is none, or an error that wait will find, too
 		}
-		if !w.turns.add(w.request[:n], w.volumeOf(node(w.request))) {
-			return n
+		if slow || !w.turns.add(w.request[:n], w.volumeOf(node(w.request))) {
+			return n, slow
 		}
 	}
-	return 0
+	return 0, false
 }
 
-// slow tells whether an answer may take longer than a look at a record.
-func (w *worker) slow(request []byte) bool {
-	switch opcode(request) {
-	case opGetAttr, opOpen, opRead, opRelease, opForget, opBatchForget:
-		return !w.isPrompt(node(request))
+// next reads the next request that is prompt, or slow and to be answered now. EAGAIN: there is
+// none.
+func (w *worker) next() (n int, slow bool, err error) {
+	for {
+		n, err = w.device.next(w.request)
+		request := w.request[:n]
+		switch {
+		case err != nil && err != unix.EAGAIN:
+			return 0, false, err
+		case err == nil && !w.isSlow(request):
+			return n, false, nil
+		case err == nil && w.slow.begin(w.number, request, w.volumeOf(node(request)), w.ahead):
+			return n, true, nil
+		}
+		if n = w.slow.late(w.number, w.request); n > 0 {
+			return n, true, nil
+		} else if err != nil {
+			return 0, false, err
+		}
 	}
-	return !changes(request)
+}
+
+// isSlow tells whether an answer may take longer than a look at a record.
+func (w *worker) isSlow(request []byte) bool {
+	op := opcode(request)
+	names := op == opLookup || op == opReadDir
+	return !w.isPrompt(node(request), names) && !changes(request) // which is refused
 }
 
 // answer answers the request.
