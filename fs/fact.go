@@ -1,15 +1,12 @@
 package fs
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -112,12 +109,12 @@ func (f *FS) version(node uint64) (version, fuse.Status) {
 	if v, there := f.versions.get(node); there {
 		return v, fuse.OK
 	}
-	all, _, err := f.facts.Scan()
+	all, err := f.lookAtFacts(true)
 	if err != nil {
 		return version{}, statusOf(err)
 	}
 	for _, fact := range all {
-		if factNode(fact) != node {
+		if factNode(fact.Fact) != node {
 			continue
 		}
 		if now, content, err := f.facts.Read(fact.Name); err == nil && factNode(now) == node {
@@ -173,67 +170,4 @@ func (v *versions) put(added version) {
 		v.bytes -= v.all[0].size()
 		v.all = slices.Delete(v.all, 0, 1)
 	}
-}
-
-// listing is the last look at the directory of facts. A long listing takes many
-// requests, which need not look again each time.
-type listing struct {
-	mu    sync.Mutex // guards what follows
-	taken time.Time
-	facts []facts.Fact    // by their ids
-	told  map[string]bool // problems that were reported, until all are solved
-}
-
-const (
-	// listingTime is for how long a listing goes on with the same look.
-	listingTime = time.Second
-	// maxTold is how many problems are reported between two looks that find none.
-	maxTold = 100
-)
-
-// listFacts lists the operator's facts, after the other files and by their ids:
-// one that comes or goes during a listing moves no other.
-func (f *FS) listFacts(offset uint64, out *fuse.DirEntryList) {
-	const first = volume.FirstOffset + math.MaxUint8 // the position of the last kind that can be
-	for _, fact := range f.listedFacts(offset <= first) {
-		off := first + facts.ID(fact.Name) + 1
-		if off <= offset {
-			continue
-		}
-		e := fuse.DirEntry{Name: factPrefix + fact.Name, Mode: regular, Ino: factIno(fact.Name), Off: off}
-		if !out.AddDirEntry(e) {
-			return
-		}
-	}
-}
-
-// listedFacts returns the facts by their ids. begin says that a listing begins, which must
-// show the present facts. A directory that cannot be listed has none.
-func (f *FS) listedFacts(begin bool) []facts.Fact {
-	l := &f.listing
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !begin && time.Since(l.taken) < listingTime {
-		return l.facts
-	}
-	all, left, err := f.facts.Scan()
-	slices.SortFunc(all, func(a, b facts.Fact) int { return cmp.Compare(facts.ID(a.Name), facts.ID(b.Name)) })
-	l.taken, l.facts = time.Now(), all
-	var problems []string
-	if err != nil {
-		problems = append(problems, err.Error())
-	}
-	for _, left := range left {
-		problems = append(problems, fmt.Sprintf("fact %q is left out: %s", left.Name, left.Reason))
-	}
-	if len(problems) == 0 || l.told == nil {
-		l.told = map[string]bool{}
-	}
-	for _, problem := range problems {
-		if !l.told[problem] && len(l.told) < maxTold {
-			l.told[problem] = true
-			f.report(problem)
-		}
-	}
-	return all
 }

@@ -21,7 +21,7 @@ type FS struct {
 	report func(problem string) // logs each fact that is left out, once for each reason
 
 	versions versions
-	listing  listing
+	look     look
 }
 
 var _ fuse.RawFileSystem = (*FS)(nil)

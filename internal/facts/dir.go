@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -223,8 +224,19 @@ func (d Dir) Scan() (all []Fact, out []LeftOut, err error) {
 	return all, out, nil
 }
 
+// Changed is when the directory was last changed: when an entry came, went, or was replaced. The
+// kernel has set it, and nobody else can.
+func (d Dir) Changed() time.Time {
+	info, err := d.File.Stat()
+	if err != nil {
+		return time.Time{}
+	}
+	changed := info.Sys().(*syscall.Stat_t).Ctim
+	return time.Unix(changed.Unix())
+}
+
 // MaxEntries is how many entries the directory can have. Each of them is looked at when a
-// volume is listed, and meanwhile others wait.
+// volume is listed, and meanwhile others who want facts wait.
 const MaxEntries = 2000
 
 func (d Dir) names() ([]string, error) {
