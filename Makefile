@@ -163,7 +163,7 @@ BENCH = bench/bin/bench --driver-binary bin/pod-info-fuse --chaos e2e/bin/chaos
 bench: bench-builds
 	$(BENCH) --docs docs
 
-# The same with less of everything, in three minutes. Only prints.
+# The same with less of everything, in four minutes. Only prints.
 bench-quick: bench-builds
 	$(BENCH) --quick
 

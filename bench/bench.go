@@ -39,6 +39,9 @@ func (b *bench) all() (err error) {
 		if err := b.with(func() error { return b.step(name, b.serving) }); err != nil {
 			return err
 		}
+		if err := b.with(func() error { return b.step("listers", b.listed) }); err != nil {
+			return err
+		}
 	}
 	if err := b.step("take-over", b.takeOver); err != nil {
 		return err

@@ -33,7 +33,7 @@ func init() {
 	}
 }
 
-// client opens, reads and closes a file without pause, with some threads, and prints
+// client opens, reads and closes a file, or lists a directory, without pause, with some threads, and prints
 // a reading. It is a process of its own, so that it can be pinned.
 //
 // It is to wait for the server and for nothing else. So each thread has a processor
@@ -43,10 +43,16 @@ func init() {
 func client(args []string) error {
 	flags := flag.NewFlagSet("client", flag.ContinueOnError)
 	file := flags.String("file", "", "")
+	isDirectory := flags.Bool("list", false, "")
 	threads := flags.Int("threads", 1, "")
+	pause := flags.Duration("pause", 0, "")
 	length := flags.Duration("length", time.Second, "")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	once, size := readOnce, 256
+	if *isDirectory {
+		once, size = listOnce, 32<<10 // as C libraries do
 	}
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(*threads)
@@ -56,9 +62,9 @@ func client(args []string) error {
 	began := time.Now()
 	var others sync.WaitGroup
 	for i := range *threads - 1 {
-		others.Go(func() { took[i+1], failures[i+1] = repeat(*file, began.Add(*length)) })
+		others.Go(func() { took[i+1], failures[i+1] = repeat(once, *file, size, *pause, began.Add(*length)) })
 	}
-	took[0], failures[0] = repeat(*file, began.Add(*length))
+	took[0], failures[0] = repeat(once, *file, size, *pause, began.Add(*length))
 	others.Wait()
 	seconds := time.Since(began).Seconds()
 	if err := errors.Join(failures...); err != nil {
@@ -74,22 +80,25 @@ func client(args []string) error {
 	})
 }
 
-func repeat(file string, end time.Time) ([]float64, error) {
+func repeat(once func(path, buffer []byte) error, file string, size int, pause time.Duration, end time.Time) ([]float64, error) {
 	path, err := unix.ByteSliceFromString(file)
 	if err != nil {
 		return nil, err
 	}
 	took := make([]float64, 0, 1<<16)
-	buffer := make([]byte, 256)
+	buffer := make([]byte, size)
 	for {
 		began := time.Now()
-		if err := readOnce(path, buffer); err != nil {
+		if err := once(path, buffer); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		now := time.Now()
 		took = append(took, float64(now.Sub(began))/float64(time.Microsecond))
 		if now.After(end) {
 			return took, nil
+		}
+		if pause > 0 {
+			time.Sleep(pause)
 		}
 	}
 }

@@ -8,6 +8,8 @@
 //	            libfuse; lxcfs; and the same file system behind go-fuse's server
 //	neighbours  one reader beside 32 threads that hammer on another volume, and the
 //	            same with two processes of hello_ll
+//	listers     one reader beside 8 threads that list another volume, with as many facts
+//	            as are allowed
 //	take-over   the longest stall of a reader while processes are killed
 //
 // A machine is faster at some times than at others. So everything that is compared has

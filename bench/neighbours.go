@@ -19,12 +19,9 @@ const hammers = 32
 func (b *bench) neighbours(pairs ...pair) error {
 	return b.rounds(b.settings.nextRounds, func() error {
 		for _, p := range pairs {
-			alone, err := b.runClient(p.victim, 1, b.settings.nextLength, anywhere)
-			if err != nil {
-				return err
-			}
-			b.victim(p.system, "alone", alone)
-			if err := b.beside(p); err != nil {
+			reader := task{file: p.victim, threads: 1, cpu: anywhere}
+			hammer := task{file: p.hammered, threads: hammers, cpu: anywhere}
+			if err := b.victim(p.system, reader, hammer); err != nil {
 				return err
 			}
 		}
@@ -32,42 +29,45 @@ func (b *bench) neighbours(pairs ...pair) error {
 	})
 }
 
-func (b *bench) victim(system, company string, r reading) {
-	b.figures.add(besideName(system, company, "p50"), r.P50)
-	b.figures.add(besideName(system, company, "p99"), r.P99)
-	b.figures.add(besideName(system, company, "rate"), float64(r.Operations)/r.Seconds)
-}
-
-// beside measures the victim while the others hammer, and those, too.
-func (b *bench) beside(p pair) (err error) {
-	const before, after = 100 * time.Millisecond, 100 * time.Millisecond
-	hammer := b.clientCommand(p.hammered, hammers, before+b.settings.nextLength+after, anywhere)
-	output, err := hammer.StdoutPipe()
+// victim measures a reader alone, and beside others, and those, too.
+func (b *bench) victim(name string, reader, others task) error {
+	alone, err := reader.run(b, b.settings.nextLength)
 	if err != nil {
 		return err
 	}
-	if err := hammer.Start(); err != nil {
+	beside, theirs, err := b.beside(reader, others)
+	if err != nil {
 		return err
 	}
-	var hammered reading
-	defer func() {
-		text, failed := io.ReadAll(output)
-		failed = errors.Join(failed, hammer.Wait())
-		if failed == nil {
-			failed = json.Unmarshal(text, &hammered)
-		}
-		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("the hammer: %w", failed))
-			return
-		}
-		b.figures.add(besideName(p.system, "hammers", "rate"), float64(hammered.Operations)/hammered.Seconds)
-	}()
-	if err := b.sleep(before); err != nil {
-		return err
+	for company, r := range map[string]reading{"alone": alone, "beside": beside, "others": theirs} {
+		b.figures.add(besideName(name, company, "p50"), r.P50)
+		b.figures.add(besideName(name, company, "p99"), r.P99)
+		b.figures.add(besideName(name, company, "rate"), float64(r.Operations)/r.Seconds)
 	}
-	r, err := b.runClient(p.victim, 1, b.settings.nextLength, anywhere)
+	return nil
+}
+
+func (b *bench) beside(reader, others task) (victim, theirs reading, err error) {
+	const before, after = 100 * time.Millisecond, 100 * time.Millisecond
+	busy := others.command(b, before+b.settings.nextLength+after)
+	output, err := busy.StdoutPipe()
+	if err != nil {
+		return victim, theirs, err
+	}
+	if err := busy.Start(); err != nil {
+		return victim, theirs, err
+	}
+	err = b.sleep(before)
 	if err == nil {
-		b.victim(p.system, "beside", r)
+		victim, err = reader.run(b, b.settings.nextLength)
 	}
-	return err
+	text, failed := io.ReadAll(output)
+	failed = errors.Join(failed, busy.Wait())
+	if failed == nil {
+		failed = json.Unmarshal(text, &theirs)
+	}
+	if failed != nil {
+		err = errors.Join(err, fmt.Errorf("the others: %w", failed))
+	}
+	return victim, theirs, err
 }

@@ -28,12 +28,19 @@ func (b *bench) perOperation() (err error) {
 	return errors.Join(b.reads(targets), b.listing(driver))
 }
 
-// listing measures how many requests ls -l makes of a volume. On a file system that is not
-// mounted read-only, each listing, and each read that the daemon serves, makes the kernel
-// forget the time of the last access, and the next stat(2) asks for it (fs/fuse/dir.c,
+// listing measures how many requests ls -l makes of a volume, and how many context switches of
+// the daemon: more, if one of its threads wakes another. On a file system that is not mounted
+// read-only, each listing, and each read that the daemon serves, makes the kernel forget the
+// time of the last access, and the next stat(2) asks for it (fs/fuse/dir.c,
 // fuse_invalidate_atime).
-func (b *bench) listing(s *server) error {
+func (b *bench) listing(s *server) (err error) {
+	back, err := besideServer(s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, back()) }()
 	dir := filepath.Dir(s.files["pod"])
+	var switches series
 	for range b.settings.readRounds {
 		before, err := countersOf(s.pids)
 		if err != nil {
@@ -41,18 +48,8 @@ func (b *bench) listing(s *server) error {
 		}
 		const times = 2000
 		for range times {
-			entries, err := os.ReadDir(dir)
-			if err != nil {
+			if err := listLong(dir); err != nil {
 				return err
-			}
-			paths := []string{dir}
-			for _, entry := range entries {
-				paths = append(paths, filepath.Join(dir, entry.Name()))
-			}
-			for _, path := range paths {
-				if _, err := os.Lstat(path); err != nil {
-					return err
-				}
 			}
 		}
 		after, err := countersOf(s.pids)
@@ -60,6 +57,25 @@ func (b *bench) listing(s *server) error {
 			return err
 		}
 		b.figures.add("replies ls -l", float64(after.replies-before.replies)/times)
+		switches = append(switches, float64(after.switches-before.switches)/times)
+	}
+	b.figures.add("switches ls -l", switches.quantile(0)) // as the waits of files; see derive
+	return nil
+}
+
+func listLong(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	paths := []string{dir}
+	for _, entry := range entries {
+		paths = append(paths, filepath.Join(dir, entry.Name()))
+	}
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +40,25 @@ func place(pids []int, cpu int) error {
 		}
 	}
 	return nil
+}
+
+// besideServer has this thread run on one CPU with a server, where what is woken takes the place
+// of who woke it, until back is called.
+func besideServer(s *server) (back func() error, err error) {
+	cpu, err := oneCPU()
+	if err != nil {
+		return nil, err
+	}
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, err
+	}
+	one.Set(cpu)
+	runtime.LockOSThread()
+	return func() error {
+		defer runtime.UnlockOSThread()
+		return errors.Join(unix.SchedSetaffinity(0, &before), place(s.pids, anywhere))
+	}, errors.Join(unix.SchedSetaffinity(0, &one), place(s.pids, cpu))
 }
 
 // list is a set of CPUs as taskset reads it.

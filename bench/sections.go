@@ -4,7 +4,7 @@ import "fmt"
 
 // sections are the table.
 func (b *bench) sections() []section {
-	return []section{b.callOutSection(), b.memorySection(), b.readSection(), b.requestSection(), b.neighbourSection(), b.takeOverSection()}
+	return []section{b.callOutSection(), b.memorySection(), b.readSection(), b.requestSection(), b.neighbourSection(), b.listerSection(), b.takeOverSection()}
 }
 
 func (b *bench) callOutSection() section {
@@ -14,16 +14,10 @@ func (b *bench) callOutSection() section {
 		text: "The kubelet runs the driver's binary for each of them. The floor of `mount` and `unmount` is a Go\n" +
 			"program that makes one bind mount and nothing else; that of `init`, one that does nothing.",
 	}
-	floors := map[string]string{"init": "nothing", "mount": "bind", "unmount": "bind"}
 	for _, measure := range []string{"wall", "cpu"} {
 		for _, what := range []string{"init", "mount", "unmount"} {
 			for _, level := range b.callLevels() {
-				goal := ""
-				if what == "mount" && measure == "wall" {
-					goal = "at most 1.5"
-				}
-				s.rows = append(s.rows, compared(fmt.Sprintf("`%s`, %s, %d volumes", what, timeOf[measure], level),
-					f[callName(what, level, "warm", measure)], f[callName(floors[what], level, "warm", measure)], "ms", goal))
+				s.rows = append(s.rows, b.callRow(what, level, measure))
 			}
 		}
 	}
@@ -34,6 +28,18 @@ func (b *bench) callOutSection() section {
 		}
 	}
 	return s
+}
+
+// floors are what call-outs are compared with.
+var floors = map[string]string{"init": "nothing", "mount": "bind", "unmount": "bind"}
+
+func (b *bench) callRow(what string, level int, measure string) row {
+	goal := ""
+	if what == "mount" && measure == "wall" {
+		goal = "at most 1.5"
+	}
+	return compared(fmt.Sprintf("`%s`, %s, %d volumes", what, timeOf[measure], level),
+		b.figures[callName(what, level, "warm", measure)], b.figures[callName(floors[what], level, "warm", measure)], "ms", goal)
 }
 
 // flatness is how much more of the floor a mount costs on a full node than on an empty
@@ -71,19 +77,24 @@ func (b *bench) memorySection() section {
 	}
 	for _, level := range b.settings.levels[1:] {
 		for _, when := range []string{"rest", "load", "idle"} {
-			uss := f[memoryName(level, when, "uss")]
-			r := row{what: fmt.Sprintf("%s, %s", b.whenOf(when), count(level, "volume")), ours: amount(uss, "KiB"), theirs: amount(f[memoryName(level, when, "pss")], "KiB")}
-			if level == 1 {
-				r.goal = "at most 4096 KiB"
-			} else {
-				r.ratio = fmt.Sprintf("%.2f KiB", (uss.median()-f[memoryName(1, "idle", "uss")].median())/float64(level-1))
-				r.goal = fmt.Sprintf("at most %.0f KiB", 4096+2.5*float64(level-1))
-			}
-			s.rows = append(s.rows, r)
+			s.rows = append(s.rows, b.memoryRow(level, when))
 		}
 	}
 	s.rows = append(s.rows, row{what: "one process of hello_ll", ours: amount(f["memory/hello_ll/uss"], "KiB"), theirs: amount(f["memory/hello_ll/pss"], "KiB")})
 	return s
+}
+
+func (b *bench) memoryRow(level int, when string) row {
+	uss := b.figures[memoryName(level, when, "uss")]
+	r := row{
+		what: fmt.Sprintf("%s, %s", b.whenOf(when), count(level, "volume")),
+		ours: amount(uss, "KiB"), theirs: amount(b.figures[memoryName(level, when, "pss")], "KiB"),
+		goal: fmt.Sprintf("at most %.0f KiB", 4096+2.5*float64(level-1)),
+	}
+	if level > 1 {
+		r.ratio = fmt.Sprintf("%.2f KiB", (uss.median()-b.figures[memoryName(1, "idle", "uss")].median())/float64(level-1))
+	}
+	return r
 }
 
 func (b *bench) whenOf(when string) string {

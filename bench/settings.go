@@ -53,7 +53,7 @@ func parse(args []string) (settings, error) {
 	chaos := flags.String("chaos", "", "the program that kills, a `FILE`")
 	others := flags.String("others", "bench/bin", "the `DIRECTORY` of what setup.sh made, and of the floors")
 	docs := flags.String("docs", "", "the `DIRECTORY` to write benchmarks.md and its plots into")
-	isQuick := flags.Bool("quick", false, "less of everything: three minutes")
+	isQuick := flags.Bool("quick", false, "less of everything: four minutes")
 	record := flags.String("record", "bench/bin/figures.json", "the `FILE` that has all figures of the last run")
 	again := flags.Bool("again", false, "measure nothing, and report on the last run")
 	beside := flags.String("beside", "", "with --again: say which ratios of the run in this `FILE` do not agree with the last one's")
