@@ -12,7 +12,7 @@ import (
 // report prints the table, and writes the document.
 func (b *bench) report() error {
 	sections := b.sections()
-	if err := printTable(os.Stdout, sections); err != nil {
+	if err := printTable(os.Stdout, append([]section{b.lead()}, sections...)); err != nil {
 		return err
 	}
 	if b.settings.docs == "" {
@@ -27,7 +27,7 @@ func (b *bench) report() error {
 		failed = errors.Join(failed, os.WriteFile(filepath.Join(dir, name+".svg"), []byte(picture), 0o644))
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, introduction, b.machine)
+	fmt.Fprintf(&text, introduction, b.lead().table(), b.machine)
 	for _, s := range sections {
 		text.WriteString("\n" + s.markdown())
 	}
@@ -35,7 +35,7 @@ func (b *bench) report() error {
 	return errors.Join(failed, os.WriteFile(filepath.Join(b.settings.docs, "benchmarks.md"), []byte(text.String()), 0o644))
 }
 
-// introduction is the document up to the description of the machine.
+// introduction is the document up to all rows, with the leading ones and the machine.
 //
 //go:embed introduction.md
 var introduction string

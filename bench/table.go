@@ -74,10 +74,16 @@ func printTable(w io.Writer, sections []section) error {
 // markdown is a section for the document.
 func (s section) markdown() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "## %s\n\n%s\n\n", s.title, s.text)
+	fmt.Fprintf(&text, "### %s\n\n%s\n\n", s.title, s.text)
 	if s.plot != "" {
 		fmt.Fprintf(&text, "![%s](benchmarks/%s.svg)\n\n", s.title, s.plot)
 	}
+	return text.String() + s.table()
+}
+
+// table is its table.
+func (s section) table() string {
+	var text strings.Builder
 	fmt.Fprintf(&text, "| %s |\n|%s\n", strings.Join(s.columns(), " | "), strings.Repeat("---|", 5))
 	for _, r := range s.rows {
 		fmt.Fprintf(&text, "| %s |\n", strings.Join(r.cells(), " | "))
