@@ -53,6 +53,16 @@ func (f *FS) IsPrompt(node uint64, names bool) bool {
 	return kept
 }
 
+// Varying returns the kinds whose size depends on who asks.
+func (*FS) Varying() (kinds []uint8) {
+	for k := range files {
+		if files[k].live != nil {
+			kinds = append(kinds, kind(k))
+		}
+	}
+	return kinds
+}
+
 // Lookup resolves a volume's id in the root, or a name in a volume.
 func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if header.NodeId == fuse.FUSE_ROOT_ID {

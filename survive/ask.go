@@ -10,19 +10,38 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/mount"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
 // bind mounts a volume on a directory. It asks the daemon for the volume, and if that
 // does not answer, ends its connection: errSilent. The next use starts another daemon.
-func (n Node) bind(id volume.ID, on *mount.Point) error {
-	source, err := n.ask("/"+id.String(), patience)
+func (n Node) bind(record volume.Record, on *mount.Point) error {
+	source, err := n.introduce(record, n.varying())
 	if err != nil {
 		return err
 	}
 	defer source.Close()
 	return on.Bind(source)
+}
+
+// varying returns the numbers of the files that vary.
+func (n Node) varying() []uint8 {
+	if files, vary := n.fileSystem(nil).(Varier); vary {
+		return files.Varying()
+	}
+	return nil
+}
+
+// introduce has the kernel keep the attributes of a volume's files that vary, see
+// [connection.Varier], and opens the volume's directory. Nobody else may have the volume yet.
+func (n Node) introduce(record volume.Record, varying []uint8) (*mount.Point, error) {
+	aliases := make([]string, len(varying))
+	for i, number := range varying {
+		aliases[i] = connection.Alias(volume.Node(record.ID(), number), record.Generation())
+	}
+	return n.ask("/"+record.ID().String(), patience, aliases...)
 }
 
 // errSilent says that the daemon did not answer, and that its connection was aborted.
@@ -39,9 +58,9 @@ func isDead(err error) bool {
 	return false
 }
 
-// ask opens a path below the node mount. It is root's only request to the daemon by way of
-// the kernel.
-func (n Node) ask(path string, limit time.Duration) (*mount.Point, error) {
+// ask opens a path below the node mount, and before that, looks names in its root up. These are root's
+// only requests to the daemon by way of the kernel.
+func (n Node) ask(path string, limit time.Duration, names ...string) (*mount.Point, error) {
 	root, err := mount.Open(n.fsPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s %w: %w", n.fsPath(), mount.ErrNotMounted, err)
@@ -49,7 +68,7 @@ func (n Node) ask(path string, limit time.Duration) (*mount.Point, error) {
 		return nil, err
 	}
 	defer root.Close()
-	found, err := root.Below(path, limit)
+	found, err := root.Below(path, limit, names...)
 	if errors.Is(err, mount.ErrSilent) {
 		n.Log("it has not answered for %v, also not with its standby: its connection is aborted", limit)
 		err = fmt.Errorf("%w: %w", errSilent, err)

@@ -29,8 +29,8 @@ type Driver struct {
 	// than the one that serves has its own take over.
 	Version string
 	// FileSystem makes the file system. Every process that serves calls it, and each must
-	// give the same answers: see [FileSystem]. A call-out that mounts the node's file system
-	// calls it as well, as root and without an input, to answer the kernel's first request.
+	// give the same answers: see [FileSystem]. A call-out that mounts calls it as well, as
+	// root and without an input, to answer the kernel's first requests, or to ask what varies.
 	FileSystem func(Site) FileSystem
 	// CheckRecord looks at a record before this version takes over from the one that serves,
 	// and only an error that wraps [volume.ErrNewer] keeps it from that: what is merely damaged,
@@ -85,8 +85,8 @@ type Site struct {
 //   - Locks are the file system's affair, and not the kernel's. It must refuse them, as one
 //     that a process keeps is lost with it: without SetLk and SetLkw, callers get ENOSYS.
 //
-// It is called by several goroutines at the same time. It may also be a [Sharer] and a
-// [Prompter].
+// It is called by several goroutines at the same time. It may also be a [Sharer], a [Prompter]
+// and a [Varier].
 type FileSystem = connection.FileSystem
 
 // Sharer is implemented by file systems whose nodes belong to volumes, which are served in
@@ -96,6 +96,11 @@ type Sharer = connection.Sharer
 // Prompter is implemented by file systems that answer some requests without any wait. Without
 // it, every answer is taken for one that may take long, and one is given at a time.
 type Prompter = connection.Prompter
+
+// Varier is implemented by file systems with files whose size depends on who asks. The kernel
+// can keep what it needs of them to check permissions, so that an open asks for nothing else.
+// Without it, their attributes must expire at once all the same, and every open asks for them.
+type Varier = connection.Varier
 
 // Settings are those of one installation of a driver, from its configuration.
 type Settings struct {

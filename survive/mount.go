@@ -75,7 +75,7 @@ func (n Node) bindNew(record volume.Record, point *mount.Point) error {
 	if err := volumes.Put(record); err != nil {
 		return fmt.Errorf("record the volume: %w", err)
 	}
-	if err := n.bind(record.ID(), point); err != nil {
+	if err := n.bind(record, point); err != nil {
 		if serving := n.versionNote(); errors.Is(err, unix.EIO) && serving != n.Version {
 			err = fmt.Errorf("version %s serves and cannot read what version %s records of the volume; "+
 				"run %s upgrade, which says why version %[2]s does not serve: %[4]w", serving, n.Version, n.Program, err)

@@ -47,16 +47,40 @@ func (n Node) start() (err error) {
 	// From here on the daemon has it. When this process ends without a daemon,
 	// so does the connection.
 	defer unix.Close(device)
-	agreed, err := connection.Handshake(device, n.fileSystem(nil), n.options(), patience)
+	agreed, err := connection.Handshake(device, n.fsPath(), n.fileSystem(nil), n.options(), patience)
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
 	}
 	if err := volume.WriteFile(n.path("connection.json"), agreed.Encode()); err != nil {
 		return fmt.Errorf("record the connection: %w", err)
 	}
-	err = n.startDaemon(device)
-	serves = err == nil
-	return err
+	if err := n.startDaemon(device); err != nil {
+		return err
+	}
+	serves = true
+	n.introduceAll()
+	return nil
+}
+
+// introduceAll introduces the volumes that healing is about to bring back. Where that fails,
+// they work without.
+func (n Node) introduceAll() {
+	varying := n.varying()
+	ids, err := n.Volumes().IDs()
+	for _, id := range ids {
+		record, getErr := n.Volumes().Get(id)
+		if getErr != nil || len(varying) == 0 {
+			continue
+		}
+		var source *mount.Point
+		if source, err = n.introduce(record, varying); err != nil {
+			break
+		}
+		source.Close()
+	}
+	if err != nil {
+		n.Log("not all volumes are introduced to the kernel, and opening their files takes longer: %v", err)
+	}
 }
 
 // startDaemon starts the daemon's pair on the device and returns when it

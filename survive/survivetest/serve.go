@@ -20,7 +20,7 @@ func Serve(files survive.FileSystem, dir string, report func(problem string)) er
 	if err != nil {
 		return err
 	}
-	agreed, err := connection.Handshake(device, files, options, time.Minute)
+	agreed, err := connection.Handshake(device, dir, files, options, time.Minute)
 	if err != nil {
 		return err
 	}

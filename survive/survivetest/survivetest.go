@@ -163,7 +163,7 @@ func (c Test) mount(t *testing.T, at string, failed *failures) (serve func() (en
 		abort()
 		unix.Close(device)
 	})
-	agreed, err := connection.Handshake(device, c.Driver.FileSystem(c.Site), options, 10*time.Second)
+	agreed, err := connection.Handshake(device, at, c.Driver.FileSystem(c.Site), options, 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,12 +54,17 @@ type Connection struct {
 // Serve returns.
 func New(fd int, agreed Params, fs FileSystem, buffers Buffers, report func(problem string)) (*Connection, error) {
 	c := &Connection{
-		protocol: newProtocol(fs, agreed.Options, report),
 		volumeOf: func(uint64) uint64 { return 0 }, isPrompt: func(uint64, bool) bool { return false },
 		round: make(chan struct{}, 1), ended: make(chan struct{}),
 		slow: newSlow(buffers.workers()), lead: newLead(), turns: newTurns(), ahead: agreed.canResend(),
 	}
+	var err error
+	if c.device, err = newDevice(fd); err != nil {
+		return nil, err
+	}
+	c.protocol = newProtocol(withMarks(fs, agreed, c.device), agreed.Options, report)
 	if err := c.protocol.resume(agreed); err != nil {
+		c.Close()
 		return nil, fmt.Errorf("resume the FUSE connection: %w", err)
 	}
 	if sharer, is := fs.(Sharer); is {
@@ -67,10 +72,6 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, report func(prob
 	}
 	if prompter, is := fs.(Prompter); is {
 		c.isPrompt = prompter.IsPrompt
-	}
-	var err error
-	if c.device, err = newDevice(fd); err != nil {
-		return nil, err
 	}
 	for i := range buffers.workers() {
 		c.workers = append(c.workers, newWorker(c, buffers, i))

@@ -59,7 +59,7 @@ func mountOne(t *testing.T) *mounted {
 			t.Errorf("unmount %s: %v", m.root, err)
 		}
 	})
-	m.agreed, err = connection.Handshake(device, m.fs, connection.Default, forever)
+	m.agreed, err = connection.Handshake(device, m.root, m.fs, connection.Default, forever)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func descriptors(t *testing.T) int {
 
 func TestHandshakeDoesNotWaitForEver(t *testing.T) {
 	m := mountOne(t) // its FUSE_INIT has been answered: no other will come
-	if _, err := connection.Handshake(m.device, m.fs, connection.Default, 20*time.Millisecond); !errors.Is(err, unix.ETIMEDOUT) {
+	if _, err := connection.Handshake(m.device, m.root, m.fs, connection.Default, 20*time.Millisecond); !errors.Is(err, unix.ETIMEDOUT) {
 		t.Errorf("second handshake: %v, want ETIMEDOUT", err)
 	}
 }

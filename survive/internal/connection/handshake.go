@@ -6,9 +6,9 @@ import (
 )
 
 // Handshake answers the FUSE_INIT that the kernel sends when a file system has
-// been mounted with this descriptor of /dev/fuse. It waits no longer than the
-// timeout.
-func Handshake(device int, fs FileSystem, o Options, timeout time.Duration) (Params, error) {
+// been mounted on a path with this descriptor of /dev/fuse. It waits no longer than the
+// timeout. Then it tries, for a [Varier], what the kernel can do.
+func Handshake(device int, mountPoint string, fs FileSystem, o Options, timeout time.Duration) (Params, error) {
 	if err := o.check(); err != nil {
 		return Params{}, err
 	}
@@ -27,6 +27,9 @@ func Handshake(device int, fs FileSystem, o Options, timeout time.Duration) (Par
 		if err := d.write(reply[:length]); err != nil {
 			return Params{}, os.NewSyscallError("write the reply to FUSE_INIT", err)
 		}
+	}
+	if _, is := fs.(Varier); is && initErr == nil {
+		agreed.Marks = marksWork(device, agreed, mountPoint)
 	}
 	return agreed, initErr
 }

@@ -17,6 +17,9 @@ type Params struct {
 	Minor        uint32 `json:"minor"`
 	MaxReadAhead uint32 `json:"maxReadAhead"` // bytes
 	Flags        uint64 `json:"flags"`        // FUSE_* that both sides want
+	// Marks tells whether the kernel can mark sizes as unknown, and the file system needs it:
+	// see Varier. A process that does not know of it can go on with the connection.
+	Marks bool `json:"marks,omitempty"`
 	Options
 }
 

@@ -24,9 +24,12 @@ var ErrRefused = errors.New("is no directory or regular file of the mount")
 // to bind it or to copy its mount. The server is asked for each name, and may be
 // hostile: no link is followed, and its answers cannot lead off its own mount.
 //
+// Before, names in the mount's root are looked up. What they are is all the same, and the
+// first that is not there is the last.
+//
 // A server that says nothing within the limit loses its connection (see Abort): there
 // is no other way out of a request that it has read. The error is ErrSilent then.
-func (p *Point) Below(path string, limit time.Duration) (*Point, error) {
+func (p *Point) Below(path string, limit time.Duration, names ...string) (*Point, error) {
 	if mounted, err := p.Mounted(); err != nil {
 		return nil, err
 	} else if !mounted {
@@ -37,6 +40,11 @@ func (p *Point) Below(path string, limit time.Duration) (*Point, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		for _, name := range names {
+			if p.lookUp(name) != nil {
+				break
+			}
+		}
 		found, err = p.walk(strings.TrimPrefix(path, "/"), p.step)
 	}()
 	// Small steps: if the machine is suspended meanwhile, its server is as well.
@@ -56,6 +64,13 @@ func (p *Point) Below(path string, limit time.Duration) (*Point, error) {
 		found.Close()
 	}
 	return nil, silent
+}
+
+// lookUp has the kernel look a name up, and nothing else.
+func (p *Point) lookUp(name string) error {
+	var stat unix.Statx_t
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	return unix.Statx(p.fd, name, flags, unix.STATX_TYPE, &stat)
 }
 
 // step opens a name in a directory of this mount: a directory or a regular file, but not one
