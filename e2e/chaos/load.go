@@ -22,7 +22,12 @@ func (t *trial) load() []*reader {
 		&reader{name: "the reader of an open file", operations: openFileOperations(volume)},
 		&reader{name: "the lister", operations: directoryOperations(volume)},
 		&reader{name: "the reader of a fact", operations: factOperations(volume)},
-		&reader{name: "the operator", operations: t.driver.operatorOperations(), apart: true})
+		&reader{name: "the operator", operations: t.driver.operatorOperations(), apart: true},
+		&reader{name: "the starter of programs", operations: sizeOperations(volume), apart: true},
+		&reader{name: "the other starter of programs", operations: sizeOperations(volume), apart: true})
+	if t.verb == "kill" {
+		all = append(all, &reader{name: "the first to look", operations: t.driver.newVolumeOperations(), apart: true})
+	}
 	if t.verb == "soak" {
 		all = append(all,
 			&reader{name: "the kubelet", operations: t.driver.podOperations(), apart: true},

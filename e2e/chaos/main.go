@@ -19,7 +19,7 @@
 //	chaos neighbours
 //
 // measures how long one reader waits while another pod hammers on its volume.
-// The other pod is a process of its own, chaos hammer.
+// The other pod is a process of its own, chaos hammer. Another that it starts is chaos look.
 package main
 
 import (
@@ -46,8 +46,11 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		return 2
 	}
-	if settings.verb == "hammer" {
+	switch settings.verb {
+	case "hammer":
 		return runHammer(settings)
+	case "look":
+		return runLook(settings)
 	}
 	fmt.Printf("chaos %s --seed %d\n", settings.verb, settings.seed)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)

@@ -25,7 +25,7 @@ type settings struct {
 	seed         uint64
 	eintrAllowed bool
 	expect       string
-	how, volume  string // of a hammer
+	how, volume  string // of a hammer, and of who looks
 }
 
 // parse reads the command line: a verb, which is kill if there is none, and flags.
@@ -47,7 +47,7 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&s.rounds, "rounds", 0, "hang, upgrade, lossy: how often, a `NUMBER` (default 3, 20, 20)")
 	flags.StringVar(&s.expect, "expect", "", "idmap: works, or the name of an error, as EINVAL")
 	flags.StringVar(&s.how, "how", "", "hammer: what it does")
-	flags.StringVar(&s.volume, "volume", "", "hammer: the volume, a `DIRECTORY`")
+	flags.StringVar(&s.volume, "volume", "", "hammer, look: the volume, a `DIRECTORY`")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -58,8 +58,11 @@ func parse(args []string) (settings, error) {
 }
 
 func (s *settings) check() error {
-	if s.verb == "hammer" {
+	switch {
+	case s.verb == "hammer":
 		return s.checkHammer()
+	case s.verb == "look" && s.volume != "":
+		return nil
 	}
 	verb, known := verbs[s.verb]
 	if s.rounds == 0 {
