@@ -15,7 +15,7 @@ import (
 )
 
 // Varier is a FileSystem with files whose size depends on who asks: each has the size of what
-// its caller would read, which is less than 4096 bytes. They are regular files in the directory
+// its caller would read. They are regular files in the directory
 // of a volume, opened with FOPEN_DIRECT_IO, and their mode and owner never change. GetAttr
 // answers for them also where it knows of no such volume. It gives their attributes no
 // time of validity, nor does Lookup.
@@ -91,16 +91,10 @@ func ofAlias(alias string) (node, generation uint64) {
 	return node, generation
 }
 
-const (
-	// aliasTime is for how long the kernel keeps an alias. It drops a name that has expired
-	// as soon as nobody uses it (fs/fuse/dir.c, fuse_dentry_delete), and the inode with it;
-	// later, both stay until there is no memory left, or the alias is looked up again.
-	aliasTime = 100 * time.Millisecond
-	// keptSize is the size that the kernel keeps in the inode, which nobody sees. It
-	// must not be less than the content: where sendfile(2), which takes it for the end, is to
-	// fail, so that programs use read(2), it would return that there is no more.
-	keptSize = 4096
-)
+// aliasTime is for how long the kernel keeps an alias. It drops a name that has expired
+// as soon as nobody uses it (fs/fuse/dir.c, fuse_dentry_delete), and the inode with it;
+// later, both stay until there is no memory left, or the alias is looked up again.
+const aliasTime = 100 * time.Millisecond
 
 // Lookup marks a file that varies, and all of a volume with the volume, before the reply.
 func (m marking) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
@@ -131,7 +125,10 @@ func (m marking) lookupAlias(cancel <-chan struct{}, header *fuse.InHeader, node
 	}
 	*out = fuse.EntryOut{NodeId: node, Generation: generation, Attr: file.Attr, EntryValidNsec: uint32(aliasTime)}
 	if errors.Is(m.mark(node), unix.ENOENT) {
-		out.AttrValid, out.Attr.Size = volume.Forever, keptSize
+		out.AttrValid = volume.Forever
+		// It stays in the inode, where nobody sees it but sendfile(2). That is to fail, so that
+		// programs use read(2), and of an empty file it would return the end.
+		out.Attr.Size = max(out.Attr.Size, 1)
 	}
 	return fuse.OK
 }

@@ -92,9 +92,9 @@ func (m marking) try(path string) bool {
 		}
 		return stat.Size
 	}
-	kept := func() bool { return stat(unix.AT_STATX_DONT_SYNC, size) == keptSize }
-	return kept() && stat(0, size) == keptSize && // nobody is asked
+	kept := func() bool { return stat(unix.AT_STATX_DONT_SYNC, size) == 1 }
+	return kept() && stat(0, size) == 1 && // nobody is asked
 		m.mark(probeNode) == nil && kept() &&
 		stat(0, size) == 2 && stat(0, size) == 3 && kept() && // each asks, after the look-up
-		stat(0, permissions) == keptSize && stat(0, size) == 4 && kept() // in between, nobody did
+		stat(0, permissions) == 1 && stat(0, size) == 4 && kept() // in between, nobody did
 }
