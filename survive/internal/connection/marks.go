@@ -37,8 +37,9 @@ type Varier interface {
 // (fs/fuse/dev.c, fuse_notify_store; fs/fuse/file.c, fuse_write_update_attr). The kernel does
 // not keep attributes from a reply to a request that is older than that
 // (fs/fuse/inode.c, fuse_change_attributes). So after a mark before the reply to GETATTR, the
-// reply goes to who asked and to nobody else, and the mark stays. Nothing is stored, so there is
-// no page to wait for.
+// reply goes to who asked and to nobody else, and the mark stays. To mark waits for nobody:
+// nothing is stored, so that no page is locked, and an inode that the kernel is giving up, for
+// which it would wait, has no request under way.
 //
 // Only a reply that the kernel keeps makes attributes valid, and it takes the marks away: until
 // the next mark, everybody who has the file sees the size in that reply. So it is given to
@@ -135,7 +136,9 @@ func (m marking) lookupAlias(cancel <-chan struct{}, header *fuse.InHeader, node
 
 // GetAttr marks a file that varies before stat(2) gets its attributes. For lseek(2), which
 // has a handle, it does not: SEEK_END takes the size from the inode, where the kernel must put
-// that of the reply (fs/fuse/file.c, fuse_file_llseek). There the attributes expire at once.
+// that of the reply (fs/fuse/file.c, fuse_file_llseek). There the attributes expire at once. If
+// the kernel has got a mark or attributes for somebody else since it asked, it does not put it
+// there, and the size is an older one: that is so without marks, too.
 func (m marking) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	status := m.FileSystem.GetAttr(cancel, in, out)
 	if status.Ok() && in.Flags()&fuse.FUSE_GETATTR_FH == 0 && m.varies(in.NodeId) {
