@@ -146,7 +146,7 @@ func (d *driver) newVolumeOperations() []operation {
 }
 
 // looks is how often a process looks.
-const looks = 100
+const looks = 10
 
 // runLook looks at the size of pod in all ways that there are.
 func runLook(s settings) int {
