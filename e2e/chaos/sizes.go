@@ -91,13 +91,18 @@ func (p program) run(digits int) error {
 	if err == nil {
 		err = p.output(output.Bytes(), strconv.Itoa(cmd.Process.Pid))
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case strings.Contains(strings.ToLower(complaints.String()), unix.EINTR.Error()):
-		err = unix.EINTR
 	}
-	return fmt.Errorf("process %d: %w: %s", cmd.Process.Pid, err, complaints.Bytes())
+	return fmt.Errorf("process %d: %w: %s", cmd.Process.Pid, interrupted(err, complaints.String()), complaints.Bytes())
+}
+
+// interrupted is EINTR, if that is what another process says of its failure.
+func interrupted(failure error, says string) error {
+	if strings.Contains(strings.ToLower(says), unix.EINTR.Error()) {
+		return unix.EINTR
+	}
+	return failure
 }
 
 // starting guards the number that the kernel gives to the next process. Who starts one
@@ -132,7 +137,7 @@ func (d *driver) newVolumeOperations() []operation {
 		volumes++
 		volume := d.volumeOf(fmt.Sprintf("00000000-0000-4000-8001-%012d", volumes))
 		if err := d.mount(volume); err != nil {
-			return err
+			return errors.Join(interrupted(err, err.Error()), d.unmount(volume))
 		}
 		var looking sync.WaitGroup
 		all := programs(filepath.Join(volume, "pod"))
