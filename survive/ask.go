@@ -58,8 +58,8 @@ func isDead(err error) bool {
 	return false
 }
 
-// ask opens a path below the node mount, and before that, looks names in its root up. These are root's
-// only requests to the daemon by way of the kernel.
+// ask looks names up in the root of the node mount, and then opens a path below it. These are
+// root's only requests to the daemon by way of the kernel.
 func (n Node) ask(path string, limit time.Duration, names ...string) (*mount.Point, error) {
 	root, err := mount.Open(n.fsPath())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -66,20 +66,18 @@ func (n Node) start() (err error) {
 // they work without.
 func (n Node) introduceAll() {
 	varying := n.varying()
-	ids, err := n.Volumes().IDs()
+	ids, _ := n.Volumes().IDs()
 	for _, id := range ids {
-		record, getErr := n.Volumes().Get(id)
-		if getErr != nil || len(varying) == 0 {
-			continue
+		record, err := n.Volumes().Get(id)
+		if err != nil || len(varying) == 0 {
+			continue // healing says what is wrong
 		}
-		var source *mount.Point
-		if source, err = n.introduce(record, varying); err != nil {
-			break
+		source, err := n.introduce(record, varying)
+		if isDead(err) {
+			return
+		} else if err == nil {
+			source.Close()
 		}
-		source.Close()
-	}
-	if err != nil {
-		n.Log("not all volumes are introduced to the kernel, and opening their files takes longer: %v", err)
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 )
 
 // Varier is a FileSystem with files whose size depends on who asks: each has the size of what
-// its caller would read. They are regular files in the directory
-// of a volume, opened with FOPEN_DIRECT_IO, and their mode and owner never change. GetAttr
-// answers for them also where it knows of no such volume. It gives their attributes no
-// time of validity, nor does Lookup.
+// its caller would read. They are regular files in the directory of a volume, opened with
+// FOPEN_DIRECT_IO, and their mode and owner never change. GetAttr answers for them also
+// where it knows of no such volume. It gives their attributes no time of validity, nor does
+// Lookup.
 //
 // So the kernel would ask for the attributes at every open, since it checks permissions. The
 // connection has it keep those that a permission depends on, where it can: marks.go says how.
