@@ -21,11 +21,14 @@ import (
 type counting struct {
 	*podinfo.FS
 	asked atomic.Int32
+	more  atomic.Uint64 // bytes in every size: as if the process that asks had a longer PID
 }
 
 func (c *counting) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	c.asked.Add(1)
-	return c.FS.GetAttr(cancel, in, out)
+	status := c.FS.GetAttr(cancel, in, out)
+	out.Size += c.more.Load()
+	return status
 }
 
 // serveCounting serves until stop is called.
@@ -46,18 +49,25 @@ func (m *mounted) serveCounting(agreed connection.Params) (c *counting, stop fun
 	}
 }
 
-// introduce looks the volume up as the mount call-out does.
-func (m *mounted) introduce(t *testing.T) {
+// introduce looks the volume up as the mount call-out does, which has a PID of its own.
+func (m *mounted) introduce(t *testing.T, c *counting) {
 	t.Helper()
+	m.lookUpAliases(t, c)
+	if err := lookUp(m.volume); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *mounted) lookUpAliases(t *testing.T, c *counting) {
+	t.Helper()
+	c.more.Store(3)
+	defer c.more.Store(0)
 	record := m.record(t)
 	for _, number := range m.fs.Varying() {
 		alias := connection.Alias(volume.Node(record.ID(), number), record.Generation())
 		if err := lookUp(filepath.Join(m.root, alias)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := lookUp(m.volume); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -126,7 +136,7 @@ func TestToOpenWhatVariesTakesNoAttributes(t *testing.T) {
 	m := mountOne(t)
 	c, stop := m.serveCounting(m.agreed)
 	defer stop()
-	m.introduce(t)
+	m.introduce(t, c)
 	for range 3 { // a look does not change that
 		for _, name := range []string{"pod", "pod.nodename"} {
 			if n := m.asks(t, c, name); n != 0 {
@@ -158,8 +168,8 @@ func TestSizesAreRightAlsoWhereOpensAsk(t *testing.T) {
 // Nothing that another version must know of is agreed on.
 func TestAVersionWithoutMarksCanGoOn(t *testing.T) {
 	m := mountOne(t)
-	_, stop := m.serveCounting(m.agreed)
-	m.introduce(t)
+	c, stop := m.serveCounting(m.agreed)
+	m.introduce(t, c)
 	m.checkSizes(t)
 	stop()
 	for _, marks := range []bool{false, true} {
@@ -176,19 +186,14 @@ func TestAVersionWithoutMarksCanGoOn(t *testing.T) {
 // size unknown.
 func TestAFileThatIsInUseIsNotIntroduced(t *testing.T) {
 	m := mountOne(t)
-	_, stop := m.serveCounting(m.agreed)
+	c, stop := m.serveCounting(m.agreed)
 	defer stop()
 	fd, err := open(filepath.Join(m.volume, "pod"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	record := m.record(t)
-	for _, number := range m.fs.Varying() {
-		if err := lookUp(filepath.Join(m.root, connection.Alias(volume.Node(record.ID(), number), record.Generation()))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	m.lookUpAliases(t, c)
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil || stat.Size != int64(len(own)) {
 		t.Errorf("size %d, %v; want %d", stat.Size, err, len(own))
@@ -197,9 +202,9 @@ func TestAFileThatIsInUseIsNotIntroduced(t *testing.T) {
 
 func TestTheEndOfWhatVariesIsFound(t *testing.T) {
 	m := mountOne(t)
-	_, stop := m.serveCounting(m.agreed)
+	c, stop := m.serveCounting(m.agreed)
 	defer stop()
-	m.introduce(t)
+	m.introduce(t, c)
 	fd, err := open(filepath.Join(m.volume, "pod"))
 	if err != nil {
 		t.Fatal(err)
