@@ -59,6 +59,10 @@ func (d *driver) replace(binary string) error {
 		return err
 	}
 	hidden := filepath.Join(filepath.Dir(d.binary), ".new")
+	// Or a program that somebody else starts meanwhile has the file open for writing until it is
+	// executed, and the driver cannot be: ETXTBSY.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	file, err := os.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
 	if err != nil {
 		return err
