@@ -45,8 +45,7 @@ manifest: helm
 manifest-check: helm
 	rm -rf bin/manifest
 	deploy/render.sh bin/helm bin/manifest
-	diff -u deploy/pod-info-fuse.yaml bin/manifest/pod-info-fuse.yaml
-	diff -u deploy/uninstall.yaml bin/manifest/uninstall.yaml
+	for file in deploy/*.yaml; do diff -u $$file bin/manifest/$${file##*/} || exit; done
 	diff -ru deploy/policies bin/manifest/policies
 
 # The chart renders to what API servers take, with each of its values.
