@@ -11,16 +11,16 @@ GO_BUILD = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(
 # Where it is built: another version, elsewhere.
 BIN ?= bin
 
-# One static binary.
+# The driver, one static binary, and its CSI plugin.
 build:
-	$(GO_BUILD) -o $(BIN)/pod-info-fuse ./cmd/pod-info-fuse
+	$(GO_BUILD) -o $(BIN)/ ./cmd/...
 
 # The same for each architecture of the image. Go knows what has to be rebuilt.
 ARCHITECTURES = amd64 arm64
-BINARIES = $(ARCHITECTURES:%=$(BIN)/linux-%/pod-info-fuse)
+BINARIES = $(ARCHITECTURES:%=$(BIN)/linux-%)
 binaries: $(BINARIES)
-$(BINARIES): $(BIN)/linux-%/pod-info-fuse: .always
-	GOOS=linux GOARCH=$* $(GO_BUILD) -o $@ ./cmd/pod-info-fuse
+$(BINARIES): $(BIN)/linux-%: .always
+	GOOS=linux GOARCH=$* $(GO_BUILD) -o $@/ ./cmd/...
 .PHONY: .always
 
 # An archive of an OCI image, to be imported into a container runtime.
