@@ -45,6 +45,9 @@ func (n Name) Dir() string { return n.vendor + "~" + n.driver }
 // File is the name of the driver's binary in its directory.
 func (n Name) File() string { return n.driver }
 
+// CSI is the driver's name where it is a CSI driver as well, which has a DNS name: driver.vendor.
+func (n Name) CSI() string { return n.driver + "." + n.vendor }
+
 func plain(part string) bool {
 	for i, c := range []byte(part) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'

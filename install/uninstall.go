@@ -16,7 +16,24 @@ const stopTime = 2 * time.Minute
 // Uninstall ends the daemon and removes the driver from the node. Volumes that are
 // in use prevent it, and the error names them; force unmounts them. binary is one of this
 // version, which the host executes.
+//
+// With a KubeletDir, it removes the driver from both of its places, and the door for CSI. A
+// plugin has to serve until the last of its volumes is gone: so its sockets go last.
 func (t Target) Uninstall(binary *os.File, force bool) error {
+	if err := t.uninstall(binary, force); err != nil {
+		return err
+	}
+	beside := t
+	beside.PluginDir = t.csiDir()
+	if _, err := os.Lstat(beside.Dir()); t.KubeletDir != "" && err == nil {
+		if err := beside.uninstall(binary, force); err != nil {
+			return err
+		}
+	}
+	return t.CloseCSI()
+}
+
+func (t Target) uninstall(binary *os.File, force bool) error {
 	stop := func() error { return t.stop(binary, force) }
 	unlock, err := t.lock()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -98,6 +98,7 @@ func (p Program) inputDue(t install.Target) bool {
 func (p Program) uninstall(args []string) error {
 	i := p.installer("uninstall")
 	force := i.set.Bool("force", false, "unmount volumes that are in use; pods that use them read errors from then on")
+	kubeletDir := i.set.String("kubelet-dir", "/var/lib/kubelet", "the kubelet's own `DIR`, where a CSI plugin of the driver has its sockets, and may have the driver")
 	if err := i.parse(args); err != nil {
 		return err
 	}
@@ -105,6 +106,7 @@ func (p Program) uninstall(args []string) error {
 	if err != nil {
 		return err
 	}
+	target.KubeletDir = *kubeletDir
 	remove := func() error { return target.Uninstall(i.binary, *force) }
 	if !i.watch {
 		return remove()
@@ -113,7 +115,7 @@ func (p Program) uninstall(args []string) error {
 	removed := false
 	look := func() error {
 		if removed {
-			return nil
+			return target.CloseCSI() // the plugin may have begun only now
 		}
 		err := remove()
 		if err == nil {
