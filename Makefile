@@ -11,9 +11,11 @@ GO_BUILD = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(
 # Where it is built: another version, elsewhere.
 BIN ?= bin
 
-# One static binary.
+# Two static binaries: the driver, and the CSI node plugin. Without traces of requests, which
+# nobody looks at, the plugin is a quarter smaller.
 build:
 	$(GO_BUILD) -o $(BIN)/pod-info-fuse ./cmd/pod-info-fuse
+	$(GO_BUILD) -tags grpcnotrace -o $(BIN)/pod-info-fuse-csi ./cmd/pod-info-fuse-csi
 
 # The same for each architecture of the image. Go knows what has to be rebuilt.
 ARCHITECTURES = amd64 arm64
