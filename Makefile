@@ -5,13 +5,14 @@ export CGO_ENABLED = 0
 
 .PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race mutate fuzz e2e chaos chaos-builds soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns lint clean
 
-# What is built with these flags depends on the source alone.
-GO_BUILD = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+# What is built with these flags depends on the source alone. Without traces of requests, which
+# nobody looks at, the CSI plugin is a quarter smaller.
+GO_BUILD = go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 
 # Where it is built: another version, elsewhere.
 BIN ?= bin
 
-# The driver, one static binary, and its CSI plugin.
+# Two static binaries: the driver, and the CSI node plugin.
 build:
 	$(GO_BUILD) -o $(BIN)/ ./cmd/...
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // stopTime is how long a daemon may take to end, with its volumes.
@@ -128,7 +130,7 @@ func (t Target) stop(binary *os.File, force bool) error {
 		argv = append(argv, "--force")
 	}
 	return t.onHost(func() error {
-		output, err := run(stopTime, path, argv...)
+		output, err := proc.Run(stopTime, path, argv...)
 		if said := strings.TrimSpace(string(output)); err != nil && said != "" {
 			return errors.New(strings.TrimPrefix(said, t.Program+": ")) // it says what to do
 		}

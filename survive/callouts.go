@@ -96,7 +96,7 @@ func cleanPath(dir string) (string, error) {
 func (c CallOuts) newRecord(dir string, options flex.Options) (volume.Record, error) {
 	if c.Check == nil {
 		for key := range options.Own() {
-			return volume.Record{}, fmt.Errorf("option %q is not known; remove it from the pod's flexVolume", key)
+			return volume.Record{}, fmt.Errorf("option %q is not known; remove it from the pod's volume", key)
 		}
 	}
 	uid, present := options.Lookup(flex.OptionPodUID)

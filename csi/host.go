@@ -1,0 +1,106 @@
+package csi
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/internal/proc"
+)
+
+// host is the node, as a thread sees it that is in its namespaces.
+type host struct {
+	binary string // of the driver; "" if none is installed
+}
+
+// onHost calls a function on a thread in the namespaces of the host's first process, which ends
+// with it. Processes that the function starts are in them, too.
+func (p *Plugin) onHost(f func(host) error) error {
+	return proc.OnThread(func() error {
+		if err := proc.Join(1); err != nil {
+			return status.Errorf(codes.FailedPrecondition,
+				"enter the host's namespaces: %v; the pod needs hostPID: true, and its container must be privileged", err)
+		}
+		binary, err := p.findBinary()
+		if err != nil {
+			return status.Errorf(codes.FailedPrecondition, "find the installed driver: %v", err)
+		}
+		return f(host{binary: binary})
+	})
+}
+
+// findBinary finds the installed driver, "" if there is none. Paths are those of the host.
+func (p *Plugin) findBinary() (string, error) {
+	for _, path := range p.candidates() {
+		err := unix.Access(path, unix.X_OK)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
+			return "", &os.PathError{Op: "execute", Path: path, Err: err}
+		}
+	}
+	return "", nil
+}
+
+// candidates are the paths where the driver can be installed. The kubelet's plugin directory
+// comes first: an administrator who has both doors upgrades the driver there.
+func (p *Plugin) candidates() []string {
+	if p.Binary != "" {
+		return []string{p.Binary}
+	}
+	var all []string
+	if dir, _, err := install.FindPluginDir(); err == nil {
+		all = append(all, install.Target{PluginDir: dir, Driver: p.Driver}.Binary())
+	}
+	return append(all,
+		install.Target{PluginDir: p.Dir(), Driver: p.Driver}.Binary(),
+		filepath.Join(p.Dir(), p.Driver.File()))
+}
+
+// noBinary says that the driver is not installed.
+func (p *Plugin) noBinary() error {
+	why := ""
+	if own, err := os.Readlink("/proc/self/ns/mnt"); err == nil {
+		if first, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == first {
+			why = "; this process has looked in its own mount namespace, which is that of process 1: " +
+				"in a container, that is the host's only with hostPID: true"
+		}
+	}
+	return status.Errorf(codes.FailedPrecondition, "driver %s is not installed on the host as any of %q%s", p.Driver, p.candidates(), why)
+}
+
+// How long a call-out may take. mount may have to wait for one that replaces a daemon which does
+// not answer, and the kubelet waits for two minutes (kubernetes v1.34,
+// pkg/volume/csi/csi_plugin.go, csiTimeout). unmount waits for nobody but another call-out
+// for the same volume.
+const (
+	mountTime   = 100 * time.Second
+	unmountTime = 40 * time.Second
+)
+
+// call executes a call-out, on a thread of the host. The error has a code.
+func (h host) call(limit time.Duration, args ...string) error {
+	output, err := proc.Run(limit, h.binary, append([]string{h.binary}, args...)...)
+	if errors.Is(err, proc.ErrNoEnd) {
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	} else if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	var answer flex.Answer
+	if err := json.Unmarshal(output, &answer); err != nil {
+		return status.Errorf(codes.Internal, "%s %s answers %.300q; that is not a driver's answer", h.binary, args[0], output)
+	}
+	if answer.Status != flex.Success {
+		return status.Error(codes.Internal, answer.Message)
+	}
+	return nil
+}
