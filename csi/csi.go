@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	"example.com/pod-info-fuse/flex"
 )
@@ -38,6 +39,9 @@ type Plugin struct {
 	Attributes []string
 	// Log writes a line.
 	Log func(format string, args ...any)
+
+	mu     sync.Mutex // guards called
+	called string     // the binary that init was called of, as [stamp] has it
 }
 
 // NameOf is the name of the CSI driver that goes with a driver: DRIVER.VENDOR for

@@ -3,6 +3,7 @@ package csi
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -33,8 +34,37 @@ func (p *Plugin) onHost(f func(host) error) error {
 		if err != nil {
 			return status.Errorf(codes.FailedPrecondition, "find the installed driver: %v", err)
 		}
-		return f(host{binary: binary})
+		h := host{binary: binary}
+		p.initialize(h)
+		return f(h)
 	})
+}
+
+// initialize calls init of a driver that is new, as a kubelet does when a FlexVolume driver's
+// files have changed: a new version takes over. Without FlexVolume, nobody else would. init
+// never fails, and is not waited for by other requests.
+func (p *Plugin) initialize(h host) {
+	now := stamp(h.binary)
+	p.mu.Lock()
+	due := now != "" && now != p.called
+	if due {
+		p.called = now
+	}
+	p.mu.Unlock()
+	if due {
+		if err := h.call(mountTime, "init"); err != nil {
+			p.Log("%v", err)
+		}
+	}
+}
+
+// stamp changes with a file; "": there is none.
+func stamp(path string) string {
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
+		return ""
+	}
+	return fmt.Sprintln(s.Dev, s.Ino, s.Size, s.Ctim)
 }
 
 // findBinary finds the installed driver, "" if there is none. Paths are those of the host.

@@ -127,13 +127,14 @@ func bound() {
 func probe(args []string) error {
 	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
 	socket := set.String("socket", defaultSocket, "`PATH` of the socket that is served at")
+	live := set.Bool("live", false, "only tell whether it answers at all")
 	limit := set.Duration("timeout", 5*time.Second, "`TIME` to wait for an answer")
 	if err := parse(set, args); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)
 	defer cancel()
-	return csi.Probe(ctx, *socket)
+	return csi.Probe(ctx, *socket, *live)
 }
 
 // logLine writes to where containers log. What is in a line may be from elsewhere.
