@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race mutate fuzz e2e chaos chaos-builds soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns lint clean
+.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race mutate fuzz e2e chaos chaos-builds soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns csi-sanity lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -86,6 +86,10 @@ fuzz:
 	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/volume
 	go test -run=^$$ -fuzz=^FuzzKubeletArgs$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./install
 	go test -run=^$$ -fuzz=^FuzzRequest$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/internal/metrics
+
+# The test suite of the CSI project, against the node plugin.
+csi-sanity: build
+	go -C e2e/csisanity test -count=1 -v .
 
 # A real kubelet, built from the module proxy, on containerd and runc.
 e2e: build
@@ -204,7 +208,7 @@ lint:
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,cluster,systemd ./e2e/...
 	go mod tidy -diff
-	for module in deploy/image deploy/check deploy/check/psp; do \
+	for module in deploy/image deploy/check deploy/check/psp e2e/csisanity; do \
 		go -C $$module vet ./... && go -C $$module run $(STATICCHECK) ./... && go -C $$module mod tidy -diff || exit; done
 	.ci/check
 

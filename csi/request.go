@@ -17,7 +17,8 @@ import (
 )
 
 // target is the directory that the kubelet wants a volume on:
-// KUBELET/pods/UID/volumes/kubernetes.io~csi/NAME/mount.
+// KUBELET/pods/UID/volumes/kubernetes.io~csi/NAME/mount. Another caller may have another name
+// than mount.
 type target struct {
 	dir, uid, name string
 }
@@ -43,7 +44,7 @@ func (p *Plugin) target(volumeID, dir string) (t target, err error) {
 	}
 	rest, below := strings.CutPrefix(dir, filepath.Join(p.KubeletDir, "pods")+"/")
 	parts := strings.Split(rest, "/")
-	if !below || len(parts) != 5 || parts[1] != "volumes" || parts[2] != volume.CSIPlugin || parts[4] != "mount" || !volume.IsUID(parts[0]) {
+	if !below || len(parts) != 5 || !volume.IsUID(parts[0]) || parts[1] != "volumes" || parts[2] != volume.CSIPlugin {
 		return t, invalid("target_path %q is not of the form %s/pods/UID/volumes/%s/NAME/mount; if that is not the kubelet's directory, say it with --kubelet-dir",
 			dir, p.KubeletDir, volume.CSIPlugin)
 	}

@@ -219,10 +219,8 @@ func (w *world) reads(target string) {
 // isGone fails unless nothing is left of a volume: no mount, target or record.
 func (w *world) isGone(target string) {
 	w.t.Helper()
-	for _, line := range mounts() {
-		if strings.Contains(line, " "+target+" ") {
-			w.t.Errorf("mounted: %s", line)
-		}
+	if lines := mountsOn(target); len(lines) > 0 {
+		w.t.Errorf("mounted: %q", lines)
 	}
 	if _, err := os.Lstat(target); !os.IsNotExist(err) {
 		w.t.Errorf("the target is there, or %v", err)

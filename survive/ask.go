@@ -11,19 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/survive/internal/mount"
-	"example.com/pod-info-fuse/survive/volume"
 )
-
-// bind mounts a volume on a directory. It asks the daemon for the volume, and if that
-// does not answer, ends its connection: errSilent. The next use starts another daemon.
-func (n Node) bind(id volume.ID, on *mount.Point) error {
-	source, err := n.ask("/"+id.String(), patience)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	return on.Bind(source)
-}
 
 // errSilent says that the daemon did not answer, and that its connection was aborted.
 var errSilent = errors.New("the daemon does not answer")

@@ -48,12 +48,12 @@ const CSIPlugin = "kubernetes.io~csi"
 // ROOT/pods/UID/volumes/PLUGIN/NAME (kubernetes v1.34,
 // pkg/kubelet/kubelet_getters.go, getPodVolumeDir), into ROOT/pods and the rest,
 // which begins with the pod's UID. No pod's author has a say in it. For a CSI driver, that is
-// the parent, and the volume's directory is NAME/mount (pkg/volume/csi/csi_plugin.go,
+// the parent of the volume's directory, NAME/mount (pkg/volume/csi/csi_plugin.go,
 // GetCSIMounterPath). It reports false for a directory of another form.
 func SplitDir(dir string) (pods, rest string, ok bool) {
 	parts := strings.Split(dir, "/")
 	at := len(parts) - len([]string{"pods", "UID", "volumes", "PLUGIN", "NAME"})
-	if parts[len(parts)-1] == "mount" && at > 1 && parts[at+2] == CSIPlugin {
+	if at > 1 && parts[at+1] == "volumes" && parts[at+2] == CSIPlugin {
 		at--
 	}
 	if at < 1 || parts[at] != "pods" || parts[at+2] != "volumes" {
