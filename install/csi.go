@@ -1,13 +1,17 @@
 package install
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // csiDir is the CSI plugin's directory. Where there is no FlexVolume, the driver is in it.
@@ -34,6 +38,51 @@ func (t Target) CloseCSI() error {
 	}
 	return errors.Join(errs...)
 }
+
+// CloseFlexVolume removes the driver from a plugin directory where the kubelet looks for it,
+// which is the target's, and leaves what it has on the node alone: it is installed beside a CSI
+// plugin's socket as well. One that stayed would grow old there, and take over again whenever
+// the kubelet calls init. As long as FlexVolumes are mounted, which only it can unmount, it
+// stays, and inUse is the first of them.
+func (t Target) CloseFlexVolume(volumes volume.Store) (inUse string, err error) {
+	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	unlock, err := t.lock()
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	mounted := func() error {
+		ids, err := volumes.IDs()
+		for _, id := range ids {
+			r, unread := volumes.Get(id)
+			if errors.Is(unread, fs.ErrNotExist) {
+				continue // it has just been unmounted
+			}
+			_, rest, ok := volume.SplitDir(r.Dir)
+			if unread != nil || ok && strings.Split(rest, "/")[2] == t.Driver.Dir() {
+				inUse = cmp.Or(r.Dir, id.String())
+				return errInUse
+			}
+		}
+		return err
+	}
+	if err = errors.Join(t.sweep(), t.check()); err == nil {
+		err = mounted()
+	}
+	if err == nil {
+		err = t.remove(mounted)
+	}
+	if errors.Is(err, errInUse) {
+		return inUse, nil
+	} else if err != nil {
+		err = fmt.Errorf("remove the driver from %s: %w", t.PluginDir, err)
+	}
+	return "", err
+}
+
+var errInUse = errors.New("a FlexVolume is mounted")
 
 // removeSocket removes a socket, and nothing else that has its name.
 func removeSocket(path string) error {

@@ -26,7 +26,7 @@ var effects = []struct {
 		adds:  []string{"kind: CSIDriver\nmetadata:\n  name: pod-info-fuse.example.com\n", "command: [/pod-info-fuse-csi]\n", "memory: 77Mi", "path: /var/lib/kubelet/plugins/pod-info-fuse.example.com\n"}},
 	{values: []string{"flexVolume.enabled"},
 		flags: []string{"--set", "csi.enabled=true,flexVolume.enabled=false,pluginDir=/home/plugins"},
-		adds: []string{"- --plugin-dir=/var/lib/kubelet/plugins/pod-info-fuse.example.com\n",
+		adds: []string{"- --plugin-dir=/var/lib/kubelet/plugins/pod-info-fuse.example.com\n            - --close-flexvolume\n",
 			"- --binary=/var/lib/kubelet/plugins/pod-info-fuse.example.com/example.com~pod-info-fuse/pod-info-fuse\n"}},
 	{values: []string{"kubeletDir"},
 		flags: []string{"--set", "csi.enabled=true,kubeletDir=/var/lib/k0s/kubelet"},

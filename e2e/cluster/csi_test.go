@@ -45,6 +45,7 @@ func TestCSI(t *testing.T) {
 	t.Run("Restarts", testRestarts)
 	t.Run("Away", testAway)
 	t.Run("Loss", testLossOfBothDoors)
+	t.Run("Republish", testRepublish)
 
 	last := runPods(t,
 		newPod("last-csi", csiVolume(), stays...),
@@ -60,13 +61,13 @@ func TestCSI(t *testing.T) {
 }
 
 // Without FlexVolume, the driver is in the kubelet's own directory, and the plugin alone calls
-// it: for a new version, too.
+// it: for a new version, too. Where there was FlexVolume, its last pod goes on, and then the
+// kubelet finds no driver any more.
 func TestCSIAlone(t *testing.T) {
 	before := settledNode(t)
 	alone := &harness.Driver{Name: driverName, Dir: filepath.Join(kubeletDir, "plugins", csiName, harness.Escaped(driverName))}
 	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
 		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
-		"--set", "flexVolume.enabled=false",
 		"--set", "csi.enabled=true",
 		"--set", "config.log=off")
 	t.Cleanup(func() {
@@ -76,17 +77,29 @@ func TestCSIAlone(t *testing.T) {
 		checkNoCSIDriver(t)
 	})
 	rolledOut(t)
+	old := runPod(t, newPod("flexvolume", flexVolume(driverName), stays...))
+	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "flexVolume.enabled=false")
+	rolledOut(t)
 	p := runPod(t, newPod("alone", csiVolume(), stays...))
 	p.checkFiles(t, infoDir)
-	if _, err := os.Stat(installed.Dir); !os.IsNotExist(err) {
-		t.Errorf("there is no FlexVolume, and %s is there: %v", installed.Dir, err)
+	old.checkFiles(t, infoDir)
+	kubectl(t, "delete", "pod", old.name, "--timeout=4m")
+	err := harness.Eventually(startLimit, func() error {
+		if _, err := os.Stat(installed.Dir); !os.IsNotExist(err) {
+			return fmt.Errorf("there is no FlexVolume any more, and %s is there: %v", installed.Dir, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
+	p.checkFiles(t, infoDir)
 
 	version := versionOf(t, filepath.Join(bin, "next/pod-info-fuse"))
 	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "image.tag="+version)
 	rolledOut(t)
 	runPod(t, newPod("after-upgrade", csiVolume(), stays...)).checkFiles(t, infoDir)
-	err := harness.Eventually(startLimit, func() error {
+	err = harness.Eventually(startLimit, func() error {
 		status, err := alone.Status()
 		if now := status.Daemon; err == nil && (now.Active.Version != version || now.Standby.Version != version) {
 			err = fmt.Errorf("version %s was rolled out, and the daemon is %+v", version, now)
@@ -194,13 +207,42 @@ func testAway(t *testing.T) {
 	}
 }
 
-// Both processes of the pair are killed at once: the kubelet's next call for any CSI volume of
-// the node heals those of both doors, in containers that run.
+// Both processes of the pair are killed at once. The installer sees it, and the plugin, which
+// may mount, calls the driver: all volumes are healed, in containers that run.
 func testLossOfBothDoors(t *testing.T) {
-	pods := runPods(t,
+	loseBothDoors(t,
 		newPod("loss-csi", csiVolume(), stays...),
 		in("restricted", restricted(newPod("loss-restricted", csiVolume(), stays...))),
 		newPod("loss-flexvolume", flexVolume(driverName), stays...))
+}
+
+// Without an installer, it is the kubelet that calls again, for the one CSI volume of the node:
+// that heals those of both doors. What the plugin has started outlives it.
+func testRepublish(t *testing.T) {
+	kubectl(t, "-n", namespace, "patch", daemonSet, "--type=json", "-p", `[{"op": "remove", "path": "/spec/template/spec/containers/0"}]`)
+	rolledOut(t)
+	pods := loseBothDoors(t,
+		newPod("republished", csiVolume(), stays...),
+		newPod("republished-beside", flexVolume(driverName), stays...))
+	was, err := installed.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "apply", "-f", manifestCSI)
+	rolledOut(t)
+	for _, p := range pods {
+		p.checkFiles(t, infoDir)
+	}
+	if now, err := installed.Pair(); err != nil || now != was {
+		t.Errorf("the plugin's pod was replaced; the daemon was %+v, and is %+v: %v", was, now, err)
+	}
+}
+
+// loseBothDoors kills both processes under pods that run, and checks that these read again
+// within two minutes.
+func loseBothDoors(t *testing.T, definitions ...object) []pod {
+	t.Helper()
+	pods := runPods(t, definitions...)
 	was, err := installed.Pair()
 	if err != nil {
 		t.Fatal(err)
@@ -222,4 +264,5 @@ func testLossOfBothDoors(t *testing.T) {
 	if now, err := installed.Pair(was.Active, was.Standby); err != nil {
 		t.Errorf("the daemon was %+v, and is %+v: %v", was, now, err)
 	}
+	return pods
 }

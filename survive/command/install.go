@@ -16,6 +16,7 @@ import (
 func (p Program) install(args []string) error {
 	i := p.installer("install")
 	configFile := i.set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays")
+	closeFlex := i.set.Bool("close-flexvolume", false, "with --watch and --plugin-dir: the driver is for CSI only; remove it from where the kubelet looks for FlexVolume drivers, as soon as none of its FlexVolumes is mounted")
 	rollback := i.set.Bool("rollback", false, "install the version before the present one")
 	delivery := func(flex.Name, survive.Settings) error { return nil }
 	if p.Deliver != nil {
@@ -30,6 +31,9 @@ func (p Program) install(args []string) error {
 			other = fmt.Errorf("--rollback does not go with --%s", f.Name)
 		}
 	})
+	if *closeFlex && (!i.watch || i.pluginDir == "") {
+		other = errors.New("--close-flexvolume goes with --watch and --plugin-dir")
+	}
 	if other != nil {
 		return p.UsageError(other)
 	}
@@ -60,6 +64,15 @@ func (p Program) install(args []string) error {
 		keeper := &install.Keeper{
 			Target: target, Binary: i.binary, Config: configuration, Log: logLine,
 			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) },
+		}
+		if *closeFlex {
+			former := target
+			if former.PluginDir, _, err = install.FindPluginDir(); err != nil {
+				return err
+			}
+			if former.PluginDir != target.PluginDir {
+				keeper.Former = &former
+			}
 		}
 		return i.keep(keeper.Look, func() string { return keeperMetrics(keeper) })
 	}
