@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func (h host) call(limit time.Duration, args ...string) error {
 		return status.Errorf(codes.Internal, "%s %s answers %.300q; that is not a driver's answer", h.binary, args[0], output)
 	}
 	if answer.Status != flex.Success {
-		return status.Error(codes.Internal, answer.Message)
+		return status.Error(codes.Internal, cmp.Or(answer.Message, string(answer.Status)))
 	}
 	return nil
 }

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// driver is the driver's binary, and plugin the plugin's, built from this tree.
-var driver, plugin string
+// driver is the driver's binary, and plugin the plugin's, built from this tree. vendor is of the
+// driver that tests install: nobody else on this machine has it.
+var driver, plugin, vendor string
 
 // buildsVariable names the directory of the builds to the process that is on a node of its own.
 const buildsVariable = "POD_INFO_FUSE_CSI_TEST_BUILDS"
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(onANode())
 	}
 	driver, plugin = filepath.Join(dir, "pod-info-fuse"), filepath.Join(dir, "pod-info-fuse-csi")
+	vendor = filepath.Base(dir) + ".example.com"
 	status := m.Run()
 	if left := leftovers(); left != "" {
 		fmt.Printf("left over:\n%s", left)
@@ -81,7 +83,7 @@ func leftovers() string {
 	for _, line := range mounts() {
 		fmt.Fprintf(&list, "mount %s\n", line)
 	}
-	for _, pattern := range []string{"/run/pod-info-fuse", "/sys/fs/cgroup/*/pod-info-fuse-" + vendor + "*", "/sys/fs/cgroup/pod-info-fuse-" + vendor + "*"} {
+	for _, pattern := range []string{"/run/pod-info-fuse", "/sys/fs/cgroup/*" + vendor + "*", "/sys/fs/cgroup/*/*" + vendor + "*"} {
 		paths, _ := filepath.Glob(pattern)
 		for _, path := range paths {
 			fmt.Fprintln(&list, path)
@@ -90,11 +92,11 @@ func leftovers() string {
 	return list.String()
 }
 
-// mounts are the lines of mountinfo that are of the driver's file systems.
+// mounts are the lines of mountinfo that are of the tests' file systems.
 func mounts() (lines []string) {
 	table, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(table)) {
-		if strings.Contains(line, " fuse.pod-info-fuse ") {
+		if strings.Contains(line, " fuse.pod-info-fuse "+vendor+"/") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}

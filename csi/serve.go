@@ -48,7 +48,7 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 		server := p.server()
 		registrar{Plugin: p, refused: ended}.register(server)
 		go func() { ended <- server.Serve(at) }()
-		defer server.Stop()
+		defer stop(server) // its last answer is perhaps the reason
 	}
 	p.Log("version %s of %s serves driver %s at %s", p.Version, p.Name, p.Driver, socket)
 	if _, err := (identity{Plugin: p}).Probe(ctx, nil); err != nil {

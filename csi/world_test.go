@@ -24,7 +24,6 @@ import (
 const (
 	podUID   = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
 	otherUID = "9c5b0b2b-0f7e-4a0e-8f0a-5d8c6b7a9e1f"
-	vendor   = "csi-test.example.com"
 	// forever is longer than anything takes that ends.
 	forever = 30 * time.Second
 )
@@ -107,21 +106,27 @@ func place(t *testing.T) *world {
 
 func (w *world) registrationDir() string { return filepath.Join(w.kubelet, "plugins_registry") }
 
-// serve has the plugin serve in this process, until the test ends.
+// serve makes a node whose plugin serves.
 func serve(t *testing.T) *world {
 	t.Helper()
 	w := place(t)
+	w.serve()
+	return w
+}
+
+// serve has the plugin serve in this process, until the test ends.
+func (w *world) serve() {
+	w.t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- w.plugin.Serve(ctx, w.socket, w.registrationDir()) }()
-	t.Cleanup(func() {
+	w.t.Cleanup(func() {
 		end()
 		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
+			w.t.Errorf("serve: %v", err)
 		}
 	})
 	w.connect()
-	return w
 }
 
 // connect waits for the plugin, and connects to it.
@@ -233,15 +238,19 @@ func (w *world) isGone(target string) {
 // pair are the PIDs of the two processes that serve.
 func (w *world) pair() (pids []int) {
 	w.t.Helper()
-	output, err := exec.Command(w.binary, "status", "-o", "json").Output()
-	var s struct {
-		Daemon struct{ Active, Standby struct{ PID int } }
-	}
-	if err == nil {
-		err = json.Unmarshal(output, &s)
-	}
-	if err != nil || s.Daemon.Active.PID == 0 || s.Daemon.Standby.PID == 0 {
-		w.t.Fatalf("status: %v: %s", err, output)
-	}
-	return []int{s.Daemon.Active.PID, s.Daemon.Standby.PID}
+	eventually(w.t, "both processes serve", func() bool {
+		output, err := exec.Command(w.binary, "status", "-o", "json").Output()
+		var s struct {
+			Daemon struct{ Active, Standby struct{ PID int } }
+		}
+		if err == nil {
+			err = json.Unmarshal(output, &s)
+		}
+		if err != nil {
+			w.t.Fatalf("status: %v: %s", err, output)
+		}
+		pids = []int{s.Daemon.Active.PID, s.Daemon.Standby.PID}
+		return pids[0] != 0 && pids[1] != 0
+	})
+	return pids
 }

@@ -20,7 +20,6 @@ import (
 
 const (
 	podUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
-	vendor = "sanity.example.com"
 	// bin has the programs that are tested, beside this module's directory.
 	bin = "../../bin"
 	// passing is how many specs of the suite are about a plugin that has neither a controller
