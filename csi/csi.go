@@ -17,7 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
+	"strings"
 	"sync"
 
 	"example.com/pod-info-fuse/flex"
@@ -40,6 +40,8 @@ type Plugin struct {
 	// Log writes a line.
 	Log func(format string, args ...any)
 
+	found found
+
 	mu     sync.Mutex // guards called
 	called string     // the binary that init was called of, as [stamp] has it
 }
@@ -60,13 +62,16 @@ const (
 	maxSocket = 107 // bytes, of a socket's path (man 7 unix)
 )
 
-// validName is the specification's, of GetPluginInfoResponse.
-var validName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9.]{0,61}[A-Za-z0-9])?$`)
+// validName tells whether a driver can have the name (GetPluginInfoResponse).
+func validName(name string) bool {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	return name != "" && len(name) <= 63 && strings.TrimLeft(name, letters+"-.") == "" && strings.Trim(name, "-.") == name
+}
 
 // check returns an error if the kubelet could not use such a plugin.
 func (p *Plugin) check() error {
 	switch {
-	case !validName.MatchString(p.Name):
+	case !validName(p.Name):
 		return fmt.Errorf("the CSI name %q is not a domain name of at most 63 letters, digits, dashes and dots; set another one", p.Name)
 	case p.NodeID == "":
 		return errors.New("the node's id is not set")

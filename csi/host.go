@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,9 +71,15 @@ func stamp(path string) string {
 
 // findBinary finds the installed driver, "" if there is none. Paths are those of the host.
 func (p *Plugin) findBinary() (string, error) {
+	p.found.mu.Lock()
+	defer p.found.mu.Unlock()
+	if p.found.path != "" && time.Since(p.found.at) < findAgain && unix.Access(p.found.path, unix.X_OK) == nil {
+		return p.found.path, nil
+	}
 	for _, path := range p.candidates() {
 		err := unix.Access(path, unix.X_OK)
 		if err == nil {
+			p.found.path, p.found.at = path, time.Now()
 			return path, nil
 		}
 		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
@@ -81,6 +88,18 @@ func (p *Plugin) findBinary() (string, error) {
 	}
 	return "", nil
 }
+
+// found is where the driver was found, and when: to ask the kubelet's command line for its plugin
+// directory costs time with the number of processes.
+type found struct {
+	mu   sync.Mutex // guards the others
+	path string
+	at   time.Time
+}
+
+// findAgain is how old that may be: a kubelet's directory may have got a driver since, which
+// comes before another one.
+const findAgain = time.Minute
 
 // candidates are the paths where the driver can be installed. The kubelet's plugin directory
 // comes first: an administrator who has both doors upgrades the driver there.

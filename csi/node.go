@@ -19,6 +19,27 @@ type node struct {
 	csi.UnimplementedNodeServer
 	*Plugin
 	busy busy
+	// mounts and unmounts have room for the call-outs that may run at a time. Each has some MiB,
+	// and a kubelet may ask for a hundred at once, while the plugin's memory is limited. Those
+	// that unmount do not wait for those that mount, which may wait for a daemon.
+	mounts, unmounts turns
+}
+
+func newNode(p *Plugin) *node {
+	return &node{Plugin: p, mounts: make(turns, 8), unmounts: make(turns, 8)}
+}
+
+// turns has as many values as there are call-outs.
+type turns chan struct{}
+
+// wait waits for a turn, as long as the caller does.
+func (t turns) wait(ctx context.Context) (end func(), err error) {
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // busy has the targets that a request is at work on.
@@ -49,7 +70,7 @@ func (b *busy) begin(t target) (end func(), err error) {
 // NodePublishVolume makes the volume appear in its target, which it makes. The kubelet repeats
 // it about every minute (requiresRepublish of the CSIDriver object), which heals a volume that
 // is dead, in its place. When it fails, a target that was there is as it was.
-func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (n *node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	t, err := n.target(r.GetVolumeId(), r.GetTargetPath())
 	if err == nil {
 		err = checkCapability(r.GetVolumeCapability())
@@ -66,6 +87,11 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 		return nil, err
 	}
 	defer end()
+	endTurn, err := n.mounts.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer endTurn()
 	begun := time.Now()
 	made := false
 	err = n.onHost(func(h host) (err error) {
@@ -94,7 +120,7 @@ func (n *node) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequ
 
 // NodeUnpublishVolume removes the volume and its target, whether it is there, dead, in use, or
 // neither.
-func (n *node) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (n *node) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	t, err := n.target(r.GetVolumeId(), r.GetTargetPath())
 	if err != nil {
 		return nil, err
@@ -104,6 +130,11 @@ func (n *node) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolume
 		return nil, err
 	}
 	defer end()
+	endTurn, err := n.unmounts.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer endTurn()
 	begun := time.Now()
 	err = n.onHost(func(h host) error {
 		if h.binary != "" { // without a driver, nothing is mounted, or it cannot be removed

@@ -86,7 +86,7 @@ func (w *world) probe() (status int, output string) {
 	return command.ProcessState.ExitCode(), string(text)
 }
 
-func eventually(t *testing.T, what string, is func() bool) {
+func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(forever); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -267,5 +267,37 @@ func TestTheCommandLine(t *testing.T) {
 		if command.ProcessState.ExitCode() != row.status || !strings.Contains(string(output), row.output) {
 			t.Errorf("%q: %v: %s; want status %d, and %q", row.args, err, output, row.status, row.output)
 		}
+	}
+}
+
+// A probe comes every few seconds.
+func TestReadinessIsLoggedWhenItChanges(t *testing.T) {
+	w := place(t)
+	away := w.binary + ".away"
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(w.binary, away)
+	w.serve()
+	for range 2 {
+		for range 3 {
+			if status, output := w.probe(); status != 1 || !strings.Contains(output, w.binary) {
+				t.Errorf("probe: %d, %q", status, output)
+			}
+		}
+		move(away, w.binary)
+		for range 3 {
+			if status, output := w.probe(); status != 0 {
+				t.Errorf("probe: %d, %q", status, output)
+			}
+		}
+		move(w.binary, away)
+	}
+	move(away, w.binary)
+	if notReady, all := w.log.with("not ready: "), w.log.with("ready"); notReady != 2 || all != 4 {
+		t.Errorf("it logs %q", w.log.lines)
 	}
 }

@@ -35,8 +35,9 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 	defer at.remove()
 	ended := make(chan error, 3)
 	server := p.server()
-	csi.RegisterIdentityServer(server, identity{Plugin: p})
-	csi.RegisterNodeServer(server, &node{Plugin: p})
+	identity := &identity{Plugin: p}
+	csi.RegisterIdentityServer(server, identity)
+	csi.RegisterNodeServer(server, newNode(p))
 	go func() { ended <- server.Serve(at) }()
 	defer stop(server)
 	if registrationDir != "" {
@@ -51,9 +52,7 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 		defer stop(server) // its last answer is perhaps the reason
 	}
 	p.Log("version %s of %s serves driver %s at %s", p.Version, p.Name, p.Driver, socket)
-	if _, err := (identity{Plugin: p}).Probe(ctx, nil); err != nil {
-		p.Log("not ready: %s", status.Convert(err).Message())
-	}
+	_, _ = identity.Probe(ctx, nil) // for its log
 	select {
 	case <-ctx.Done():
 		p.Log("ending")
@@ -82,14 +81,14 @@ func (p *Plugin) server() *grpc.Server {
 	)
 }
 
-// intercept logs failures, and makes a panic the failure of its request only.
+// intercept logs failures, but for Probe's, and makes a panic the failure of its request only.
 func (p *Plugin) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
 			p.Log("panic: %v: %s", problem, debug.Stack())
 			response, err = nil, status.Errorf(codes.Internal, "internal error: %v", problem)
 		}
-		if err != nil {
+		if err != nil && info.FullMethod != csi.Identity_Probe_FullMethodName {
 			s := status.Convert(err)
 			p.Log("%s: %s: %s", info.FullMethod, s.Code(), s.Message())
 		}

@@ -30,7 +30,7 @@ const (
 
 // world is a node with a driver and a plugin, and a kubelet that is this test.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	kubelet string // its directory
 	binary  string // of the installed driver
 	plugin  *csi.Plugin
@@ -65,7 +65,7 @@ func (l *log) with(text string) (count int) {
 }
 
 // place makes a node with an installed driver, and a plugin that does not serve yet.
-func place(t *testing.T) *world {
+func place(t testing.TB) *world {
 	t.Helper()
 	kubelet, err := os.MkdirTemp("", "kubelet-") // short: it is in the path of a socket
 	if err != nil {
@@ -107,7 +107,7 @@ func place(t *testing.T) *world {
 func (w *world) registrationDir() string { return filepath.Join(w.kubelet, "plugins_registry") }
 
 // serve makes a node whose plugin serves.
-func serve(t *testing.T) *world {
+func serve(t testing.TB) *world {
 	t.Helper()
 	w := place(t)
 	w.serve()
@@ -139,7 +139,7 @@ func (w *world) connect() {
 	}
 }
 
-func dial(t *testing.T, socket string) *grpc.ClientConn {
+func dial(t testing.TB, socket string) *grpc.ClientConn {
 	t.Helper()
 	connection, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
