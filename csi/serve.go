@@ -77,7 +77,7 @@ const maxMessage = 256 << 10
 func (p *Plugin) server() *grpc.Server {
 	return grpc.NewServer(
 		grpc.UnaryInterceptor(p.intercept), grpc.MaxRecvMsgSize(maxMessage),
-		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10), grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10),
 	)
 }
 

@@ -15,7 +15,6 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/proto"
 
 	"example.com/pod-info-fuse/csi"
 	"example.com/pod-info-fuse/flex"
@@ -178,7 +177,6 @@ func request(target string, mutate ...func(*spec.NodePublishVolumeRequest)) *spe
 			"csi.storage.k8s.io/pod.namespace": "shop", "csi.storage.k8s.io/serviceAccount.name": "default",
 		},
 	}
-	r = proto.Clone(r).(*spec.NodePublishVolumeRequest)
 	for _, m := range mutate {
 		m(r)
 	}
