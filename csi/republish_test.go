@@ -12,10 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kill kills both processes that serve.
+// kill kills both processes that serve. Stopped, the standby cannot notice that the active one
+// dies.
 func (w *world) kill() {
 	w.t.Helper()
-	for _, pid := range w.pair() {
+	pair := w.pair()
+	standby := pair[1]
+	if err := unix.Kill(standby, unix.SIGSTOP); err != nil {
+		w.t.Fatal(err)
+	}
+	eventually(w.t, "the standby is stopped", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", standby))
+		return strings.Contains(string(stat), ") T ")
+	})
+	for _, pid := range pair {
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 			w.t.Fatal(err)
 		}
