@@ -24,11 +24,19 @@ render() {
 mkdir -p "$dir/policies"
 render pod-info-fuse.yaml 'Installs the driver on every node.' \
 	--set createNamespace=true
+render pod-info-fuse-csi.yaml 'Installs the driver on every node, for FlexVolume and for CSI.' \
+	--set createNamespace=true --set csi.enabled=true
 render uninstall.yaml 'Removes the driver from every node: apply it, wait for the rollout, delete it.' \
 	--set createNamespace=true --set uninstall=true
+render uninstall-csi.yaml 'Removes the driver from every node where it is there for CSI, too: apply it, wait for the rollout, delete it.' \
+	--set createNamespace=true --set uninstall=true --set csi.enabled=true
 render policies/validating-admission-policy.yaml \
 	'Kubernetes 1.30 and later: no FlexVolume driver but this one.' \
 	--set policies.validatingAdmissionPolicy=true \
+	--show-only templates/validatingadmissionpolicy.yaml
+render policies/validating-admission-policy-csi.yaml \
+	'The same, and CSI volumes of this driver only in namespaces with a label.' \
+	--set policies.validatingAdmissionPolicy=true --set csi.enabled=true \
 	--show-only templates/validatingadmissionpolicy.yaml
 render policies/pod-security-policy.yaml \
 	'Kubernetes up to 1.24: who may use the driver, and what the installer needs.' \

@@ -39,11 +39,17 @@ func cut(text, separator string) (Name, bool) {
 // String is the name as pods write it: vendor/driver.
 func (n Name) String() string { return n.vendor + "/" + n.driver }
 
+// Vendor is the part before the slash.
+func (n Name) Vendor() string { return n.vendor }
+
 // Dir is the name of the driver's directory: vendor~driver.
 func (n Name) Dir() string { return n.vendor + "~" + n.driver }
 
 // File is the name of the driver's binary in its directory.
 func (n Name) File() string { return n.driver }
+
+// CSI is the driver's name where it is a CSI driver as well, which has a DNS name: driver.vendor.
+func (n Name) CSI() string { return n.driver + "." + n.vendor }
 
 func plain(part string) bool {
 	for i, c := range []byte(part) {

@@ -42,3 +42,10 @@ func TestParseName(t *testing.T) {
 		}
 	}
 }
+
+func TestCSI(t *testing.T) {
+	name, err := flex.ParseName("example.com/pod-info-fuse")
+	if got := name.CSI(); err != nil || got != "pod-info-fuse.example.com" {
+		t.Errorf("%v: %q", err, got)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive"
 )
 
@@ -62,7 +63,7 @@ var errDead = errors.New("the daemon has died, with its standby; its volumes are
 // kubelet do it.
 func (k *Keeper) call(verb string) error {
 	binary := k.Target.Binary()
-	return k.onHost(func() error { _, err := run(stopTime, binary, binary, verb); return err })
+	return k.onHost(func() error { _, err := proc.Run(stopTime, binary, binary, verb); return err })
 }
 
 // touch makes the kubelet call init, at its next volume operation: it watches the

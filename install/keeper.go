@@ -64,6 +64,8 @@ type Keeper struct {
 	Node   survive.Node
 	// Deliver puts on the node what the driver needs beside its directory. nil: nothing.
 	Deliver func() error
+	// Former is where the driver was for FlexVolume, and shall be no more. nil: nowhere.
+	Former *Target
 	// Due tells whether the daemon would be given another input if the driver were called
 	// now. nil: it never is.
 	Due func() bool
@@ -75,6 +77,7 @@ type Keeper struct {
 	dead      bool      // the node mount, at the last look
 	recordDue time.Time // when to look for volumes without a record
 	lost      error     // what was wrong with them at the last look
+	keeps     string    // the FlexVolume for which Former is there
 	tried     time.Time // to heal, in vain so far
 	repairs   atomic.Int64
 }
@@ -96,7 +99,20 @@ func (k *Keeper) Look() error {
 	if k.Deliver != nil {
 		err = errors.Join(err, k.Deliver())
 	}
+	if err == nil && k.Former != nil {
+		err = k.leaveFormer()
+	}
 	return errors.Join(err, k.heal(changed), k.record())
+}
+
+// leaveFormer removes the driver from where it was before, unless FlexVolumes need it there.
+func (k *Keeper) leaveFormer() error {
+	inUse, err := k.Former.CloseFlexVolume(k.Node.Volumes())
+	if inUse != "" && k.keeps == "" {
+		k.Log("%s stays while FlexVolumes are mounted, such as %s", k.Former.Dir(), inUse)
+	}
+	k.keeps = inUse
+	return err
 }
 
 // repair installs the driver if it is not there as it should be. It does not read again files

@@ -26,6 +26,10 @@ type Target struct {
 	// host's root directory for its own.
 	Contained bool
 
+	// KubeletDir is the kubelet's own directory, where a CSI plugin of the driver has its
+	// sockets, and may have the driver. Only Uninstall needs it. "": there is no such plugin.
+	KubeletDir string
+
 	// CheckConfig says why the driver would refuse a configuration, the content of its
 	// file. nil: the driver refuses none.
 	CheckConfig func(content []byte) error

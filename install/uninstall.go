@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // stopTime is how long a daemon may take to end, with its volumes.
@@ -16,7 +18,24 @@ const stopTime = 2 * time.Minute
 // Uninstall ends the daemon and removes the driver from the node. Volumes that are
 // in use prevent it, and the error names them; force unmounts them. binary is one of this
 // version, which the host executes.
+//
+// With a KubeletDir, it removes the driver from both of its places, and the door for CSI. A
+// plugin has to serve until the last of its volumes is gone: so its sockets go last.
 func (t Target) Uninstall(binary *os.File, force bool) error {
+	if err := t.uninstall(binary, force); err != nil {
+		return err
+	}
+	beside := t
+	beside.PluginDir = t.csiDir()
+	if _, err := os.Lstat(beside.Dir()); t.KubeletDir != "" && err == nil {
+		if err := beside.uninstall(binary, force); err != nil {
+			return err
+		}
+	}
+	return t.CloseCSI()
+}
+
+func (t Target) uninstall(binary *os.File, force bool) error {
 	stop := func() error { return t.stop(binary, force) }
 	unlock, err := t.lock()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +130,7 @@ func (t Target) stop(binary *os.File, force bool) error {
 		argv = append(argv, "--force")
 	}
 	return t.onHost(func() error {
-		output, err := run(stopTime, path, argv...)
+		output, err := proc.Run(stopTime, path, argv...)
 		if said := strings.TrimSpace(string(output)); err != nil && said != "" {
 			return errors.New(strings.TrimPrefix(said, t.Program+": ")) // it says what to do
 		}

@@ -15,17 +15,6 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// bind mounts a volume on a directory. It asks the daemon for the volume, and if that
-// does not answer, ends its connection: errSilent. The next use starts another daemon.
-func (n Node) bind(record volume.Record, on *mount.Point) error {
-	source, err := n.introduce(record, n.varying())
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	return on.Bind(source)
-}
-
 // varying returns the numbers of the files that vary.
 func (n Node) varying() []uint8 {
 	if files, vary := n.fileSystem(nil).(Varier); vary {

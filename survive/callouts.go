@@ -21,6 +21,9 @@ type CallOuts struct {
 	// [flex.Options.Own], into the record's attributes. The pod's author wrote them: it must
 	// refuse those that it does not know, and nil refuses all. Its error fails mount.
 	Check func(options flex.Options, record *volume.Record) error
+	// Repeated is told that mount has found the volume mounted: a CSI kubelet repeats itself
+	// about every minute, for each volume. nil: nobody is told.
+	Repeated func()
 }
 
 var _ flex.Driver = CallOuts{}
@@ -41,7 +44,7 @@ func (c CallOuts) Init() (flex.Capabilities, error) {
 }
 
 // Mount makes the volume appear in dir. When it fails, it leaves neither a
-// mount nor a record.
+// mount nor a record; but a directory that was mounted, dead or alive, is as it was.
 func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if c.ConfigError != nil {
 		return c.ConfigError
@@ -54,11 +57,14 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if err != nil {
 		return err
 	}
-	err = c.Node.mountVolume(record)
+	mounted, err := c.Node.mountVolume(record)
 	if isDead(err) {
 		// It is known now that this daemon is of no use any more, or that all of it died
 		// while it was asked; another call-out may have removed its mount by then.
-		err = c.Node.mountVolume(record)
+		mounted, err = c.Node.mountVolume(record)
+	}
+	if err == nil && !mounted && c.Repeated != nil {
+		c.Repeated()
 	}
 	return err
 }
@@ -96,7 +102,7 @@ func cleanPath(dir string) (string, error) {
 func (c CallOuts) newRecord(dir string, options flex.Options) (volume.Record, error) {
 	if c.Check == nil {
 		for key := range options.Own() {
-			return volume.Record{}, fmt.Errorf("option %q is not known; remove it from the pod's flexVolume", key)
+			return volume.Record{}, fmt.Errorf("option %q is not known; remove it from the pod's volume", key)
 		}
 	}
 	uid, present := options.Lookup(flex.OptionPodUID)

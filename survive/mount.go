@@ -11,78 +11,107 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// mountVolume mounts the volume, with the daemon that is there or a new one.
-func (n Node) mountVolume(record volume.Record) error {
+// mountVolume mounts the volume, with the daemon that is there or a new one, and reports whether
+// it is a new mount: false, if the volume was mounted already, or healed.
+func (n Node) mountVolume(record volume.Record) (mounted bool, err error) {
 	point, err := volume.OpenDir(record.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("directory %q does not exist; the kubelet makes it before it calls mount", record.Dir)
+		return false, fmt.Errorf("directory %q does not exist; the kubelet makes it before it calls mount", record.Dir)
 	} else if err != nil {
-		return err
+		return false, err
 	}
 	point.Close()
 	release, err := n.use()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer release()
 	unlock, err := n.lockVolume(record.ID())
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unlock()
 	return n.mountOn(record)
 }
 
-// mountOn mounts according to what the directory has on it already.
-func (n Node) mountOn(record volume.Record) error {
+// mountOn mounts according to what the directory has on it already. A mount that is of no use
+// goes at the very last, when only mount(2) is left to do: a directory that was mounted stays so
+// if this fails, for a kubelet may remove it otherwise (kubernetes v1.30,
+// pkg/volume/csi/csi_mounter.go, SetUpAt).
+func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
 	point, err := volume.OpenDir(record.Dir)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer point.Close()
 	there, err := n.lookOn(point)
 	if err != nil {
-		return err
+		return false, err
 	}
-	switch there {
-	case VolumeOK:
-		recorded, err := n.Volumes().Get(record.ID())
-		if err == nil && recorded.PodUID != record.PodUID {
-			err = fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, recorded.PodUID)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err // nil: it is accepted as it is
-		}
-		fallthrough // no record says whose it is
-	case VolumeDead:
-		if err := n.unmountLocked(record.Dir); err != nil {
-			return err
-		}
-		return n.mountOn(record)
-	case VolumeForeign:
-		return fmt.Errorf("directory %q is a mount point of something else; unmount that first", record.Dir)
+	before, err := n.Volumes().Get(record.ID())
+	switch {
+	case there == VolumeForeign:
+		return false, fmt.Errorf("directory %q is a mount point of something else; unmount that first", record.Dir)
+	case there == VolumeOK && err == nil && before.PodUID != record.PodUID:
+		return false, fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, before.PodUID)
+	case there == VolumeOK && !errors.Is(err, fs.ErrNotExist):
+		return false, err // nil: it is accepted as it is
+	case err == nil && before.Dir != record.Dir:
+		return false, fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
 	}
-	return n.bindNew(record, point)
+	undo := func() error { return n.Volumes().Delete(record.ID()) }
+	if there == VolumeDead && err == nil {
+		undo = func() error { return n.Volumes().Put(before) }
+	}
+	put := (*mount.Point).Bind
+	if there != VolumeNotMounted {
+		put = n.replaceAll
+	}
+	if err := n.bindNew(record, point, put); err != nil {
+		return false, errors.Join(err, undo())
+	}
+	return true, nil
 }
 
-// bindNew writes the record, from which the daemon knows the volume, and binds
-// the volume's directory to the kubelet's.
-func (n Node) bindNew(record volume.Record, point *mount.Point) error {
-	volumes := n.Volumes()
-	if there, err := volumes.Get(record.ID()); err == nil && there.Dir != record.Dir {
-		return fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, there.Dir)
-	}
-	if err := volumes.Put(record); err != nil {
+// bindNew writes the record, from which the daemon knows the volume, asks the daemon for the
+// volume's directory, and puts it on the kubelet's. If the daemon does not answer, its connection
+// is ended: errSilent. The next use starts another daemon.
+func (n Node) bindNew(record volume.Record, on *mount.Point, put func(on, source *mount.Point) error) error {
+	if err := n.Volumes().Put(record); err != nil {
 		return fmt.Errorf("record the volume: %w", err)
 	}
-	if err := n.bind(record, point); err != nil {
-		if serving := n.versionNote(); errors.Is(err, unix.EIO) && serving != n.Version {
-			err = fmt.Errorf("version %s serves and cannot read what version %s records of the volume; "+
-				"run %s upgrade, which says why version %[2]s does not serve: %[4]w", serving, n.Version, n.Program, err)
-		}
-		return errors.Join(err, volumes.Delete(record.ID()))
+	source, err := n.introduce(record, n.varying())
+	if err == nil {
+		defer source.Close()
+		err = put(on, source)
 	}
-	return nil
+	if !errors.Is(err, unix.EIO) {
+		return err
+	}
+	if serving := n.versionNote(); serving != n.Version {
+		return fmt.Errorf("version %s serves and cannot read what version %s records of the volume; "+
+			"run %s upgrade, which says why version %[2]s does not serve: %[4]w", serving, n.Version, n.Program, err)
+	}
+	return err
+}
+
+// replaceAll removes the mounts of ours from a directory, of which the topmost is open, and binds
+// the source there. It asks nobody about that one, as statx(2) fails where the volume was of
+// another pod before.
+func (n Node) replaceAll(top, source *mount.Point) error {
+	err := top.Detach()
+	if err == nil || errors.Is(err, unix.EINVAL) { // another process was faster
+		err = n.detachAll(top.Path)
+	}
+	if err != nil {
+		return err
+	}
+	on, err := volume.OpenDir(top.Path)
+	if err != nil {
+		return err
+	}
+	defer on.Close()
+	return on.Bind(source)
 }
 
 // unmountVolume implements CallOuts.Unmount.
@@ -102,11 +131,6 @@ func (n Node) unmountVolume(dir string) error {
 		return err
 	}
 	defer unlock()
-	return n.unmountLocked(dir)
-}
-
-// unmountLocked is unmountVolume for a caller that has locked the volume.
-func (n Node) unmountLocked(dir string) error {
 	if err := n.detachAll(dir); err != nil {
 		return err
 	}

@@ -79,10 +79,10 @@ func (n Node) recordOf(id volume.ID, mountPoint string) (record volume.Record, k
 	if !ok {
 		return record, false
 	}
-	parts := strings.Split(rest, "/") // UID/volumes/PLUGIN/NAME
+	parts := strings.Split(rest, "/") // UID/volumes/PLUGIN/NAME, and for CSI, /mount
 	record.PodUID, record.Name = parts[0], parts[3]
 	for _, dir := range []string{mountPoint, filepath.Join(kubeletRoot, "pods", rest)} {
-		if volume.NewID(dir) == id && parts[2] == n.Name.Dir() {
+		if volume.NewID(dir) == id && (parts[2] == n.Name.Dir() || parts[2] == volume.CSIPlugin) {
 			record.Dir = dir
 			return record, record.Check() == nil
 		}

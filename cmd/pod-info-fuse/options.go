@@ -22,7 +22,7 @@ func ask(options flex.Options, operators []string, record *volume.Record) error 
 	asked := slices.Clone(operators)
 	for key, list := range options.Own() {
 		if key != optionFacts {
-			return fmt.Errorf("option %q is not known; remove it from the pod's flexVolume", key)
+			return fmt.Errorf("option %q is not known; remove it from the pod's volume", key)
 		}
 		if strings.TrimSpace(list) == "" {
 			continue

@@ -1,7 +1,10 @@
 package main_test
 
 import (
+	"errors"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -161,4 +164,79 @@ func TestUninstallWatchWaitsForTheVolumes(t *testing.T) {
 	w.counts(map[string]float64{`volumes{state="ok"}`: 0, `mount{state="absent"}`: 1})
 	w.ends()
 	d.isGone(one, two)
+}
+
+// Where there is a door for CSI, the driver may be in the kubelet's own directory, and a plugin
+// that was killed has left its sockets.
+func TestUninstallClosesTheDoorForCSI(t *testing.T) {
+	d := place(t)
+	d.installs(binary)
+	vendor, _, _ := strings.Cut(d.name, "/")
+	name := "pod-info-fuse." + vendor
+	kubelet, err := os.MkdirTemp("", "k") // a socket's path may have 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(kubelet) })
+	plugin := filepath.Join(kubelet, "plugins", name)
+	registration := filepath.Join(kubelet, "plugins_registry", name+"-reg.sock")
+	if err := errors.Join(os.MkdirAll(plugin, 0o755), os.Mkdir(filepath.Dir(registration), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.Command(binary, "install", "--driver", d.name, "--plugin-dir", plugin).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	for _, socket := range []string{filepath.Join(plugin, "csi.sock"), registration} {
+		listener, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+	}
+	uninstall := func() (string, error) {
+		output, err := d.installer(binary, "uninstall", "--kubelet-dir", kubelet).CombinedOutput()
+		return string(output), err
+	}
+
+	dir := d.mount()
+	if output, err := uninstall(); err == nil || !strings.Contains(output, dir) {
+		t.Errorf("with a volume: %v: %s", err, output)
+	}
+	for _, path := range []string{filepath.Join(plugin, "csi.sock"), registration} {
+		if _, err := os.Lstat(path); err != nil {
+			t.Errorf("with a volume, which has to be unmounted: %v", err)
+		}
+	}
+	d.must("unmount", dir)
+	if output, err := uninstall(); err != nil || output != "" {
+		t.Errorf("%v: %s", err, output)
+	}
+	d.isGone(dir)
+	for _, path := range []string{plugin, registration} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is there: %v", path, err)
+		}
+	}
+}
+
+// What is not the plugin's stays, and is told.
+func TestUninstallRemovesNothingOfOthersFromTheKubelet(t *testing.T) {
+	d := place(t)
+	vendor, _, _ := strings.Cut(d.name, "/")
+	kubelet := t.TempDir()
+	file := filepath.Join(kubelet, "plugins", "pod-info-fuse."+vendor, "csi.sock")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := d.installer(binary, "uninstall", "--kubelet-dir", kubelet).CombinedOutput()
+	if err == nil || !strings.Contains(string(output), file+" is not a socket") {
+		t.Errorf("%v: %s", err, output)
+	}
+	if _, err := os.Lstat(file); err != nil {
+		t.Error(err)
+	}
 }

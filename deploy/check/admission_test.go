@@ -9,9 +9,20 @@ import (
 
 // A policy that nothing binds denies nothing, and one that fails open may as well.
 func TestAdmissionPoliciesDeny(t *testing.T) {
+	for file, want := range map[string][]string{
+		"validating-admission-policy.yaml":     {"persistentvolumes", "pods"},
+		"validating-admission-policy-csi.yaml": {"persistentvolumes", "pods", "pods"},
+	} {
+		t.Run(file, func(t *testing.T) { assertDenies(t, "../policies/"+file, want) })
+	}
+}
+
+// assertDenies checks that each policy of a file is in force, and of which resources they are.
+func assertDenies(t *testing.T, file string, want []string) {
+	t.Helper()
 	policies := make(map[string]*admissionv1.ValidatingAdmissionPolicy)
 	bound := make(map[string]bool)
-	for _, object := range decode(t, read(t, "../policies/validating-admission-policy.yaml")) {
+	for _, object := range decode(t, read(t, file)) {
 		switch object := object.(type) {
 		case *admissionv1.ValidatingAdmissionPolicy:
 			policies[object.Name] = object
@@ -29,7 +40,7 @@ func TestAdmissionPoliciesDeny(t *testing.T) {
 		}
 	}
 	slices.Sort(resources)
-	if !slices.Equal(resources, []string{"persistentvolumes", "pods"}) {
-		t.Errorf("only %v are checked", resources)
+	if !slices.Equal(resources, want) {
+		t.Errorf("%v are checked, want %v", resources, want)
 	}
 }

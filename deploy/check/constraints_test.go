@@ -45,11 +45,13 @@ func TestConstraintsOfInstaller(t *testing.T) {
 	}
 }
 
-// What unmounts on the host is privileged.
-func TestConstraintsOfUninstaller(t *testing.T) {
-	manifest := render(t, "--set", "policies.securityContextConstraints=true,uninstall=true")
-	scc := constraints(t, []byte(manifest), "pod-info-fuse-installer")
-	if !scc.AllowPrivilegedContainer || !scc.AllowHostPID || !scc.AllowHostDirVolumePlugin {
-		t.Errorf("does not fit the uninstaller: %+v", scc)
+// What mounts or unmounts on the host is privileged.
+func TestConstraintsOfWhatMounts(t *testing.T) {
+	for _, value := range []string{"uninstall", "csi.enabled"} {
+		manifest := render(t, "--set", "policies.securityContextConstraints=true,"+value+"=true")
+		scc := constraints(t, []byte(manifest), "pod-info-fuse-installer")
+		if !scc.AllowPrivilegedContainer || !scc.AllowHostPID || !scc.AllowHostDirVolumePlugin {
+			t.Errorf("does not fit %s: %+v", value, scc)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // What is in the tree to be applied is what API servers take.
@@ -55,6 +56,27 @@ func TestExamplesUseTheDriver(t *testing.T) {
 	}
 }
 
+// So do those for CSI, which are the same but for that, and the kubelet knows it by the
+// object's name.
+func TestExamplesUseTheCSIDriver(t *testing.T) {
+	driver := only[*storagev1.CSIDriver](t, decode(t, read(t, "../pod-info-fuse-csi.yaml"))).Name
+	for _, file := range []string{"pod-csi.yaml", "watch-csi.yaml"} {
+		pod := only[*corev1.Pod](t, decode(t, read(t, "../examples/"+file)))
+		if source := pod.Spec.Volumes[0].CSI; source == nil || source.Driver != driver {
+			t.Errorf("%s uses %+v, want %q", file, source, driver)
+		}
+	}
+	byFlexVolume := only[*corev1.Pod](t, decode(t, read(t, "../examples/watch-flexvolume.yaml")))
+	byCSI := only[*corev1.Pod](t, decode(t, read(t, "../examples/watch-csi.yaml")))
+	if source := byFlexVolume.Spec.Volumes[0].FlexVolume; source == nil || source.Driver != "example.com/pod-info-fuse" {
+		t.Errorf("watch-flexvolume.yaml uses %+v", source)
+	}
+	byFlexVolume.Name, byFlexVolume.Spec.Volumes = byCSI.Name, byCSI.Spec.Volumes
+	if !reflect.DeepEqual(byFlexVolume, byCSI) {
+		t.Errorf("the two watchers differ in more than their volume:\n%v\n%v", byFlexVolume, byCSI)
+	}
+}
+
 // Who reads the README alone gets the same pod.
 func TestTheReadmesPodIsTheExample(t *testing.T) {
 	_, block, _ := strings.Cut(string(read(t, "../../README.md")), "\n```yaml\n")
@@ -70,9 +92,13 @@ func TestTheReadmesPodIsTheExample(t *testing.T) {
 func TestVersions(t *testing.T) {
 	version := match(t, "../../Makefile", `(?m)^VERSION \?= (\S+)$`)
 	for file, pattern := range map[string]string{
-		chart + "/Chart.yaml":   `(?m)^version: (\S+)$`,
-		"../pod-info-fuse.yaml": `image: "example.com/pod-info-fuse:(\S+)"`,
-		"../uninstall.yaml":     `image: "example.com/pod-info-fuse:(\S+)"`,
+		chart + "/Chart.yaml":               `(?m)^version: (\S+)$`,
+		"../pod-info-fuse.yaml":             `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../pod-info-fuse-csi.yaml":         `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../uninstall.yaml":                 `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../uninstall-csi.yaml":             `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../examples/watch-csi.yaml":        `image: example.com/pod-info-fuse:(\S+)`,
+		"../examples/watch-flexvolume.yaml": `image: example.com/pod-info-fuse:(\S+)`,
 	} {
 		if got := match(t, file, pattern); got != version {
 			t.Errorf("%s is of version %s, want %s", file, got, version)

@@ -14,6 +14,9 @@ func TestSchemaRefuses(t *testing.T) {
 		"image.pullPolicy=Sometimes":        "pullPolicy",
 		"driver=pod-info-fuse":              "driver",
 		"driver=example.com/../x":           "driver",
+		"csi.enabled=1":                     "enabled",
+		"csi.name=x":                        "name",
+		"kubeletDir=var/lib":                "kubeletDir",
 		"pluginDir=relative":                "pluginDir",
 		"config.logs=syslog":                "logs",
 		"config.log=relative":               "log",
@@ -35,6 +38,21 @@ func TestSchemaRefuses(t *testing.T) {
 		}
 		if !strings.Contains(stderr, names) {
 			t.Errorf("--set %s: the message does not name %s: %s", flag, names, stderr)
+		}
+	}
+}
+
+// What can be said, and cannot be had.
+func TestTheChartRefuses(t *testing.T) {
+	for flag, want := range map[string]string{
+		"flexVolume.enabled=false":                                                               "both false",
+		"csi.enabled=true,driver=example.com/pod_info":                                           "no DNS name",
+		"csi.enabled=true,driver=Example.com/pod-info":                                           "no DNS name",
+		"csi.enabled=true,driver=" + strings.Repeat("x", 40) + ".com/" + strings.Repeat("y", 20): "no DNS name",
+	} {
+		_, stderr, err := run("template", "x", chart, "--set", flag)
+		if err == nil || !strings.Contains(stderr, want) {
+			t.Errorf("--set %s: %v: %s, want %q", flag, err, stderr, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -16,9 +17,9 @@ import (
 // another by its time.
 var epoch = time.Unix(0, 0).UTC()
 
-// binaryLayer is a layer that has the binary in its root, and nothing else.
-func binaryLayer(path string) (v1.Layer, error) {
-	content, err := os.ReadFile(path)
+// binaryLayer is a layer that has a program of a directory in its root, and nothing else.
+func binaryLayer(dir, program string) (v1.Layer, error) {
+	content, err := os.ReadFile(filepath.Join(dir, program))
 	if err != nil {
 		return nil, err
 	}

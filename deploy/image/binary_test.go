@@ -11,14 +11,33 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// onlyFile takes the binary out of an image, which must have nothing else.
-func onlyFile(t *testing.T, image v1.Image) string {
+// unpack takes the programs out of an image, which must have nothing else, and returns their
+// paths.
+func unpack(t *testing.T, image v1.Image) (paths []string) {
 	t.Helper()
 	layers, err := image.Layers()
-	if err != nil || len(layers) != 1 {
-		t.Fatalf("%d layers, want 1 (%v)", len(layers), err)
+	if err != nil || len(layers) != len(programs) {
+		t.Fatalf("%d layers, want %d (%v)", len(layers), len(programs), err)
 	}
-	layer, err := layers[0].Uncompressed()
+	// Its directory names the driver, and this one is nobody's.
+	dir := filepath.Join(t.TempDir(), "image.example.com~check")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, layer := range layers {
+		path := filepath.Join(dir, filepath.Base(programs[i]))
+		if err := os.WriteFile(path, onlyFile(t, layer, programs[i]), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// onlyFile is the content of a layer's one file.
+func onlyFile(t *testing.T, compressed v1.Layer, program string) []byte {
+	t.Helper()
+	layer, err := compressed.Uncompressed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,25 +48,16 @@ func onlyFile(t *testing.T, image v1.Image) string {
 		t.Fatal(err)
 	}
 	if "/"+header.Name != program || header.Typeflag != tar.TypeReg || header.Mode != 0o755 || header.Uid != 0 || header.Gid != 0 {
-		t.Errorf("the image has %+v", header)
+		t.Errorf("the layer of %s has %+v", program, header)
 	}
 	content, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if header, err := r.Next(); err != io.EOF {
-		t.Errorf("the image has more: %+v (%v)", header, err)
+		t.Errorf("the layer of %s has more: %+v (%v)", program, header, err)
 	}
-	// Its directory names the driver, and this one is nobody's.
-	dir := filepath.Join(t.TempDir(), "image.example.com~check")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "check")
-	if err := os.WriteFile(path, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return content
 }
 
 // assertStatic requires an executable for the machine that needs no libraries.

@@ -30,7 +30,7 @@ func TestConfiguration(t *testing.T) {
 		if got := file.Platform().String(); got != platform {
 			t.Errorf("%s: the configuration is for %s", platform, got)
 		}
-		if got := strings.Join(file.Config.Entrypoint, " "); got != program || len(file.Config.Cmd) != 0 {
+		if got := strings.Join(file.Config.Entrypoint, " "); got != programs[0] || len(file.Config.Cmd) != 0 {
 			t.Errorf("%s: executes %q %q", platform, got, file.Config.Cmd)
 		}
 		if file.Config.User != "0:0" {

@@ -1,9 +1,9 @@
-// Command image puts binaries, one for each architecture, into an image:
+// Command image puts the two programs, for each architecture, into an image:
 //
-//	image --name NAME --version VERSION --out FILE BINARY...
+//	image --name NAME --version VERSION --out FILE DIR...
 //
-// FILE becomes an archive of an OCI image layout, which container runtimes import.
-// It depends on the arguments and the binaries alone, so that who builds the same
+// Each DIR has the programs for one architecture. FILE becomes an archive of an OCI image
+// layout, which container runtimes import. It depends on the arguments and the programs alone, so that who builds the same
 // source gets the same digests. No container runtime is needed, and no registry.
 package main
 
@@ -27,13 +27,13 @@ func run() error {
 	out := flag.String("out", "", "the archive to write")
 	flag.Parse()
 	if *name == "" || *version == "" || *out == "" || flag.NArg() == 0 {
-		return errors.New("needs --name, --version, --out, and binaries")
+		return errors.New("needs --name, --version, --out, and directories")
 	}
 	var images []platformImage
-	for _, binary := range flag.Args() {
-		image, err := newPlatformImage(binary, *version)
+	for _, dir := range flag.Args() {
+		image, err := newPlatformImage(dir, *version)
 		if err != nil {
-			return fmt.Errorf("image of %s: %w", binary, err)
+			return fmt.Errorf("image of %s: %w", dir, err)
 		}
 		images = append(images, image)
 	}

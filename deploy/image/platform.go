@@ -3,6 +3,7 @@ package main
 import (
 	"debug/elf"
 	"fmt"
+	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -10,8 +11,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// program is the path of the one file in the image.
-const program = "/pod-info-fuse"
+// programs are the files in the image, each in a layer. The first is what it executes: the
+// driver, and its installer. The second is its CSI plugin.
+var programs = []string{"/pod-info-fuse", "/pod-info-fuse-csi"}
 
 // A platformImage is the image for one architecture.
 type platformImage struct {
@@ -19,12 +21,8 @@ type platformImage struct {
 	platform v1.Platform
 }
 
-func newPlatformImage(binary, version string) (platformImage, error) {
-	platform, err := platformOf(binary)
-	if err != nil {
-		return platformImage{}, err
-	}
-	layer, err := binaryLayer(binary)
+func newPlatformImage(dir, version string) (platformImage, error) {
+	platform, err := platformOf(dir)
 	if err != nil {
 		return platformImage{}, err
 	}
@@ -36,17 +34,25 @@ func newPlatformImage(binary, version string) (platformImage, error) {
 		RootFS:       v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User:       "0:0",
-			Entrypoint: []string{program},
+			Entrypoint: programs[:1],
 			Labels:     description(version),
 		},
 	})
 	if err != nil {
 		return platformImage{}, err
 	}
-	image, err := mutate.Append(base, mutate.Addendum{
-		Layer:   layer,
-		History: v1.History{Created: v1.Time{Time: epoch}, Comment: "the static binary " + program},
-	})
+	var layers []mutate.Addendum
+	for _, program := range programs {
+		layer, err := binaryLayer(dir, program)
+		if err != nil {
+			return platformImage{}, err
+		}
+		layers = append(layers, mutate.Addendum{
+			Layer:   layer,
+			History: v1.History{Created: v1.Time{Time: epoch}, Comment: "the static binary " + program},
+		})
+	}
+	image, err := mutate.Append(base, layers...)
 	if err != nil {
 		return platformImage{}, err
 	}
@@ -55,17 +61,23 @@ func newPlatformImage(binary, version string) (platformImage, error) {
 	return platformImage{image, platform}, nil
 }
 
-// platformOf asks the binary, so that an image cannot have another's.
-func platformOf(binary string) (v1.Platform, error) {
-	file, err := elf.Open(binary)
-	if err != nil {
-		return v1.Platform{}, err
-	}
-	defer file.Close()
+// platformOf asks the programs, so that an image cannot have another's.
+func platformOf(dir string) (platform v1.Platform, err error) {
 	architectures := map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
-	arch, found := architectures[file.Machine]
-	if !found {
-		return v1.Platform{}, fmt.Errorf("is for %v, which has no image", file.Machine)
+	for _, program := range programs {
+		file, err := elf.Open(filepath.Join(dir, program))
+		if err != nil {
+			return v1.Platform{}, err
+		}
+		file.Close()
+		arch, found := architectures[file.Machine]
+		switch {
+		case !found:
+			return v1.Platform{}, fmt.Errorf("%s is for %v, which has no image", program, file.Machine)
+		case platform.Architecture != "" && platform.Architecture != arch:
+			return v1.Platform{}, fmt.Errorf("%s is for %s, and what is beside it for %s", program, arch, platform.Architecture)
+		}
+		platform = v1.Platform{OS: "linux", Architecture: arch}
 	}
-	return v1.Platform{OS: "linux", Architecture: arch}, nil
+	return platform, nil
 }

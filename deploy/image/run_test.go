@@ -26,16 +26,19 @@ func TestBinariesRun(t *testing.T) {
 			if !found {
 				t.Fatal("the image is not for this platform")
 			}
-			binary := onlyFile(t, image)
-			assertStatic(t, binary, machine)
-			command := []string{binary}
-			if platform != runtime.GOOS+"/"+runtime.GOARCH {
-				command = []string{emulators[platform], binary}
+			for i, binary := range unpack(t, image) {
+				assertStatic(t, binary, machine)
+				command := []string{binary}
+				if platform != runtime.GOOS+"/"+runtime.GOARCH {
+					command = []string{emulators[platform], binary}
+				}
+				if got, want := output(t, append(command, "version")), programs[i][1:]+" "+version+"\n"; got != want {
+					t.Errorf("version prints %q, want %q", got, want)
+				}
+				if i == 0 {
+					assertInit(t, output(t, append(command, "init")))
+				}
 			}
-			if got, want := output(t, append(command, "version")), "pod-info-fuse "+version+"\n"; got != want {
-				t.Errorf("version prints %q, want %q", got, want)
-			}
-			assertInit(t, output(t, append(command, "init")))
 		})
 	}
 }

@@ -64,7 +64,7 @@ func waitsFor(t *testing.T, p pod) {
 	t.Helper()
 	uid := p.field(t, ".metadata.uid")
 	err := harness.Eventually(startLimit, func() error {
-		log, err := testCluster.kubectl("-n", namespace, "logs", daemonSet)
+		log, err := testCluster.kubectl("-n", namespace, "logs", daemonSet, "-c", "installer")
 		if err == nil && !strings.Contains(log, uid) {
 			err = fmt.Errorf("the driver is to be removed, and the pod %s, with the UID %s, is not in the log:\n%s", p.name, uid, log)
 		}

@@ -8,25 +8,43 @@ import (
 	"testing"
 )
 
-// examples returns the objects of a file of deploy/examples, with the one change
-// that they need here: an image that no registry has to be asked for.
-func examples(t *testing.T, file string) []object {
+// objectsIn returns the objects of a file of deploy/examples.
+func objectsIn(t *testing.T, file string) (objects []object) {
 	t.Helper()
 	out := kubectl(t, "create", "--dry-run=client", "-o", "json", "-f", "../../deploy/examples/"+file)
-	var objects []object
 	for decoder := json.NewDecoder(strings.NewReader(out)); decoder.More(); {
 		var o object
 		if err := decoder.Decode(&o); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// examples returns the objects of a file of deploy/examples, with the one change
+// that they need here: an image that no registry has to be asked for.
+func examples(t *testing.T, file string) []object {
+	t.Helper()
+	objects := objectsIn(t, file)
+	for _, o := range objects {
 		if o["kind"] == "Pod" {
 			for _, c := range o["spec"].(object)["containers"].([]any) {
 				c.(object)["image"], c.(object)["imagePullPolicy"] = testImage, "Never"
 			}
 		}
-		objects = append(objects, o)
 	}
 	return objects
+}
+
+// podSecurity is the label of a namespace with the level that its pods must have.
+const podSecurity = "pod-security.kubernetes.io/enforce"
+
+// label gives a namespace a label until the test ends.
+func label(t *testing.T, namespace, key, value string) {
+	t.Helper()
+	kubectl(t, "label", "namespace", namespace, key+"="+value)
+	t.Cleanup(func() { kubectl(t, "label", "namespace", namespace, key+"-") })
 }
 
 // runExample runs the pod of an example and checks what it reads.
@@ -37,8 +55,9 @@ func runExample(t *testing.T, file string) {
 	for _, o := range objects {
 		if o["kind"] == "Pod" {
 			container := o["spec"].(object)["containers"].([]any)[0].(object)
-			dir := container["volumeMounts"].([]any)[0].(object)["mountPath"].(string)
-			waitForPod(t, o["metadata"].(object)["name"].(string)).checkFiles(t, dir)
+			p := podOf(o)
+			p.wait(t)
+			p.checkFiles(t, container["volumeMounts"].([]any)[0].(object)["mountPath"].(string))
 			return
 		}
 	}
@@ -49,9 +68,7 @@ func testExample(t *testing.T) { runExample(t, "pod.yaml") }
 
 // Through a claim, a pod may have a volume where it may not have a FlexVolume.
 func testPersistentVolume(t *testing.T) {
-	const level = "pod-security.kubernetes.io/enforce"
-	kubectl(t, "label", "namespace", "default", level+"=restricted")
-	t.Cleanup(func() { kubectl(t, "label", "namespace", "default", level+"-") })
+	label(t, "default", podSecurity, "restricted")
 	err := admission(newPod("restricted", flexVolume(driverName), stays...), "restricted volume types")
 	if err != nil {
 		t.Error(err)

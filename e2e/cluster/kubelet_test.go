@@ -9,6 +9,9 @@ import (
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
+// kubeletDir is the kubelet's default, --root-dir.
+const kubeletDir = "/var/lib/kubelet"
+
 // startKubelet starts the kubelet with its directories where they usually are.
 func (c *cluster) startKubelet() (err error) {
 	configuration := c.KubeletConfiguration(map[string]any{

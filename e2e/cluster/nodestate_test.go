@@ -23,7 +23,8 @@ type nodeState map[string]int
 var unsearched = []string{clusterDir, "/run/containerd", "/run/netns", written + "/var/lib/cni", original}
 
 // lookAtNode looks at the mounts, processes and cgroups of the node, and at what was
-// written: into /run, which has what was written elsewhere, too.
+// written: into /run, which has what was written elsewhere, too, and where the kubelet has its
+// plugins.
 func lookAtNode() nodeState {
 	s := nodeState{}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -35,19 +36,21 @@ func lookAtNode() nodeState {
 		name, _ := os.ReadFile(comm)
 		s["process "+strings.TrimSpace(string(name))]++
 	}
-	filepath.WalkDir("/run", func(path string, entry fs.DirEntry, err error) error {
-		before, elsewhere := strings.CutPrefix(path, written)
-		switch {
-		case err != nil:
-			return nil // it has just gone
-		case slices.Contains(unsearched, path):
-			return fs.SkipDir
-		case elsewhere && entry.IsDir() && isDir(original+before):
-			return nil // something below it was written
-		}
-		s["file "+path]++
-		return nil
-	})
+	for _, dir := range []string{"/run", kubeletDir + "/plugins", kubeletDir + "/plugins_registry"} {
+		filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			before, elsewhere := strings.CutPrefix(path, written)
+			switch {
+			case err != nil:
+				return nil // it has just gone
+			case slices.Contains(unsearched, path):
+				return fs.SkipDir
+			case elsewhere && entry.IsDir() && isDir(original+before):
+				return nil // something below it was written
+			}
+			s["file "+path]++
+			return nil
+		})
+	}
 	for _, dir := range driverCgroups() {
 		s["cgroup "+dir]++
 	}

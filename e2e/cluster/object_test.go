@@ -51,6 +51,41 @@ func flexVolume(driver string, options ...string) object {
 	return object{"flexVolume": source}
 }
 
+// csiVolume is a volume's source through the other door.
+func csiVolume() object { return object{"csi": object{"driver": csiName}} }
+
+// in puts an object into a namespace.
+func in(namespace string, definition object) object {
+	definition["metadata"].(object)["namespace"] = namespace
+	return definition
+}
+
+// as has a pod run as a user.
+func as(user int, pod object) object {
+	pod["spec"].(object)["securityContext"] = object{"runAsUser": user}
+	return pod
+}
+
+// restricted has a pod comply with the level restricted of Pod Security.
+func restricted(pod object) object {
+	pod["spec"].(object)["securityContext"] = object{
+		"runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": object{"type": "RuntimeDefault"},
+	}
+	for _, c := range pod["spec"].(object)["containers"].([]any) {
+		c.(object)["securityContext"] = object{
+			"allowPrivilegeEscalation": false, "capabilities": object{"drop": []any{"ALL"}},
+		}
+	}
+	return pod
+}
+
+// newNamespace makes a namespace, which the end of the test deletes.
+func newNamespace(t *testing.T, name string) {
+	t.Helper()
+	kubectl(t, "create", "namespace", name)
+	t.Cleanup(func() { kubectl(t, "delete", "namespace", name, "--timeout=4m") })
+}
+
 // newPersistentVolume has the volume's source, too.
 func newPersistentVolume(name string, source object) object {
 	spec := object{

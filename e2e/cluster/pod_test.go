@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,34 +12,57 @@ import (
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
-// A pod is one of the tests', in the namespace default.
-type pod struct{ name string }
+// A pod is one of the tests', in the namespace default or, as it says, in another.
+type pod struct{ name, namespace string }
+
+// podOf is the pod that an object defines.
+func podOf(definition object) pod {
+	metadata := definition["metadata"].(object)
+	namespace, _ := metadata["namespace"].(string)
+	return pod{metadata["name"].(string), cmp.Or(namespace, "default")}
+}
 
 // runPod makes a pod and waits until its container runs.
 func runPod(t *testing.T, definition object) pod {
 	t.Helper()
-	create(t, definition)
-	return waitForPod(t, definition["metadata"].(object)["name"].(string))
+	return runPods(t, definition)[0]
 }
 
-func waitForPod(t *testing.T, name string) pod {
+// runPods makes pods, and then waits for each.
+func runPods(t *testing.T, definitions ...object) (pods []pod) {
 	t.Helper()
-	if _, err := testCluster.kubectl("wait", "--for=condition=Ready", "--timeout=2m", "pod/"+name); err != nil {
-		events, _ := testCluster.kubectl("get", "events", "--field-selector", "involvedObject.name="+name)
+	create(t, definitions...)
+	for _, definition := range definitions {
+		p := podOf(definition)
+		p.wait(t)
+		pods = append(pods, p)
+	}
+	return pods
+}
+
+// wait waits until the pod's container runs.
+func (p pod) wait(t *testing.T) {
+	t.Helper()
+	if _, err := p.kubectl("wait", "--for=condition=Ready", "--timeout=2m", "pod/"+p.name); err != nil {
+		events, _ := p.kubectl("get", "events", "--field-selector", "involvedObject.name="+p.name)
 		t.Fatalf("%v\n%s", err, events)
 	}
-	return pod{name}
+}
+
+// kubectl is a call in the pod's namespace.
+func (p pod) kubectl(args ...string) (string, error) {
+	return testCluster.kubectl(append([]string{"-n", p.namespace}, args...)...)
 }
 
 // field is a field of the pod's, as a JSONPath says it.
 func (p pod) field(t *testing.T, path string) string {
 	t.Helper()
-	return kubectl(t, "get", "pod", p.name, "-o", "jsonpath={"+path+"}")
+	return kubectl(t, "-n", p.namespace, "get", "pod", p.name, "-o", "jsonpath={"+path+"}")
 }
 
 // exec runs a command in the pod's container.
 func (p pod) exec(command ...string) (string, error) {
-	return testCluster.kubectl(append([]string{"exec", p.name, "--"}, command...)...)
+	return p.kubectl(append([]string{"exec", p.name, "--"}, command...)...)
 }
 
 // checkFiles checks what the pod reads in its volume at a directory.
@@ -75,18 +99,27 @@ func (p pod) reads(t *testing.T, limit time.Duration) time.Duration {
 // hostPID is the PID, on the host, of the container's first process.
 func (p pod) hostPID(t *testing.T) string {
 	t.Helper()
-	id := strings.TrimPrefix(p.field(t, ".status.containerStatuses[0].containerID"), "containerd://")
+	pid, err := processOf(p.field(t, ".status.containerStatuses[0].containerID"))
+	if err != nil {
+		t.Fatalf("the pod %s: %v", p.name, err)
+	}
+	return pid
+}
+
+// processOf is the PID, on the host, of the first process of a container, whose id is as the
+// kubelet says it.
+func processOf(container string) (string, error) {
+	id := strings.TrimPrefix(container, "containerd://")
 	table, err := testCluster.Ctr("tasks", "list")
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	for line := range strings.Lines(table) {
 		if fields := strings.Fields(line); fields[0] == id {
-			return fields[1]
+			return fields[1], nil
 		}
 	}
-	t.Fatalf("containerd does not list the container of the pod %s:\n%s", p.name, table)
-	return ""
+	return "", fmt.Errorf("containerd does not list the container %q:\n%s", id, table)
 }
 
 // stays is a container's command that does nothing. Its first process has to ask

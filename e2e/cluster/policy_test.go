@@ -18,14 +18,10 @@ const lookalike = "kuberneteſ.io/pod.uid"
 // options, and nothing else.
 func testPolicy(t *testing.T) {
 	const other = "other.example.com/driver"
-	kubectl(t, "create", "namespace", "restricted")
-	t.Cleanup(func() { kubectl(t, "delete", "namespace", "restricted") })
-	kubectl(t, "label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")
-	kubectl(t, "label", "namespace", "default", "pod-security.kubernetes.io/enforce=baseline")
-	t.Cleanup(func() { kubectl(t, "label", "namespace", "default", "pod-security.kubernetes.io/enforce-") })
-
-	elsewhere := newPod("policy", flexVolume(driverName), stays...)
-	elsewhere["metadata"].(object)["namespace"] = "restricted"
+	newNamespace(t, "restricted")
+	label(t, "restricted", podSecurity, "restricted")
+	label(t, "default", podSecurity, "baseline")
+	elsewhere := in("restricted", newPod("policy", flexVolume(driverName), stays...))
 	for _, test := range []struct {
 		name   string
 		object object

@@ -12,7 +12,7 @@ import (
 
 // memory are the directories where a machine without Kubernetes has nothing, this
 // one or not.
-var memory = []string{"/run", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers"}
+var memory = []string{"/run", kubeletDir, "/var/log/pods", "/var/log/containers"}
 
 // Two directories of the machine: the first has what was written into its root
 // directory, the second what was there before.

@@ -62,3 +62,37 @@ func OnThread(f func() error) (err error) {
 	<-done
 	return err
 }
+
+// Join moves this thread, which is one of [OnThread], into the namespaces of a process but for
+// those of users and PIDs. It also gets the process's root directory.
+//
+// What mounts, unmounts or starts a daemon on behalf of a container must be in those of the
+// host: only processes that share the mount namespace see a mount, a daemon tells the host name
+// of its UTS namespace, and a network namespace or cgroup that it kept would outlive the pod.
+func Join(pid int) error {
+	for _, kind := range []string{"mnt", "uts", "ipc", "net", "cgroup"} {
+		if err := join(pid, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join does so for one namespace, if the thread is in another one: to enter a mount namespace
+// also changes the root directory (man 2 setns), which may be one that chroot(2) has gone to.
+func join(pid int, kind string) error {
+	path := fmt.Sprintf("/proc/%d/ns/%s", pid, kind)
+	wanted, err := os.Readlink(path)
+	if err != nil {
+		return err
+	}
+	if now, err := os.Readlink("/proc/thread-self/ns/" + kind); err != nil || now == wanted {
+		return err
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	return os.NewSyscallError("setns "+path, unix.Setns(fd, 0))
+}

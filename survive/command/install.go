@@ -16,6 +16,7 @@ import (
 func (p Program) install(args []string) error {
 	i := p.installer("install")
 	configFile := i.set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays")
+	closeFlex := i.set.Bool("close-flexvolume", false, "with --watch and --plugin-dir: the driver is for CSI only; remove it from where the kubelet looks for FlexVolume drivers, as soon as none of its FlexVolumes is mounted")
 	rollback := i.set.Bool("rollback", false, "install the version before the present one")
 	delivery := func(flex.Name, survive.Settings) error { return nil }
 	if p.Deliver != nil {
@@ -30,6 +31,9 @@ func (p Program) install(args []string) error {
 			other = fmt.Errorf("--rollback does not go with --%s", f.Name)
 		}
 	})
+	if *closeFlex && (!i.watch || i.pluginDir == "") {
+		other = errors.New("--close-flexvolume goes with --watch and --plugin-dir")
+	}
 	if other != nil {
 		return p.UsageError(other)
 	}
@@ -60,6 +64,15 @@ func (p Program) install(args []string) error {
 		keeper := &install.Keeper{
 			Target: target, Binary: i.binary, Config: configuration, Log: logLine,
 			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) },
+		}
+		if *closeFlex {
+			former := target
+			if former.PluginDir, _, err = install.FindPluginDir(); err != nil {
+				return err
+			}
+			if former.PluginDir != target.PluginDir {
+				keeper.Former = &former
+			}
 		}
 		return i.keep(keeper.Look, func() string { return keeperMetrics(keeper) })
 	}
@@ -98,6 +111,7 @@ func (p Program) inputDue(t install.Target) bool {
 func (p Program) uninstall(args []string) error {
 	i := p.installer("uninstall")
 	force := i.set.Bool("force", false, "unmount volumes that are in use; pods that use them read errors from then on")
+	kubeletDir := i.set.String("kubelet-dir", "/var/lib/kubelet", "the kubelet's own `DIR`, where a CSI plugin of the driver has its sockets, and may have the driver")
 	if err := i.parse(args); err != nil {
 		return err
 	}
@@ -105,6 +119,7 @@ func (p Program) uninstall(args []string) error {
 	if err != nil {
 		return err
 	}
+	target.KubeletDir = *kubeletDir
 	remove := func() error { return target.Uninstall(i.binary, *force) }
 	if !i.watch {
 		return remove()
@@ -113,7 +128,7 @@ func (p Program) uninstall(args []string) error {
 	removed := false
 	look := func() error {
 		if removed {
-			return nil
+			return target.CloseCSI() // the plugin may have begun only now
 		}
 		err := remove()
 		if err == nil {

@@ -126,11 +126,14 @@ func (p Program) clash(all []Command) error {
 	return nil
 }
 
-// callOut executes a call-out of the kubelet, logs it, counts it, and exits.
+// callOut executes a call-out of the kubelet, logs it unless it has only found that a volume is
+// mounted, counts it, and exits.
 func (p Program) callOut(started time.Time) error {
 	var i survive.CallOuts
+	repeated := false
 	find := func() (_ flex.Driver, err error) {
 		i, err = p.installation("")
+		i.Repeated = func() { repeated = true }
 		return i, err
 	}
 	flex.Main(find, func(o flex.Outcome) {
@@ -146,7 +149,9 @@ func (p Program) callOut(started time.Time) error {
 		if o.Unsaid != nil {
 			text += "; the answer could not be printed: " + o.Unsaid.Error()
 		}
-		p.log(i).Line("%s in %v", text, took.Round(10*time.Microsecond))
+		if !repeated || o.Unsaid != nil {
+			p.log(i).Line("%s in %v", text, took.Round(10*time.Microsecond))
+		}
 		if i.Node.RunDir != "" { // it was found
 			metrics.Record(i.Node.CallsFile(), o.CallOut, string(o.Answer.Status), took)
 		}

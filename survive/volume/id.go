@@ -3,7 +3,9 @@ package volume
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -39,14 +41,21 @@ func ParseID(text string) (ID, error) {
 // String is the volume's name below the node mount: 14 hexadecimal digits.
 func (id ID) String() string { return fmt.Sprintf("%014x", uint64(id)) }
 
+// CSIPlugin is PLUGIN in the directories of volumes of all CSI drivers.
+const CSIPlugin = "kubernetes.io~csi"
+
 // SplitDir splits a directory that the kubelet made for a volume,
 // ROOT/pods/UID/volumes/PLUGIN/NAME (kubernetes v1.34,
 // pkg/kubelet/kubelet_getters.go, getPodVolumeDir), into ROOT/pods and the rest,
-// which begins with the pod's UID. No pod's author has a say in it. It reports
-// false for a directory of another form.
+// which begins with the pod's UID. No pod's author has a say in it. For a CSI driver, that is
+// the parent of the volume's directory, NAME/mount (pkg/volume/csi/csi_plugin.go,
+// GetCSIMounterPath). It reports false for a directory of another form.
 func SplitDir(dir string) (pods, rest string, ok bool) {
 	parts := strings.Split(dir, "/")
 	at := len(parts) - len([]string{"pods", "UID", "volumes", "PLUGIN", "NAME"})
+	if at > 1 && parts[at+1] == "volumes" && parts[at+2] == CSIPlugin {
+		at--
+	}
 	if at < 1 || parts[at] != "pods" || parts[at+2] != "volumes" {
 		return "", "", false
 	}
@@ -60,4 +69,28 @@ func OpenDir(dir string) (*mount.Point, error) {
 		return mount.OpenBelow(pods, rest)
 	}
 	return mount.Open(dir)
+}
+
+// MakeDir makes the directory of a volume in one that is there, and reports whether it did:
+// false, if something of that name is there already.
+func MakeDir(dir string) (made bool, err error) {
+	parent, err := OpenDir(filepath.Dir(dir))
+	if err != nil {
+		return false, err
+	}
+	defer parent.Close()
+	return parent.MakeDir(filepath.Base(dir))
+}
+
+// RemoveDir removes the directory of a volume, on which nothing is mounted any more. One that
+// is not there is no error.
+func RemoveDir(dir string) error {
+	parent, err := OpenDir(filepath.Dir(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return parent.RemoveDir(filepath.Base(dir))
 }

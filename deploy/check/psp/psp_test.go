@@ -79,16 +79,33 @@ func TestInstaller(t *testing.T) {
 	}
 }
 
-// What unmounts on the host is privileged.
-func TestUninstaller(t *testing.T) {
+// rendered is what the chart has with a value that is true.
+func rendered(t *testing.T, value string) map[string]policyv1beta1.PodSecurityPolicySpec {
+	t.Helper()
 	manifest, err := exec.Command("../../../bin/helm", "template", "pod-info-fuse", "../../chart/pod-info-fuse",
-		"--set", "policies.podSecurityPolicy=true,uninstall=true",
+		"--set", "policies.podSecurityPolicy=true,"+value+"=true",
 		"--show-only", "templates/podsecuritypolicy.yaml").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := policies(t, manifest)["pod-info-fuse-installer"]
-	if !policy.Privileged || !policy.HostPID || !slices.Contains(policy.Volumes, policyv1beta1.HostPath) {
-		t.Errorf("does not fit the uninstaller: %+v", policy)
+	return policies(t, manifest)
+}
+
+// What mounts or unmounts on the host is privileged.
+func TestWhatMounts(t *testing.T) {
+	for _, value := range []string{"uninstall", "csi.enabled"} {
+		policy := rendered(t, value)["pod-info-fuse-installer"]
+		if !policy.Privileged || !policy.HostPID || !slices.Contains(policy.Volumes, policyv1beta1.HostPath) {
+			t.Errorf("does not fit %s: %+v", value, policy)
+		}
+	}
+}
+
+// Users of CSI volumes get those of this driver.
+func TestUsersOfCSI(t *testing.T) {
+	policy := rendered(t, "csi.enabled")["pod-info-fuse-users"]
+	if !slices.Contains(policy.Volumes, policyv1beta1.CSI) ||
+		!slices.Equal(policy.AllowedCSIDrivers, []policyv1beta1.AllowedCSIDriver{{Name: "pod-info-fuse.example.com"}}) {
+		t.Errorf("volumes are %v, of the CSI drivers %v", policy.Volumes, policy.AllowedCSIDrivers)
 	}
 }

@@ -93,6 +93,26 @@ func openAt(directory int, name, path string) (*Point, error) {
 	return point, nil
 }
 
+// MakeDir makes a directory in this one, and reports whether it did: false, if something of
+// that name is there already, which is not looked at.
+func (p *Point) MakeDir(name string) (made bool, err error) {
+	err = unix.Mkdirat(p.fd, name, 0o750) // as the kubelet makes those of volumes
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return false, &fs.PathError{Op: "mkdir", Path: p.Path + "/" + name, Err: err}
+	}
+	return err == nil, nil
+}
+
+// RemoveDir removes an empty directory from this one, on which nothing is mounted. One that is
+// not there is no error.
+func (p *Point) RemoveDir(name string) error {
+	err := unix.Unlinkat(p.fd, name, unix.AT_REMOVEDIR)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return &fs.PathError{Op: "rmdir", Path: p.Path + "/" + name, Err: err}
+	}
+	return nil
+}
+
 // is tells whether it is of a type, such as unix.S_IFDIR.
 func (p *Point) is(fileType uint16) bool { return p.stat.Mode&unix.S_IFMT == fileType }
 

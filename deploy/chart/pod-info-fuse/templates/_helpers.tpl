@@ -22,3 +22,13 @@ privileged for. */}}
 {{- define "pod-info-fuse.privileged" -}}
 {{- if or .Values.healFromHost .Values.uninstall }}true{{ end -}}
 {{- end -}}
+
+{{/* Not empty where one of the pod's containers is privileged. */}}
+{{- define "pod-info-fuse.privilegedPod" -}}
+{{- if or (include "pod-info-fuse.privileged" .) .Values.csi.enabled }}true{{ end -}}
+{{- end -}}
+
+{{/* The image of all containers. */}}
+{{- define "pod-info-fuse.image" -}}
+"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+{{- end -}}

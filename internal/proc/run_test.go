@@ -1,4 +1,4 @@
-package install
+package proc
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ func TestRun(t *testing.T) {
 		if name == "longer than it may" {
 			limit = time.Second
 		}
-		output, err := run(limit, "/bin/sh", "sh", "-c", row.script)
+		output, err := Run(limit, "/bin/sh", "sh", "-c", row.script)
 		if string(output) != row.output || (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err) {
 			t.Errorf("%s: %.100q, %v; want %.100q, %q", name, output, err, row.output, row.err)
 		}

@@ -1,0 +1,144 @@
+// The runtime would size GOMAXPROCS by the cgroup's CPU limit, and keep cgroup
+// files open to follow it.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
+// Command pod-info-fuse-csi is the CSI node plugin of pod-info-fuse: volumes of pods that ask
+// for csi instead of flexVolume, served by the driver that is installed on the node. Package
+// csi says how.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"example.com/pod-info-fuse/csi"
+	"example.com/pod-info-fuse/flex"
+)
+
+// version is replaced by the linker; see the Makefile.
+var version = "0.0.0-dev"
+
+const usage = `pod-info-fuse-csi is the CSI node plugin of pod-info-fuse.
+
+  serve [FLAG...]   serve the kubelet, until SIGTERM
+  probe [FLAG...]   tell whether the plugin that serves is ready: exit status
+                    0, or 1 with the reason
+  version           print the version
+
+Each command has --help.
+`
+
+// defaultSocket is where the socket's directory is in the container.
+const defaultSocket = "/csi/csi.sock"
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// errUsage is an error in a command line.
+var errUsage = errors.New("see --help")
+
+func run(args []string) int {
+	if len(args) == 0 {
+		fmt.Fprint(os.Stderr, usage)
+		return 2
+	}
+	var err error
+	switch args[0] {
+	case "serve":
+		err = serve(args[1:])
+	case "probe":
+		err = probe(args[1:])
+	case "version", "--version":
+		fmt.Println("pod-info-fuse-csi " + version)
+	case "help", "--help", "-h":
+		fmt.Print(usage)
+	default:
+		err = fmt.Errorf("there is no command %q; %w", args[0], errUsage)
+	}
+	switch {
+	case err == nil, errors.Is(err, pflag.ErrHelp):
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "pod-info-fuse-csi: %v\n", err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
+	return 1
+}
+
+// parse reads a command's flags; there must be nothing else.
+func parse(set *pflag.FlagSet, args []string) error {
+	err := set.Parse(args)
+	if err == nil && set.NArg() > 0 {
+		err = fmt.Errorf("%s takes no argument %q", set.Name(), set.Arg(0))
+	}
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+		err = fmt.Errorf("%w; %w", err, errUsage)
+	}
+	return err
+}
+
+func serve(args []string) error {
+	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	driver := set.String("driver", "example.com/pod-info-fuse", "`VENDOR/DRIVER` whose call-outs are executed")
+	p := csi.Plugin{Version: version, Attributes: []string{"facts"}, Log: logLine}
+	set.StringVar(&p.Name, "csi-name", "", "`NAME` of the CSI driver; without it, DRIVER.VENDOR")
+	set.StringVar(&p.NodeID, "node-id", os.Getenv("NODE_NAME"), "`NAME` of the node; without it, $NODE_NAME")
+	socket := set.String("socket", defaultSocket, "`PATH` of the socket to serve at, which on the host is KUBELET-DIR/plugins/CSI-NAME/csi.sock")
+	registration := set.String("registration-dir", "/registration", "`DIR` where the kubelet looks for plugins, which on the host is KUBELET-DIR/plugins_registry; empty: the plugin is not registered")
+	set.StringVar(&p.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's root `DIR`, in its own words")
+	set.StringVar(&p.Binary, "binary", "", "`PATH` of the installed driver on the host; without it, where it is installed for the kubelet, or else KUBELET-DIR/plugins/CSI-NAME/VENDOR~DRIVER/DRIVER or .../CSI-NAME/DRIVER")
+	if err := parse(set, args); err != nil {
+		return err
+	}
+	var err error
+	if p.Driver, err = flex.ParseName(*driver); err != nil {
+		return err
+	}
+	if p.Name == "" {
+		p.Name = csi.NameOf(p.Driver)
+	}
+	if p.NodeID == "" {
+		return fmt.Errorf("the node's name is not known; say it with --node-id or in $NODE_NAME; %w", errUsage)
+	}
+	bound()
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	return p.Serve(ctx, *socket, *registration)
+}
+
+// bound keeps the memory small: there are some requests a minute.
+func bound() {
+	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(20)
+}
+
+func probe(args []string) error {
+	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
+	socket := set.String("socket", defaultSocket, "`PATH` of the socket that is served at")
+	live := set.Bool("live", false, "only tell whether it answers at all")
+	limit := set.Duration("timeout", 5*time.Second, "`TIME` to wait for an answer")
+	if err := parse(set, args); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), *limit)
+	defer cancel()
+	return csi.Probe(ctx, *socket, *live)
+}
+
+// logLine writes to where containers log. What is in a line may be from elsewhere.
+func logLine(format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\\n")
+	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().UTC().Format(time.RFC3339), text)
+}

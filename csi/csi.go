@@ -1,0 +1,88 @@
+// Package csi is a second door to a driver's volumes: a CSI node plugin, for inline volumes.
+//
+// It is thin, and keeps no state. NodePublishVolume executes the call-out mount of the driver
+// that is installed on the node, in the host's namespaces, as a kubelet would for a
+// FlexVolume, and NodeUnpublishVolume the call-out unmount. So both doors have the same
+// records, the same checks, and the same pair of processes that serve, which is always of the
+// version that is installed on the host, and has nothing of the plugin's container. The plugin
+// may end and begin again at any time: no volume lives in it.
+//
+// The plugin registers itself with the kubelet (k8s.io/kubelet,
+// pkg/apis/pluginregistration), which needs no container beside it. It must be root, in the
+// PID namespace of the host (hostPID), and allowed to enter the host's namespaces: see
+// docs/csi.md.
+package csi
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"example.com/pod-info-fuse/flex"
+)
+
+// Plugin is a node plugin.
+type Plugin struct {
+	Driver  flex.Name // whose call-outs it executes
+	Name    string    // of the CSI driver; see [NameOf]
+	Version string
+	NodeID  string // the node's name
+	// KubeletDir is the kubelet's root directory, in the words of the kubelet.
+	KubeletDir string
+	// Binary is the path of the installed driver on the host, "" for where it is installed
+	// for the kubelet, or else below the directory of the plugin's socket; see Dir.
+	Binary string
+	// Attributes are the volumeAttributes that a pod's author may set, which are passed on as
+	// options of mount.
+	Attributes []string
+	// Log writes a line.
+	Log func(format string, args ...any)
+
+	found found
+
+	mu     sync.Mutex // guards called
+	called string     // the binary that init was called of, as [stamp] has it
+}
+
+// NameOf is the name of the CSI driver that goes with a driver: DRIVER.VENDOR for
+// VENDOR/DRIVER.
+func NameOf(driver flex.Name) string { return driver.File() + "." + driver.Vendor() }
+
+// Dir is the directory on the host where the kubelet finds the plugin's socket, csi.sock.
+func (p *Plugin) Dir() string { return filepath.Join(p.KubeletDir, "plugins", p.Name) }
+
+// endpoint is the path of the plugin's socket on the host.
+func (p *Plugin) endpoint() string { return filepath.Join(p.Dir(), "csi.sock") }
+
+const (
+	maxNodeID = 256 // bytes, of a node's id (CSI specification, NodeGetInfoResponse)
+	maxString = 128 // bytes, of other strings ("Size Limits")
+	maxSocket = 107 // bytes, of a socket's path (man 7 unix)
+)
+
+// validName tells whether a driver can have the name (GetPluginInfoResponse).
+func validName(name string) bool {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	return name != "" && len(name) <= 63 && strings.TrimLeft(name, letters+"-.") == "" && strings.Trim(name, "-.") == name
+}
+
+// check returns an error if the kubelet could not use such a plugin.
+func (p *Plugin) check() error {
+	switch {
+	case !validName(p.Name):
+		return fmt.Errorf("the CSI name %q is not a domain name of at most 63 letters, digits, dashes and dots; set another one", p.Name)
+	case p.NodeID == "":
+		return errors.New("the node's id is not set")
+	case len(p.NodeID) > maxNodeID:
+		return fmt.Errorf("the node's id has %d bytes; CSI allows %d", len(p.NodeID), maxNodeID)
+	case !filepath.IsAbs(p.KubeletDir) || filepath.Clean(p.KubeletDir) != p.KubeletDir || p.KubeletDir == "/":
+		return fmt.Errorf("the kubelet's directory %q is not an absolute path in its shortest form", p.KubeletDir)
+	case p.Binary != "" && !filepath.IsAbs(p.Binary):
+		return fmt.Errorf("the binary %q is not an absolute path, as the host sees it", p.Binary)
+	case len(p.endpoint()) > maxSocket:
+		return fmt.Errorf("the path of the socket %q has %d bytes; a socket's can have %d", p.endpoint(), len(p.endpoint()), maxSocket)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package csi
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/internal/proc"
+)
+
+// host is the node, as a thread sees it that is in its namespaces.
+type host struct {
+	binary string // of the driver; "" if none is installed
+}
+
+// onHost calls a function on a thread in the namespaces of the host's first process, which ends
+// with it. Processes that the function starts are in them, too.
+func (p *Plugin) onHost(f func(host) error) error {
+	return proc.OnThread(func() error {
+		if err := proc.Join(1); err != nil {
+			return status.Errorf(codes.FailedPrecondition,
+				"enter the host's namespaces: %v; the pod needs hostPID: true, and its container must be privileged", err)
+		}
+		binary, err := p.findBinary()
+		if err != nil {
+			return status.Errorf(codes.FailedPrecondition, "find the installed driver: %v", err)
+		}
+		h := host{binary: binary}
+		p.initialize(h)
+		return f(h)
+	})
+}
+
+// initialize calls init of a driver that is new, as a kubelet does when a FlexVolume driver's
+// files have changed: a new version takes over. Without FlexVolume, nobody else would. init
+// never fails, and is not waited for by other requests.
+func (p *Plugin) initialize(h host) {
+	now := stamp(h.binary)
+	p.mu.Lock()
+	due := now != "" && now != p.called
+	if due {
+		p.called = now
+	}
+	p.mu.Unlock()
+	if due {
+		if err := h.call(mountTime, "init"); err != nil {
+			p.Log("%v", err)
+		}
+	}
+}
+
+// stamp changes with a file; "": there is none.
+func stamp(path string) string {
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
+		return ""
+	}
+	return fmt.Sprintln(s.Dev, s.Ino, s.Size, s.Ctim)
+}
+
+// findBinary finds the installed driver, "" if there is none. Paths are those of the host.
+func (p *Plugin) findBinary() (string, error) {
+	p.found.mu.Lock()
+	defer p.found.mu.Unlock()
+	if p.found.path != "" && time.Since(p.found.at) < findAgain && unix.Access(p.found.path, unix.X_OK) == nil {
+		return p.found.path, nil
+	}
+	for _, path := range p.candidates() {
+		err := unix.Access(path, unix.X_OK)
+		if err == nil {
+			p.found.path, p.found.at = path, time.Now()
+			return path, nil
+		}
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
+			return "", &os.PathError{Op: "execute", Path: path, Err: err}
+		}
+	}
+	return "", nil
+}
+
+// found is where the driver was found, and when: to ask the kubelet's command line for its plugin
+// directory costs time with the number of processes.
+type found struct {
+	mu   sync.Mutex // guards the others
+	path string
+	at   time.Time
+}
+
+// findAgain is how old that may be: a kubelet's directory may have got a driver since, which
+// comes before another one.
+const findAgain = time.Minute
+
+// candidates are the paths where the driver can be installed. The kubelet's plugin directory
+// comes first: an administrator who has both doors upgrades the driver there.
+func (p *Plugin) candidates() []string {
+	if p.Binary != "" {
+		return []string{p.Binary}
+	}
+	var all []string
+	if dir, _, err := install.FindPluginDir(); err == nil {
+		all = append(all, install.Target{PluginDir: dir, Driver: p.Driver}.Binary())
+	}
+	return append(all,
+		install.Target{PluginDir: p.Dir(), Driver: p.Driver}.Binary(),
+		filepath.Join(p.Dir(), p.Driver.File()))
+}
+
+// noBinary says that the driver is not installed.
+func (p *Plugin) noBinary() error {
+	why := ""
+	if own, err := os.Readlink("/proc/self/ns/mnt"); err == nil {
+		if first, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == first {
+			why = "; this process has looked in its own mount namespace, which is that of process 1: " +
+				"in a container, that is the host's only with hostPID: true"
+		}
+	}
+	return status.Errorf(codes.FailedPrecondition, "driver %s is not installed on the host as any of %q%s", p.Driver, p.candidates(), why)
+}
+
+// How long a call-out may take. mount may have to wait for one that replaces a daemon which does
+// not answer, and the kubelet waits for two minutes (kubernetes v1.34,
+// pkg/volume/csi/csi_plugin.go, csiTimeout). unmount waits for nobody but another call-out
+// for the same volume.
+const (
+	mountTime   = 100 * time.Second
+	unmountTime = 40 * time.Second
+)
+
+// call executes a call-out, on a thread of the host. The error has a code.
+func (h host) call(limit time.Duration, args ...string) error {
+	output, err := proc.Run(limit, h.binary, append([]string{h.binary}, args...)...)
+	if errors.Is(err, proc.ErrNoEnd) {
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	} else if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	var answer flex.Answer
+	if err := json.Unmarshal(output, &answer); err != nil {
+		return status.Errorf(codes.Internal, "%s %s answers %.300q; that is not a driver's answer", h.binary, args[0], output)
+	}
+	if answer.Status != flex.Success {
+		return status.Error(codes.Internal, cmp.Or(answer.Message, string(answer.Status)))
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// node is the service that mounts volumes.
+type node struct {
+	csi.UnimplementedNodeServer
+	*Plugin
+	busy busy
+	// mounts and unmounts have room for the call-outs that may run at a time. Each has some MiB,
+	// and a kubelet may ask for a hundred at once, while the plugin's memory is limited. Those
+	// that unmount do not wait for those that mount, which may wait for a daemon.
+	mounts, unmounts turns
+}
+
+func newNode(p *Plugin) *node {
+	return &node{Plugin: p, mounts: make(turns, 8), unmounts: make(turns, 8)}
+}
+
+// turns has as many values as there are call-outs.
+type turns chan struct{}
+
+// wait waits for a turn, as long as the caller does.
+func (t turns) wait(ctx context.Context) (end func(), err error) {
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// busy has the targets that a request is at work on.
+type busy struct {
+	mu      sync.Mutex // guards targets
+	targets map[string]bool
+}
+
+// begin keeps other requests off a target until end is called. A request that is not the only
+// one gets the error that the specification has for it.
+func (b *busy) begin(t target) (end func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.targets[t.dir] {
+		return nil, status.Errorf(codes.Aborted, "another request for %s is at work", t)
+	}
+	if b.targets == nil {
+		b.targets = map[string]bool{}
+	}
+	b.targets[t.dir] = true
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.targets, t.dir)
+	}, nil
+}
+
+// NodePublishVolume makes the volume appear in its target, which it makes. The kubelet repeats
+// it about every minute (requiresRepublish of the CSIDriver object), which heals a volume that
+// is dead, in its place. When it fails, a target that was there is as it was.
+func (n *node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	t, err := n.target(r.GetVolumeId(), r.GetTargetPath())
+	if err == nil {
+		err = checkCapability(r.GetVolumeCapability())
+	}
+	if err != nil {
+		return nil, err
+	}
+	options, err := n.options(t, r.GetVolumeContext())
+	if err != nil {
+		return nil, err
+	}
+	end, err := n.busy.begin(t)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	endTurn, err := n.mounts.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer endTurn()
+	begun := time.Now()
+	made := false
+	err = n.onHost(func(h host) (err error) {
+		if h.binary == "" {
+			return n.noBinary()
+		}
+		if made, err = volume.MakeDir(t.dir); err != nil {
+			return status.Errorf(codes.Internal, "make the target: %v", err)
+		}
+		err = h.call(mountTime, "mount", t.dir, options)
+		if err != nil && made {
+			// It fails if the call-out was killed, but has mounted: unpublish follows.
+			_ = volume.RemoveDir(t.dir)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if made { // a repetition is not logged
+		c := r.GetVolumeContext()
+		n.Log("published %s for pod %q in %v", t, c[kubeletPrefix+"pod.namespace"]+"/"+c[kubeletPrefix+"pod.name"], since(begun))
+	}
+	return &csi.NodePublishVolumeResponse{}, nil
+}
+
+// NodeUnpublishVolume removes the volume and its target, whether it is there, dead, in use, or
+// neither.
+func (n *node) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	t, err := n.target(r.GetVolumeId(), r.GetTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	end, err := n.busy.begin(t)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	endTurn, err := n.unmounts.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer endTurn()
+	begun := time.Now()
+	err = n.onHost(func(h host) error {
+		if h.binary != "" { // without a driver, nothing is mounted, or it cannot be removed
+			if err := h.call(unmountTime, "unmount", t.dir); err != nil {
+				return err
+			}
+		}
+		err := volume.RemoveDir(t.dir)
+		if h.binary == "" && errors.Is(err, unix.EBUSY) {
+			return n.noBinary()
+		} else if err != nil {
+			return status.Errorf(codes.Internal, "remove the target: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.Log("unpublished %s in %v", t, since(begun))
+	return &csi.NodeUnpublishVolumeResponse{}, nil
+}
+
+// NodeGetInfo answers with the node's name. There is no limit to the number of volumes.
+func (n *node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: n.NodeID}, nil
+}
+
+// NodeGetCapabilities answers that there are none: volumes are not staged, and have no size.
+func (n *node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	return &csi.NodeGetCapabilitiesResponse{}, nil
+}
+
+func since(begun time.Time) time.Duration { return time.Since(begun).Round(10 * time.Microsecond) }

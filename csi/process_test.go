@@ -1,0 +1,303 @@
+package csi_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a plugin that runs as in a container: in namespaces of its own but for that of
+// PIDs, and with nothing where the host has its driver.
+type process struct {
+	*exec.Cmd
+	output *output
+}
+
+// output is what a process prints.
+type output struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(text)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// inContainer is a command in a container of the node. more are flags of unshare(1).
+func (w *world) inContainer(more []string, args ...string) *exec.Cmd {
+	script := `mount -t tmpfs tmpfs "$0" && echo container > /proc/sys/kernel/hostname && exec "$@"`
+	argv := append([]string{"--mount", "--propagation", "slave", "--uts", "--ipc", "--net", "--cgroup"}, more...)
+	argv = append(argv, "sh", "-c", script, filepath.Join(w.kubelet, "exec"))
+	command := exec.Command("unshare", append(argv, args...)...)
+	command.Env = append(os.Environ(), "SECRET=hunter2")
+	return command
+}
+
+// start starts a plugin in a container, and connects to it.
+func (w *world) start(more ...string) *process {
+	w.t.Helper()
+	p := &process{output: &output{}}
+	p.Cmd = w.inContainer(more, plugin, "serve", "--driver", w.plugin.Driver.String(), "--node-id", "node-1", "--socket", w.socket,
+		"--registration-dir", w.registrationDir(), "--kubelet-dir", w.kubelet, "--binary", w.binary)
+	p.Stdout, p.Stderr = p.output, p.output
+	if err := p.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = p.end(syscall.SIGKILL) })
+	eventually(w.t, "the plugin serves", func() bool { return strings.Contains(p.output.String(), " serves driver ") })
+	w.connect()
+	return p
+}
+
+// end sends a signal, and waits for the end.
+func (p *process) end(signal syscall.Signal) error {
+	if p.ProcessState != nil {
+		return nil
+	}
+	if err := p.Process.Signal(signal); err != nil {
+		return err
+	}
+	return p.Wait()
+}
+
+// probe executes the command, and returns its exit status and what it prints.
+func (w *world) probe() (status int, output string) {
+	w.t.Helper()
+	command := exec.Command(plugin, "probe", "--socket", w.socket)
+	text, err := command.CombinedOutput()
+	if command.ProcessState == nil {
+		w.t.Fatal(err)
+	}
+	return command.ProcessState.ExitCode(), string(text)
+}
+
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(forever); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not seen in %v: %s", forever, what)
+		}
+	}
+}
+
+func TestTheDaemonIsTheHostsAndNotTheContainers(t *testing.T) {
+	w := place(t)
+	w.start()
+	if status, output := w.probe(); status != 0 || output != "" {
+		t.Errorf("probe: %d, %q", status, output)
+	}
+	target := w.target(podUID, "info")
+	w.mustPublish(target)
+	w.reads(target)
+	node, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(target, "pod.nodename")); err != nil || string(got) != node+"\n" {
+		t.Errorf("pod.nodename is %q, %v, want the host's, %q", got, err, node)
+	}
+	for _, pid := range w.pair() {
+		for _, kind := range []string{"mnt", "uts", "ipc", "net", "cgroup", "pid"} {
+			ours, err := os.Readlink("/proc/self/ns/" + kind)
+			theirs, theirErr := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+			if err != nil || theirErr != nil || ours != theirs {
+				t.Errorf("process %d is in %s (%v), and the host in %s (%v)", pid, theirs, theirErr, ours, err)
+			}
+		}
+		if executable, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || executable != w.binary {
+			t.Errorf("process %d executes %s, %v, want %s", pid, executable, err, w.binary)
+		}
+		if environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(environment), "hunter2") {
+			t.Errorf("process %d has the environment %q, %v", pid, environment, err)
+		}
+	}
+	w.mustUnpublish(target)
+	w.isGone(target)
+}
+
+// This is what dummy-fuse-csi shows of other plugins: their restart severs every mount.
+func TestNoReaderNoticesThatThePluginWasKilled(t *testing.T) {
+	w := place(t)
+	p := w.start()
+	target := w.target(podUID, "info")
+	w.mustPublish(target)
+	file, err := os.Open(filepath.Join(target, "pod.nodename")) // each read asks the daemon
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	before := mounts()
+	for range 5 {
+		if err := p.end(syscall.SIGKILL); err == nil {
+			t.Fatal("it ended with success")
+		}
+		content := make([]byte, 100)
+		if n, err := file.ReadAt(content, 0); n == 0 {
+			t.Fatalf("read while there is no plugin: %v", err)
+		}
+		p = w.start() // in spite of the sockets that are there
+		if n, err := file.ReadAt(content, 0); n == 0 {
+			t.Fatalf("read: %v", err)
+		}
+		w.mustPublish(target)
+	}
+	if after := mounts(); strings.Join(before, "\n") != strings.Join(after, "\n") {
+		t.Errorf("the mounts are\n%s\nand were\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
+	}
+	file.Close()
+	w.mustUnpublish(target)
+	w.isGone(target)
+}
+
+func TestSocketsEndWithThePlugin(t *testing.T) {
+	w := place(t)
+	p := w.start()
+	sockets := []string{w.socket, filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")}
+	for _, path := range sockets {
+		if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	if err := p.end(syscall.SIGTERM); err != nil {
+		t.Errorf("it ended with %v: %s", err, p.output)
+	}
+	for _, path := range sockets {
+		if names, err := os.ReadDir(filepath.Dir(path)); err != nil || len(names) != 0 {
+			t.Errorf("left in %s: %v, %v", filepath.Dir(path), names, err)
+		}
+	}
+	if status, output := w.probe(); status != 1 || !strings.Contains(output, "csi.sock") {
+		t.Errorf("probe: %d, %q", status, output)
+	}
+}
+
+// A new plugin may begin before the old one has ended.
+func TestAPluginLeavesTheSocketsOfAnother(t *testing.T) {
+	w := place(t)
+	first := w.start()
+	w.start()
+	if err := first.end(syscall.SIGTERM); err != nil {
+		t.Errorf("it ended with %v: %s", err, first.output)
+	}
+	if status, output := w.probe(); status != 0 {
+		t.Errorf("probe: %d, %q", status, output)
+	}
+	if _, err := os.Lstat(filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPluginThatCannotReachTheHostSaysSo(t *testing.T) {
+	w := place(t)
+	p := w.start("--pid", "--fork", "--kill-child", "--mount-proc") // no hostPID
+	status, output := w.probe()
+	if status != 1 || !strings.Contains(output, "is not installed on the host") || !strings.Contains(output, "hostPID: true") {
+		t.Errorf("probe: %d, %q", status, output)
+	}
+	target := w.target(podUID, "info")
+	err := w.publish(target)
+	if err == nil || !strings.Contains(err.Error(), "FailedPrecondition") || !strings.Contains(err.Error(), "hostPID: true") {
+		t.Errorf("publish: %v", err)
+	}
+	w.isGone(target)
+	if !strings.Contains(p.output.String(), "not ready: ") {
+		t.Errorf("it logs %s", p.output)
+	}
+}
+
+func TestAPluginWithoutPrivilegesSaysSo(t *testing.T) {
+	w := place(t)
+	script := w.inContainer(nil, "setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--", plugin, "serve",
+		"--driver", w.plugin.Driver.String(), "--node-id", "node-1", "--socket", w.socket,
+		"--registration-dir", w.registrationDir(), "--kubelet-dir", w.kubelet, "--binary", w.binary)
+	said := &output{}
+	script.Stdout, script.Stderr = said, said
+	if err := script.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = script.Process.Kill(); _ = script.Wait() })
+	w.connect()
+	status, output := w.probe()
+	if status != 1 || !strings.Contains(output, "must be privileged") {
+		t.Errorf("probe: %d, %q; it logs %s", status, output, said)
+	}
+}
+
+func TestTheCommandLine(t *testing.T) {
+	for _, row := range []struct {
+		args   []string
+		status int
+		output string
+	}{
+		{nil, 2, "serve [FLAG...]"},
+		{[]string{"--help"}, 0, "serve [FLAG...]"},
+		{[]string{"version"}, 0, "pod-info-fuse-csi 1.2.3\n"},
+		{[]string{"dance"}, 2, `no command "dance"`},
+		{[]string{"serve", "now"}, 2, `takes no argument "now"`},
+		{[]string{"serve", "--colour"}, 2, "unknown flag: --colour"},
+		{[]string{"serve", "--help"}, 0, "--registration-dir"},
+		{[]string{"serve"}, 2, "NODE_NAME"},
+		{[]string{"serve", "--node-id", "n", "--driver", "none"}, 1, `"none" is not of the form vendor/driver`},
+		{[]string{"serve", "--node-id", "n", "--driver", "a_b/c"}, 1, "is not a domain name"},
+		{[]string{"serve", "--node-id", strings.Repeat("n", 257)}, 1, "has 257 bytes"},
+		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "kubelet"}, 1, "not an absolute path"},
+		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "/" + strings.Repeat("k", 90)}, 1, "a socket's can have 107"},
+		{[]string{"serve", "--node-id", "n", "--socket", "/dev/null"}, 1, "is not a socket"},
+		{[]string{"serve", "--node-id", "n", "--socket", "/none/csi.sock"}, 1, "no such file or directory"},
+		{[]string{"probe", "--socket", "/none/csi.sock"}, 1, "no such file or directory"},
+	} {
+		command := exec.Command(plugin, row.args...)
+		command.Env = []string{}
+		output, err := command.CombinedOutput()
+		if command.ProcessState.ExitCode() != row.status || !strings.Contains(string(output), row.output) {
+			t.Errorf("%q: %v: %s; want status %d, and %q", row.args, err, output, row.status, row.output)
+		}
+	}
+}
+
+// A probe comes every few seconds.
+func TestReadinessIsLoggedWhenItChanges(t *testing.T) {
+	w := place(t)
+	away := w.binary + ".away"
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(w.binary, away)
+	w.serve()
+	for range 2 {
+		for range 3 {
+			if status, output := w.probe(); status != 1 || !strings.Contains(output, w.binary) {
+				t.Errorf("probe: %d, %q", status, output)
+			}
+		}
+		move(away, w.binary)
+		for range 3 {
+			if status, output := w.probe(); status != 0 {
+				t.Errorf("probe: %d, %q", status, output)
+			}
+		}
+		move(w.binary, away)
+	}
+	move(away, w.binary)
+	if notReady, all := w.log.with("not ready: "), w.log.with("ready"); notReady != 2 || all != 4 {
+		t.Errorf("it logs %q", w.log.lines)
+	}
+}

@@ -1,0 +1,173 @@
+package csi_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+)
+
+// kill kills both processes that serve. Stopped, the standby cannot notice that the active one
+// dies.
+func (w *world) kill() {
+	w.t.Helper()
+	pair := w.pair()
+	standby := pair[1]
+	if err := unix.Kill(standby, unix.SIGSTOP); err != nil {
+		w.t.Fatal(err)
+	}
+	eventually(w.t, "the standby is stopped", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", standby))
+		return strings.Contains(string(stat), ") T ")
+	})
+	for _, pid := range pair {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// container starts a container that has a volume, and returns where its process sees it.
+func (w *world) container(target string) (inside string) {
+	w.t.Helper()
+	command := exec.Command("unshare", "--mount", "sh", "-c", "echo; read line")
+	input, err := command.StdinPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	output, err := command.StdoutPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { input.Close(); _ = command.Wait() })
+	if _, err := output.Read(make([]byte, 1)); err != nil { // it has its mounts
+		w.t.Fatal(err)
+	}
+	return fmt.Sprintf("/proc/%d/root%s", command.Process.Pid, target)
+}
+
+// It takes no restart of anything: neither of the plugin, nor of the containers.
+func TestARepublishOfOneVolumeHealsAllOfThem(t *testing.T) {
+	w := serve(t)
+	one, other := w.target(podUID, "info"), w.target(podUID, "other")
+	w.mustPublish(one)
+	w.mustPublish(other)
+	inside := []string{w.container(one), w.container(other)}
+	w.kill()
+	eventually(t, "nobody serves", func() bool {
+		_, err := os.ReadFile(filepath.Join(one, "pod.uid"))
+		return err != nil
+	})
+	w.mustPublish(one)
+	for _, dir := range append(inside, one, other) {
+		w.reads(dir)
+	}
+	if count := len(mounts()); count != 3 {
+		t.Errorf("there are %d mounts, want the node's and two volumes: %q", count, mounts())
+	}
+	w.mustUnpublish(one)
+	w.mustUnpublish(other)
+	w.isGone(one)
+	w.isGone(other)
+}
+
+// A kubelet of 1.30 would remove a target that is not mounted any more.
+func TestARepublishThatFailsLeavesTheVolumeMounted(t *testing.T) {
+	for problem, spoil := range map[string]func(w *world, target string) (repair func()){
+		"all is dead, and there is no /dev/fuse": func(w *world, _ string) func() {
+			w.kill()
+			if err := unix.Mount("/dev/null", "/dev/fuse", "", unix.MS_BIND, ""); err != nil {
+				t.Fatal(err)
+			}
+			return func() { _ = unix.Unmount("/dev/fuse", unix.MNT_DETACH) }
+		},
+		"the record is lost, and no space left for another": func(w *world, _ string) func() {
+			records, _ := filepath.Glob("/run/pod-info-fuse/*/volumes/*")
+			if len(records) != 1 || os.Remove(records[0]) != nil {
+				t.Fatalf("records %q", records)
+			}
+			if err := unix.Mount("", filepath.Dir(records[0]), "tmpfs", unix.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+			return func() { _ = unix.Unmount(filepath.Dir(records[0]), unix.MNT_DETACH) }
+		},
+		"the driver is not executable": func(w *world, _ string) func() {
+			if err := os.Rename(w.binary, w.binary+".away"); err != nil {
+				t.Fatal(err)
+			}
+			return func() { _ = os.Rename(w.binary+".away", w.binary) }
+		},
+		"it is of another pod by now": func(_ *world, _ string) func() { return nil },
+	} {
+		t.Run(problem, func(t *testing.T) {
+			w := serve(t)
+			target := w.target(podUID, "info")
+			w.mustPublish(target)
+			repair := spoil(w, target)
+			defer func() {
+				if repair != nil {
+					repair()
+				}
+			}()
+			var change []func(*spec.NodePublishVolumeRequest)
+			if repair == nil {
+				change = append(change, with("csi.storage.k8s.io/pod.uid", otherUID))
+			}
+			before := mountsOn(target)
+			if err := w.publish(target, change...); err == nil {
+				t.Error("it succeeds")
+			}
+			if after := mountsOn(target); len(before) != 1 || len(after) != 1 || before[0] != after[0] {
+				t.Errorf("mounted are %q, and were %q", after, before)
+			}
+			if repair != nil {
+				repair()
+				repair = nil
+			}
+			w.mustPublish(target)
+			w.reads(target)
+			w.mustUnpublish(target)
+			w.isGone(target)
+		})
+	}
+}
+
+func mountsOn(target string) (lines []string) {
+	for _, line := range mounts() {
+		if strings.Contains(line, " "+target+" ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// Some hundred lines a minute would be of no use to anybody.
+func TestARepublishIsNotLogged(t *testing.T) {
+	w := place(t)
+	path := filepath.Join(w.kubelet, "driver.log")
+	config := filepath.Join(filepath.Dir(w.binary), "config.json")
+	if err := os.WriteFile(config, []byte(fmt.Sprintf(`{"log": %q}`, path)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := w.start()
+	target := w.target(podUID, "info")
+	for range 3 {
+		w.mustPublish(target)
+	}
+	lines, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(lines), "mount "+target+": Success") != 1 {
+		t.Errorf("the driver logs %s, %v; want one mount", lines, err)
+	}
+	if got := p.output.String(); strings.Count(got, target) != 1 || strings.Contains(got, "hunter2") {
+		t.Errorf("the plugin logs %s; want one line with the target", got)
+	}
+	w.mustUnpublish(target)
+}

@@ -1,0 +1,127 @@
+package csi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// target is the directory that the kubelet wants a volume on:
+// KUBELET/pods/UID/volumes/kubernetes.io~csi/NAME/mount. Another caller may have another name
+// than mount.
+type target struct {
+	dir, uid, name string
+}
+
+// invalid is the error for a request that cannot be right.
+func invalid(format string, args ...any) error {
+	return status.Errorf(codes.InvalidArgument, format, args...)
+}
+
+// target checks what every request on a volume has.
+func (p *Plugin) target(volumeID, dir string) (t target, err error) {
+	switch {
+	case volumeID == "":
+		return t, invalid("volume_id is missing")
+	case len(volumeID) > maxString:
+		return t, invalid("volume_id has %d bytes; CSI allows %d", len(volumeID), maxString)
+	case dir == "":
+		return t, invalid("target_path is missing")
+	case !filepath.IsAbs(dir):
+		return t, invalid("target_path %q is not an absolute path", dir)
+	case filepath.Clean(dir) != dir:
+		return t, invalid("target_path %q is not in its shortest form, %q", dir, filepath.Clean(dir))
+	}
+	rest, below := strings.CutPrefix(dir, filepath.Join(p.KubeletDir, "pods")+"/")
+	parts := strings.Split(rest, "/")
+	if !below || len(parts) != 5 || !volume.IsUID(parts[0]) || parts[1] != "volumes" || parts[2] != volume.CSIPlugin {
+		return t, invalid("target_path %q is not of the form %s/pods/UID/volumes/%s/NAME/mount; if that is not the kubelet's directory, say it with --kubelet-dir",
+			dir, p.KubeletDir, volume.CSIPlugin)
+	}
+	return target{dir: dir, uid: parts[0], name: parts[3]}, nil
+}
+
+// checkCapability accepts what an inline volume can be. Whether it is read-only does not matter:
+// all volumes are.
+func checkCapability(c *csi.VolumeCapability) error {
+	switch mount := c.GetMount(); {
+	case c == nil:
+		return invalid("volume_capability is missing")
+	case c.GetBlock() != nil:
+		return invalid("a block volume is asked for; there are only mounted ones")
+	case mount == nil:
+		return invalid("volume_capability does not ask for a mounted volume")
+	case mount.GetFsType() != "":
+		return invalid("fsType %.40q is asked for; remove it from the pod's volume", mount.GetFsType())
+	case len(mount.GetMountFlags()) > 0:
+		return invalid("mount_flags has %.40q; there are none", mount.GetMountFlags()[0])
+	}
+	switch mode := c.GetAccessMode().GetMode(); mode {
+	case csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
+		csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER:
+		return nil
+	default:
+		return invalid("access mode %s is asked for; a volume is of one node", mode)
+	}
+}
+
+// What the kubelet adds to a volume's attributes begins with this (kubernetes v1.34,
+// pkg/volume/csi/csi_util.go and csi_mounter.go).
+const kubeletPrefix = "csi.storage.k8s.io/"
+
+// kubeletOptions are the options of a FlexVolume that say the same as the kubelet's attributes.
+var kubeletOptions = map[string]string{
+	kubeletPrefix + "pod.uid":             flex.OptionPodUID,
+	kubeletPrefix + "pod.name":            flex.OptionPodName,
+	kubeletPrefix + "pod.namespace":       flex.OptionPodNamespace,
+	kubeletPrefix + "serviceAccount.name": flex.OptionServiceAccount,
+}
+
+// maxOptions is the longest list of options, in bytes: a process's argument can have 128 KiB
+// (man 2 execve), and CSI allows 4 KiB for the attributes.
+const maxOptions = 64 << 10
+
+// options are the options of mount for a volume: those of the kubelet, which overrides what the
+// pod's author has written (csi_mounter.go, mergeMap), and those of the author that the driver
+// knows. Other attributes of the kubelet, which may be secrets, are left out.
+func (p *Plugin) options(t target, attributes map[string]string) (string, error) {
+	options := map[string]string{flex.OptionVolumeName: t.name}
+	for _, key := range slices.Sorted(maps.Keys(attributes)) {
+		option := kubeletOptions[key]
+		if slices.Contains(p.Attributes, key) {
+			option = key
+		}
+		if option != "" {
+			options[option] = attributes[key]
+		} else if !strings.HasPrefix(key, kubeletPrefix) {
+			return "", invalid("volumeAttributes has %.100q, which is not known; there is %s", key, strings.Join(p.Attributes, ", "))
+		}
+	}
+	if said, ephemeral := attributes[kubeletPrefix+"ephemeral"], kubeletPrefix+"ephemeral"; said != "true" {
+		return "", invalid("%s is %.40q: only inline volumes of pods are there; the CSIDriver object needs podInfoOnMount: true", ephemeral, said)
+	}
+	switch uid, there := options[flex.OptionPodUID]; {
+	case !there:
+		return "", invalid("%spod.uid is missing; the CSIDriver object needs podInfoOnMount: true", kubeletPrefix)
+	case uid != t.uid:
+		return "", invalid("%spod.uid is %.40q, but target_path %q belongs to pod %s", kubeletPrefix, uid, t.dir, t.uid)
+	}
+	encoded, err := json.Marshal(options)
+	if err == nil && len(encoded) > maxOptions {
+		err = invalid("volumeAttributes have %d bytes; %d are allowed", len(encoded), maxOptions)
+	}
+	return string(encoded), err
+}
+
+// String is for messages.
+func (t target) String() string { return fmt.Sprintf("%q", t.dir) }

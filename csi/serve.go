@@ -1,0 +1,164 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+// Serve serves at a socket, and registers the plugin with the kubelet by one in the
+// registration's directory, "" for not at all, until the context ends. Then it waits for the
+// requests that are at work, and removes its sockets.
+func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("mounting needs root")
+	}
+	at, err := listen(socket)
+	if err != nil {
+		return err
+	}
+	defer at.remove()
+	ended := make(chan error, 3)
+	server := p.server()
+	identity := &identity{Plugin: p}
+	csi.RegisterIdentityServer(server, identity)
+	csi.RegisterNodeServer(server, newNode(p))
+	go func() { ended <- server.Serve(at) }()
+	defer stop(server)
+	if registrationDir != "" {
+		at, err := listen(filepath.Join(registrationDir, p.socketName()))
+		if err != nil {
+			return err
+		}
+		defer at.remove() // first of all: the kubelet calls nobody then
+		server := p.server()
+		registrar{Plugin: p, refused: ended}.register(server)
+		go func() { ended <- server.Serve(at) }()
+		defer stop(server) // its last answer is perhaps the reason
+	}
+	p.Log("version %s of %s serves driver %s at %s", p.Version, p.Name, p.Driver, socket)
+	_, _ = identity.Probe(ctx, nil) // for its log
+	select {
+	case <-ctx.Done():
+		p.Log("ending")
+		return nil
+	case err := <-ended:
+		return err
+	}
+}
+
+// stopTime is how long requests may go on after the end was asked for. A call-out that is killed
+// then leaves nothing that the next one does not repair.
+const stopTime = 20 * time.Second
+
+func stop(server *grpc.Server) {
+	defer time.AfterFunc(stopTime, server.Stop).Stop()
+	server.GracefulStop()
+}
+
+// maxMessage is the largest request, in bytes. The kubelet's have some KiB.
+const maxMessage = 256 << 10
+
+func (p *Plugin) server() *grpc.Server {
+	return grpc.NewServer(
+		grpc.UnaryInterceptor(p.intercept), grpc.MaxRecvMsgSize(maxMessage),
+		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10),
+	)
+}
+
+// intercept logs failures, but for Probe's, and makes a panic the failure of its request only.
+func (p *Plugin) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			p.Log("panic: %v: %s", problem, debug.Stack())
+			response, err = nil, status.Errorf(codes.Internal, "internal error: %v", problem)
+		}
+		if err != nil && info.FullMethod != csi.Identity_Probe_FullMethodName {
+			s := status.Convert(err)
+			p.Log("%s: %s: %s", info.FullMethod, s.Code(), s.Message())
+		}
+	}()
+	return handle(ctx, request)
+}
+
+// listener is a socket that is listened at, and its file.
+type listener struct {
+	net.Listener
+	path string
+	file fs.FileInfo
+}
+
+// listen makes a socket, in the place of one that a process before may have left. It has its
+// name only when it is listened at: somebody waits for the name.
+func listen(path string) (*listener, error) {
+	if there, err := os.Lstat(path); err == nil && there.Mode().Type() != fs.ModeSocket {
+		return nil, fmt.Errorf("%s is there, and is not a socket; remove it", path)
+	}
+	hidden := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)) // the kubelet passes over such names
+	if err := os.Remove(hidden); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	socket.SetUnlinkOnClose(false)
+	l := &listener{Listener: socket, path: path}
+	err = os.Chmod(hidden, 0o600)
+	if err == nil {
+		l.file, err = os.Lstat(hidden)
+	}
+	if err == nil {
+		err = os.Rename(hidden, path)
+	}
+	if err != nil {
+		os.Remove(hidden)
+		socket.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// remove removes the socket's file, unless another process has put its own there.
+func (l *listener) remove() {
+	l.Close()
+	if there, err := os.Lstat(l.path); err == nil && os.SameFile(there, l.file) {
+		os.Remove(l.path)
+	}
+}
+
+// Probe asks the plugin that serves at a socket whether it is ready. The error says why it is
+// not. live: any answer of the plugin will do. What it lacks then, a driver or rights, another
+// process of it would lack as well.
+func Probe(ctx context.Context, socket string, live bool) error {
+	connection, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	answer, err := csi.NewIdentityClient(connection).Probe(ctx, &csi.ProbeRequest{})
+	switch {
+	case live && status.Code(err) == codes.FailedPrecondition:
+		return nil
+	case err != nil:
+		return errors.New(status.Convert(err).Message())
+	case answer.GetReady() != nil && !answer.GetReady().GetValue():
+		return errors.New("the plugin is not ready")
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package check
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// What the kubelet does with the driver hangs on these, and a default would be wrong for most.
+func TestTheCSIDriver(t *testing.T) {
+	driver := only[*storagev1.CSIDriver](t, decode(t, read(t, "../pod-info-fuse-csi.yaml")))
+	spec := driver.Spec
+	if !*spec.PodInfoOnMount || *spec.AttachRequired || !*spec.RequiresRepublish ||
+		*spec.FSGroupPolicy != storagev1.NoneFSGroupPolicy ||
+		!slices.Equal(spec.VolumeLifecycleModes, []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}) {
+		t.Errorf("the object is %+v", spec)
+	}
+	if got := driver.Labels["security.openshift.io/csi-ephemeral-volume-profile"]; got != "restricted" {
+		t.Errorf("OpenShift's label is %q", got)
+	}
+}
+
+// csiContainer is the plugin's container of a manifest.
+func csiContainer(t *testing.T, file string) (corev1.PodSpec, corev1.Container) {
+	t.Helper()
+	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, file))).Spec.Template.Spec
+	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "csi" })
+	if i < 0 {
+		t.Fatalf("%s has no container csi", file)
+	}
+	return pod, pod.Containers[i]
+}
+
+// The plugin has of the host's files the two directories with its sockets, and the
+// installer's container is what it is without it.
+func TestThePluginHasItsSocketsOnly(t *testing.T) {
+	pod, plugin := csiContainer(t, "../pod-info-fuse-csi.yaml")
+	if !pod.HostPID || pod.HostNetwork || !*plugin.SecurityContext.Privileged || !*plugin.SecurityContext.ReadOnlyRootFilesystem {
+		t.Errorf("has %+v", plugin.SecurityContext)
+	}
+	paths := map[string]string{}
+	for _, volume := range pod.Volumes {
+		paths[volume.Name] = volume.HostPath.Path
+	}
+	got := map[string]string{}
+	for _, mount := range plugin.VolumeMounts {
+		if mount.MountPropagation != nil {
+			t.Errorf("%s is propagated", mount.Name)
+		}
+		got[mount.MountPath] = paths[mount.Name]
+	}
+	want := map[string]string{
+		"/csi":          "/var/lib/kubelet/plugins/pod-info-fuse.example.com",
+		"/registration": "/var/lib/kubelet/plugins_registry",
+	}
+	if len(got) != len(want) || got["/csi"] != want["/csi"] || got["/registration"] != want["/registration"] {
+		t.Errorf("has %v of the host, want %v", got, want)
+	}
+	assertNoToken(t, pod)
+	without := only[*appsv1.DaemonSet](t, decode(t, read(t, "../pod-info-fuse.yaml"))).Spec.Template.Spec.Containers[0]
+	if with := pod.Containers[0].SecurityContext; with.Privileged != nil || with.String() != without.SecurityContext.String() {
+		t.Errorf("the installer has %v beside it, and %v without", with, without.SecurityContext)
+	}
+}
+
+// The plugin unmounts until the last volume is gone, and then its sockets are taken away: a
+// probe would have it started again, or the rollout wait for ever.
+func TestThePluginIsNotProbedWhileItIsUninstalled(t *testing.T) {
+	_, installed := csiContainer(t, "../pod-info-fuse-csi.yaml")
+	if installed.ReadinessProbe == nil || installed.LivenessProbe == nil {
+		t.Error("has no probes while it is installed")
+	}
+	_, plugin := csiContainer(t, "../uninstall-csi.yaml")
+	if plugin.ReadinessProbe != nil || plugin.LivenessProbe != nil || plugin.StartupProbe != nil {
+		t.Errorf("has probes: %+v", plugin)
+	}
+}

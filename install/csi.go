@@ -1,0 +1,99 @@
+package install
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// csiDir is the CSI plugin's directory. Where there is no FlexVolume, the driver is in it.
+func (t Target) csiDir() string { return filepath.Join(t.KubeletDir, "plugins", t.Driver.CSI()) }
+
+// CloseCSI removes the sockets that a CSI plugin of the driver has in the kubelet's directory,
+// and its own directory there, once the driver is uninstalled. The plugin may be running: it has
+// nothing to do any more, and when its registration socket goes, the kubelet forgets it
+// (kubernetes v1.34, pkg/kubelet/pluginmanager/pluginwatcher/plugin_watcher.go).
+func (t Target) CloseCSI() error {
+	if t.KubeletDir == "" {
+		return nil
+	}
+	dir := t.csiDir()
+	var errs []error
+	for _, socket := range []string{
+		filepath.Join(t.KubeletDir, "plugins_registry", t.Driver.CSI()+"-reg.sock"),
+		filepath.Join(dir, "csi.sock"),
+	} {
+		errs = append(errs, removeSocket(socket))
+	}
+	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
+		errs = append(errs, fmt.Errorf("remove the CSI plugin's directory %s: %w", dir, err))
+	}
+	return errors.Join(errs...)
+}
+
+// CloseFlexVolume removes the driver from a plugin directory where the kubelet looks for it,
+// which is the target's, and leaves what it has on the node alone: it is installed beside a CSI
+// plugin's socket as well. One that stayed would grow old there, and take over again whenever
+// the kubelet calls init. As long as FlexVolumes are mounted, which only it can unmount, it
+// stays, and inUse is the first of them.
+func (t Target) CloseFlexVolume(volumes volume.Store) (inUse string, err error) {
+	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	unlock, err := t.lock()
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	mounted := func() error {
+		ids, err := volumes.IDs()
+		for _, id := range ids {
+			r, unread := volumes.Get(id)
+			if errors.Is(unread, fs.ErrNotExist) {
+				continue // it has just been unmounted
+			}
+			_, rest, ok := volume.SplitDir(r.Dir)
+			if unread != nil || ok && strings.Split(rest, "/")[2] == t.Driver.Dir() {
+				inUse = cmp.Or(r.Dir, id.String())
+				return errInUse
+			}
+		}
+		return err
+	}
+	if err = errors.Join(t.sweep(), t.check()); err == nil {
+		err = mounted()
+	}
+	if err == nil {
+		err = t.remove(mounted)
+	}
+	if errors.Is(err, errInUse) {
+		return inUse, nil
+	} else if err != nil {
+		err = fmt.Errorf("remove the driver from %s: %w", t.PluginDir, err)
+	}
+	return "", err
+}
+
+var errInUse = errors.New("a FlexVolume is mounted")
+
+// removeSocket removes a socket, and nothing else that has its name.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s is not a socket but %s; it is left as it is", path, info.Mode().Type())
+	}
+	return os.Remove(path)
+}
