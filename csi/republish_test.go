@@ -161,3 +161,31 @@ func TestARepublishIsNotLogged(t *testing.T) {
 	}
 	w.mustUnpublish(target)
 }
+
+// Somebody has removed the run directory: the target's path tells whose the volume is.
+func TestAVolumeWhoseRecordIsLostIsHealed(t *testing.T) {
+	w := serve(t)
+	target, other := w.target(podUID, "info"), w.target(podUID, "other")
+	w.mustPublish(target)
+	w.mustPublish(other)
+	inside := w.container(other)
+	w.kill()
+	run, _ := filepath.Glob("/run/pod-info-fuse/*")
+	if len(run) != 1 {
+		t.Fatalf("run directories %q", run)
+	}
+	if err := unix.Unmount(filepath.Join(run[0], "fs"), unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(run[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.mustPublish(target)
+	for _, dir := range []string{target, other, inside} {
+		w.reads(dir)
+	}
+	w.mustUnpublish(target)
+	w.mustUnpublish(other)
+	w.isGone(target)
+	w.isGone(other)
+}
