@@ -162,12 +162,14 @@ func TestARepublishIsNotLogged(t *testing.T) {
 	w.mustUnpublish(target)
 }
 
-// Somebody has removed the run directory: the target's path tells whose the volume is.
+// Somebody has removed the run directory: the target's path tells whose the volume is, and the
+// next publication of each the rest.
 func TestAVolumeWhoseRecordIsLostIsHealed(t *testing.T) {
 	w := serve(t)
 	target, other := w.target(podUID, "info"), w.target(podUID, "other")
-	w.mustPublish(target)
-	w.mustPublish(other)
+	facts := with("facts", "pod.name")
+	w.mustPublish(target, facts)
+	w.mustPublish(other, facts)
 	inside := w.container(other)
 	w.kill()
 	run, _ := filepath.Glob("/run/pod-info-fuse/*")
@@ -180,9 +182,15 @@ func TestAVolumeWhoseRecordIsLostIsHealed(t *testing.T) {
 	if err := os.RemoveAll(run[0]); err != nil {
 		t.Fatal(err)
 	}
-	w.mustPublish(target)
+	w.mustPublish(target, facts)
 	for _, dir := range []string{target, other, inside} {
 		w.reads(dir)
+	}
+	w.mustPublish(other, facts) // a minute later
+	for _, dir := range []string{target, other, inside} {
+		if got, err := os.ReadFile(filepath.Join(dir, "pod.name")); err != nil || string(got) != "web-0\n" {
+			t.Errorf("pod.name is %q, %v", got, err)
+		}
 	}
 	w.mustUnpublish(target)
 	w.mustUnpublish(other)
