@@ -12,14 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kill kills both processes that serve.
+// kill kills both processes that serve, of which neither can start another one meanwhile, and
+// returns when they have ended.
 func (w *world) kill() {
 	w.t.Helper()
-	for _, pid := range w.pair() {
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-			w.t.Fatal(err)
+	pids := w.pair()
+	for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
+		for _, pid := range pids {
+			if err := unix.Kill(pid, signal); err != nil {
+				w.t.Fatal(err)
+			}
 		}
 	}
+	eventually(w.t, "both processes have ended", func() bool {
+		return unix.Kill(pids[0], 0) == unix.ESRCH && unix.Kill(pids[1], 0) == unix.ESRCH
+	})
 }
 
 // container starts a container that has a volume, and returns where its process sees it.
@@ -52,10 +59,9 @@ func TestARepublishOfOneVolumeHealsAllOfThem(t *testing.T) {
 	w.mustPublish(other)
 	inside := []string{w.container(one), w.container(other)}
 	w.kill()
-	eventually(t, "nobody serves", func() bool {
-		_, err := os.ReadFile(filepath.Join(one, "pod.uid"))
-		return err != nil
-	})
+	if _, err := os.ReadFile(filepath.Join(one, "pod.uid")); err == nil {
+		t.Fatal("somebody serves")
+	}
 	w.mustPublish(one)
 	for _, dir := range append(inside, one, other) {
 		w.reads(dir)
