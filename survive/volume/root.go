@@ -1,10 +1,12 @@
 package volume
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -21,6 +23,7 @@ import (
 type Root struct {
 	fuse.RawFileSystem // answers ENOSYS to requests that are not defined here
 	volumes            Store
+	last               *last
 
 	// Check, where it is set, tells what is wrong with a volume's record. The root has no such
 	// volume: a mount of it fails with EIO.
@@ -29,7 +32,37 @@ type Root struct {
 
 // NewRoot returns the root for the volumes of a store.
 func NewRoot(volumes Store) Root {
-	return Root{RawFileSystem: fuse.NewDefaultRawFileSystem(), volumes: volumes}
+	return Root{RawFileSystem: fuse.NewDefaultRawFileSystem(), volumes: volumes, last: new(last)}
+}
+
+// last is the record that was read last. A pod that begins to use its volume asks for the same
+// one again and again, and to decode it makes garbage.
+type last struct {
+	mu     sync.Mutex // guards what follows
+	id     ID
+	data   []byte // as it was read
+	buffer []byte // for the next
+	record Record
+}
+
+// get reads a record, as [Store.Get] does.
+func (r *Root) get(id ID) (Record, error) {
+	l := r.last
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	data, err := r.volumes.read(id, slices.Grow(l.buffer[:0], usual))
+	if err != nil {
+		return Record{}, err
+	}
+	l.buffer = data
+	if l.id == id && bytes.Equal(data, l.data) {
+		return l.record, nil
+	}
+	record, err := r.volumes.decode(id, data)
+	if err == nil {
+		l.id, l.record, l.data, l.buffer = id, record, data, l.data
+	}
+	return record, err
 }
 
 // Forever is how long the kernel may keep things that never change, in seconds. The kernel
@@ -57,7 +90,7 @@ func (Root) VolumeOf(node uint64) uint64 { return node >> numberBits }
 // still holds it.
 func (r *Root) Record(node uint64) (Record, fuse.Status) {
 	id, _ := Split(node)
-	record, err := r.volumes.Get(id)
+	record, err := r.get(id)
 	return record, statusOf(err, fuse.Status(unix.ESTALE))
 }
 
@@ -68,7 +101,7 @@ func (r *Root) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out
 	if err != nil || header.NodeId != fuse.FUSE_ROOT_ID {
 		return fuse.ENOENT
 	}
-	record, err := r.volumes.Get(id)
+	record, err := r.get(id)
 	if err == nil && r.Check != nil {
 		err = r.Check(record)
 	}

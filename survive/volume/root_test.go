@@ -2,9 +2,14 @@ package volume_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -23,6 +28,49 @@ func TestNodesAreDistinctAndComputed(t *testing.T) {
 				t.Errorf("%s: split into %s, %d", name, gotID, got)
 			}
 		}
+	}
+}
+
+// Whatever was read before, the answer is what the record says now.
+func TestTheRootHasWhatTheRecordsSay(t *testing.T) {
+	store := volume.Store{Dir: t.TempDir()}
+	root := volume.NewRoot(store)
+	one, other := good(), good()
+	other.Dir, other.PodUID = "/elsewhere", strings.Replace(uid, "1", "2", 1)
+	check := func(want volume.Record) {
+		t.Helper()
+		for range 2 { // the second time, it is the one that was read last
+			got, status := root.Record(volume.Node(want.ID(), 1))
+			if !status.Ok() || !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, %v; want %+v", got, status, want)
+			}
+		}
+	}
+	for _, record := range []volume.Record{one, other} {
+		if err := store.Put(record); err != nil {
+			t.Fatal(err)
+		}
+		check(record)
+	}
+	check(one)
+	one.PodUID = other.PodUID // the next pod on the same directory
+	if err := store.Put(one); err != nil {
+		t.Fatal(err)
+	}
+	check(one)
+	check(other)
+	if err := os.WriteFile(filepath.Join(store.Dir, other.ID().String()+".json"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, status := root.Record(volume.Node(other.ID(), 1)); status != fuse.EIO {
+		t.Errorf("a damaged record: %v", status)
+	}
+	check(one)
+	if err := store.Delete(one.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if _, status := root.Record(volume.Node(one.ID(), 1)); status != fuse.Status(unix.ESTALE) {
+		t.Errorf("no record: %v", status)
 	}
 }
 

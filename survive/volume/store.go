@@ -33,31 +33,27 @@ type Store struct {
 
 // Get reads a record. The error is fs.ErrNotExist when there is none.
 func (s Store) Get(id ID) (Record, error) {
-	path := s.path(id)
-	data, err := read(path)
+	data, err := s.read(id, make([]byte, 0, usual))
 	if err != nil {
 		return Record{}, err
 	}
-	record, err := Decode(data)
-	if err == nil && record.ID() != id {
-		err = fmt.Errorf("it is of directory %q, which has id %s", record.Dir, record.ID())
-	}
-	if err != nil {
-		return Record{}, fmt.Errorf("record %s: %w", path, err)
-	}
-	return record, nil
+	return s.decode(id, data)
 }
 
-// read reads a small file. The daemon does so at every lookup, and os.ReadFile would ask the
-// kernel seven times more, and make three times the garbage.
-func read(path string) (data []byte, err error) {
+// usual is the size, in bytes, that hardly any record exceeds.
+const usual = 512
+
+// read reads the file of a record into a buffer, or a larger one. The daemon does so at every
+// lookup, and os.ReadFile would ask the kernel seven times more.
+func (s Store) read(id ID, buffer []byte) (data []byte, err error) {
+	path := s.path(id)
 	// A FIFO would make us wait.
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
-	for data = make([]byte, 0, 512); ; data = slices.Grow(data, cap(data)) {
+	for data = buffer[:0]; ; data = slices.Grow(data, cap(data)) {
 		n, err := unix.Read(fd, data[len(data):cap(data)])
 		if err != nil {
 			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
@@ -66,6 +62,17 @@ func read(path string) (data []byte, err error) {
 			return data, nil // of a regular file, all that is left is read at once (read(2))
 		}
 	}
+}
+
+func (s Store) decode(id ID, data []byte) (Record, error) {
+	record, err := Decode(data)
+	if err == nil && record.ID() != id {
+		err = fmt.Errorf("it is of directory %q, which has id %s", record.Dir, record.ID())
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("record %s: %w", s.path(id), err)
+	}
+	return record, nil
 }
 
 // Put writes a record in one step: readers see all of it or nothing.
