@@ -59,7 +59,12 @@ func (w *world) start(more ...string) *process {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = p.end(syscall.SIGKILL) })
-	eventually(w.t, "the plugin serves", func() bool { return strings.Contains(p.output.String(), " serves driver ") })
+	registration := filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")
+	before, _ := os.Lstat(registration)
+	eventually(w.t, "the plugin serves", func() bool {
+		now, err := os.Lstat(registration)
+		return strings.Contains(p.output.String(), " serves driver ") && err == nil && (before == nil || !now.ModTime().Equal(before.ModTime()))
+	})
 	w.connect()
 	return p
 }

@@ -3,8 +3,9 @@ package csi
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"time"
 
-	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
@@ -17,11 +18,8 @@ import (
 type registrar struct {
 	registration.UnimplementedRegistrationServer
 	*Plugin
-	refused chan<- error // has room for one
+	refused chan<- string // has room for one
 }
-
-// socketName is the name of the registration's socket.
-func (p *Plugin) socketName() string { return p.Name + "-reg.sock" }
 
 func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
@@ -30,18 +28,50 @@ func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registr
 	}, nil
 }
 
-// NotifyRegistrationStatus ends the plugin if the kubelet has refused it: it does not ask again
-// until there is another socket, so that the plugin has to begin again.
 func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	if s.GetPluginRegistered() {
 		r.Log("the kubelet has registered %s", r.Name)
 	} else {
 		select {
-		case r.refused <- fmt.Errorf("the kubelet has not registered %s: %.500q", r.Name, s.GetError()):
+		case r.refused <- s.GetError():
 		default:
 		}
 	}
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-func (r registrar) register(s *grpc.Server) { registration.RegisterRegistrationServer(s, r) }
+// registerAgain is how long to wait before the kubelet is offered a plugin that it has refused,
+// as it does for one of a node that it does not know yet.
+const registerAgain = 5 * time.Second
+
+// register has the kubelet register the plugin, until the context ends. A kubelet that has refused
+// it asks again only when there is another socket.
+func (p *Plugin) register(ctx context.Context, dir string) error {
+	for {
+		refused := make(chan string, 1)
+		at, err := listen(filepath.Join(dir, p.Name+"-reg.sock"))
+		if err != nil {
+			return fmt.Errorf("make the socket of the registration: %w", err)
+		}
+		server := p.server()
+		registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused})
+		ended := make(chan error, 1)
+		go func() { ended <- server.Serve(at) }()
+		select {
+		case <-ctx.Done():
+		case err = <-ended:
+		case why := <-refused:
+			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.Name, registerAgain, why)
+		}
+		stop(server)
+		at.remove()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(registerAgain):
+		}
+	}
+}

@@ -39,17 +39,27 @@ func TestThePluginRegistersItself(t *testing.T) {
 	}
 }
 
-// The kubelet does not try again until there is another socket: another process makes one.
-func TestARefusedPluginEnds(t *testing.T) {
+// The kubelet does not ask again until there is another socket.
+func TestARefusedPluginIsOfferedAgain(t *testing.T) {
 	w := place(t)
 	p := w.start()
-	_, err := w.register().NotifyRegistrationStatus(w.ctx(), &registration.RegistrationStatus{Error: "no such\nnode"}, grpc.WaitForReady(true))
-	if err != nil {
+	path := filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")
+	if _, err := w.register().NotifyRegistrationStatus(w.ctx(), &registration.RegistrationStatus{Error: "no such\nnode"}); err != nil {
 		t.Error(err)
 	}
-	err = p.Wait()
-	if p.ProcessState.ExitCode() != 1 || !strings.Contains(p.output.String(), `has not registered `+w.plugin.Name+`: "no such\nnode"`) {
-		t.Errorf("it ended with %v: %s", err, p.output)
+	eventually(t, "there is no socket", func() bool { _, err := os.Lstat(path); return os.IsNotExist(err) })
+	if status, output := w.probe(); status != 0 {
+		t.Errorf("probe: %d, %s", status, output)
+	}
+	eventually(t, "there is another one", func() bool { _, err := os.Lstat(path); return err == nil })
+	if !strings.Contains(p.output.String(), `has not registered `+w.plugin.Name+`, and is asked again in 5s: "no such\nnode"`) {
+		t.Errorf("it logs %s", p.output)
+	}
+	if _, err := w.register().GetInfo(w.ctx(), &registration.InfoRequest{}); err != nil {
+		t.Error(err)
+	}
+	if err := p.end(unix.SIGTERM); err != nil {
+		t.Error(err)
 	}
 	if names, err := os.ReadDir(w.registrationDir()); err != nil || len(names) > 0 {
 		t.Errorf("left are %v, %v", names, err)

@@ -12,24 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kill kills both processes that serve. Stopped, the standby cannot notice that the active one
-// dies.
+// kill kills both processes that serve, of which neither can start another one meanwhile, and
+// returns when they have ended.
 func (w *world) kill() {
 	w.t.Helper()
-	pair := w.pair()
-	standby := pair[1]
-	if err := unix.Kill(standby, unix.SIGSTOP); err != nil {
-		w.t.Fatal(err)
-	}
-	eventually(w.t, "the standby is stopped", func() bool {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", standby))
-		return strings.Contains(string(stat), ") T ")
-	})
-	for _, pid := range pair {
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-			w.t.Fatal(err)
+	pids := w.pair()
+	for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
+		for _, pid := range pids {
+			if err := unix.Kill(pid, signal); err != nil {
+				w.t.Fatal(err)
+			}
 		}
 	}
+	eventually(w.t, "both processes have ended", func() bool {
+		return unix.Kill(pids[0], 0) == unix.ESRCH && unix.Kill(pids[1], 0) == unix.ESRCH
+	})
 }
 
 // container starts a container that has a volume, and returns where its process sees it.
@@ -62,10 +59,9 @@ func TestARepublishOfOneVolumeHealsAllOfThem(t *testing.T) {
 	w.mustPublish(other)
 	inside := []string{w.container(one), w.container(other)}
 	w.kill()
-	eventually(t, "nobody serves", func() bool {
-		_, err := os.ReadFile(filepath.Join(one, "pod.uid"))
-		return err != nil
-	})
+	if _, err := os.ReadFile(filepath.Join(one, "pod.uid")); err == nil {
+		t.Fatal("somebody serves")
+	}
 	w.mustPublish(one)
 	for _, dir := range append(inside, one, other) {
 		w.reads(dir)
@@ -170,4 +166,40 @@ func TestARepublishIsNotLogged(t *testing.T) {
 		t.Errorf("the plugin logs %s; want one line with the target", got)
 	}
 	w.mustUnpublish(target)
+}
+
+// Somebody has removed the run directory: the target's path tells whose the volume is, and the
+// next publication of each the rest.
+func TestAVolumeWhoseRecordIsLostIsHealed(t *testing.T) {
+	w := serve(t)
+	target, other := w.target(podUID, "info"), w.target(podUID, "other")
+	facts := with("facts", "pod.name")
+	w.mustPublish(target, facts)
+	w.mustPublish(other, facts)
+	inside := w.container(other)
+	w.kill()
+	run, _ := filepath.Glob("/run/pod-info-fuse/*")
+	if len(run) != 1 {
+		t.Fatalf("run directories %q", run)
+	}
+	if err := unix.Unmount(filepath.Join(run[0], "fs"), unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(run[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.mustPublish(target, facts)
+	for _, dir := range []string{target, other, inside} {
+		w.reads(dir)
+	}
+	w.mustPublish(other, facts) // a minute later
+	for _, dir := range []string{target, other, inside} {
+		if got, err := os.ReadFile(filepath.Join(dir, "pod.name")); err != nil || string(got) != "web-0\n" {
+			t.Errorf("pod.name is %q, %v", got, err)
+		}
+	}
+	w.mustUnpublish(target)
+	w.mustUnpublish(other)
+	w.isGone(target)
+	w.isGone(other)
 }

@@ -33,26 +33,21 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 		return err
 	}
 	defer at.remove()
-	ended := make(chan error, 3)
 	server := p.server()
 	identity := &identity{Plugin: p}
 	csi.RegisterIdentityServer(server, identity)
 	csi.RegisterNodeServer(server, newNode(p))
+	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(at) }()
 	defer stop(server)
-	if registrationDir != "" {
-		at, err := listen(filepath.Join(registrationDir, p.socketName()))
-		if err != nil {
-			return err
-		}
-		defer at.remove() // first of all: the kubelet calls nobody then
-		server := p.server()
-		registrar{Plugin: p, refused: ended}.register(server)
-		go func() { ended <- server.Serve(at) }()
-		defer stop(server) // its last answer is perhaps the reason
-	}
 	p.Log("version %s of %s serves driver %s at %s", p.Version, p.Name, p.Driver, socket)
 	_, _ = identity.Probe(ctx, nil) // for its log
+	if registrationDir != "" {
+		registered, end := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() { defer close(done); ended <- p.register(registered, registrationDir) }()
+		defer func() { end(); <-done }() // before the server ends: the kubelet calls nobody then
+	}
 	select {
 	case <-ctx.Done():
 		p.Log("ending")

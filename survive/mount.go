@@ -54,6 +54,8 @@ func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
 		return false, fmt.Errorf("directory %q is a mount point of something else; unmount that first", record.Dir)
 	case there == VolumeOK && err == nil && before.PodUID != record.PodUID:
 		return false, fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, before.PodUID)
+	case there == VolumeOK && err == nil && before.PodName == "" && record.PodName != "":
+		return false, n.Volumes().Put(record) // it was made anew from its path, and lacks the rest
 	case there == VolumeOK && !errors.Is(err, fs.ErrNotExist):
 		return false, err // nil: it is accepted as it is
 	case err == nil && before.Dir != record.Dir:

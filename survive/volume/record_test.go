@@ -210,3 +210,25 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+func TestTheKubeletsDirectoriesAreKnownByTheirForm(t *testing.T) {
+	for dir, want := range map[string][2]string{
+		"/k/pods/U/volumes/v~d/info":                        {"/k/pods", "U/volumes/v~d/info"},
+		"/pods/U/volumes/v~d/mount":                         {"/pods", "U/volumes/v~d/mount"},
+		"/k/pods/U/volumes/kubernetes.io~csi/info":          {"/k/pods", "U/volumes/kubernetes.io~csi/info"},
+		"/k/pods/U/volumes/kubernetes.io~csi/info/mount":    {"/k/pods", "U/volumes/kubernetes.io~csi/info/mount"},
+		"/k/pods/U/volumes/kubernetes.io~csi/pods/mount":    {"/k/pods", "U/volumes/kubernetes.io~csi/pods/mount"},
+		"/pods/volumes/volumes/kubernetes.io~csi/v/mount":   {"/pods", "volumes/volumes/kubernetes.io~csi/v/mount"},
+		"/k/pods/U/volumes/v~d/info/mount":                  {},
+		"/k/pods/U/volumes/kubernetes.io~csi":               {},
+		"/k/pods/U/volumes/kubernetes.io~csi/info/mount/it": {},
+		"/k/pods/U/plugins/kubernetes.io~csi/info/mount":    {},
+		"/mount": {},
+		"":       {},
+	} {
+		pods, rest, ok := volume.SplitDir(dir)
+		if ok != (want[0] != "") || ok && [2]string{pods, rest} != want {
+			t.Errorf("%s: %q, %q, %v; want %q", dir, pods, rest, ok, want)
+		}
+	}
+}
