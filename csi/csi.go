@@ -48,7 +48,7 @@ type Plugin struct {
 
 // NameOf is the name of the CSI driver that goes with a driver: DRIVER.VENDOR for
 // VENDOR/DRIVER.
-func NameOf(driver flex.Name) string { return driver.File() + "." + driver.Vendor() }
+func NameOf(driver flex.Name) string { return driver.CSI() }
 
 // Dir is the directory on the host where the kubelet finds the plugin's socket, csi.sock.
 func (p *Plugin) Dir() string { return filepath.Join(p.KubeletDir, "plugins", p.Name) }

@@ -39,9 +39,6 @@ func cut(text, separator string) (Name, bool) {
 // String is the name as pods write it: vendor/driver.
 func (n Name) String() string { return n.vendor + "/" + n.driver }
 
-// Vendor is the part before the slash.
-func (n Name) Vendor() string { return n.vendor }
-
 // Dir is the name of the driver's directory: vendor~driver.
 func (n Name) Dir() string { return n.vendor + "~" + n.driver }
 
