@@ -160,7 +160,7 @@ bench-builds: build
 	go build -o bench/bin/bench ./bench
 	go build -trimpath -ldflags '-s -w' -o bench/bin ./bench/floor/nothing ./bench/floor/bind
 	go build -o e2e/bin/chaos ./e2e/chaos
-BENCH = bench/bin/bench --driver-binary bin/pod-info-fuse --chaos e2e/bin/chaos
+BENCH = bench/bin/bench --driver-binary bin/pod-info-fuse --plugin-binary bin/pod-info-fuse-csi --chaos e2e/bin/chaos
 
 # What call-outs, memory and reads cost, beside others, in twenty minutes. Writes
 # docs/benchmarks.md.
@@ -175,7 +175,7 @@ bench-quick: bench-builds
 # says.
 bench-check: build
 	go build -o bench/bin/bench ./bench
-	bench/bin/bench --driver-binary bin/pod-info-fuse --check
+	bench/bin/bench --driver-binary bin/pod-info-fuse --plugin-binary bin/pod-info-fuse-csi --check
 
 # The same on a real Linux 6.1, in an emulated machine.
 e2e-linux-6.1: chaos-builds

@@ -34,6 +34,9 @@ func (b *bench) all() (err error) {
 	if err := b.with(func() error { return b.step("call-outs and memory", b.ladder) }); err != nil {
 		return err
 	}
+	if err := b.step("two doors", b.twoDoors); err != nil {
+		return err
+	}
 	for i := range b.settings.lives {
 		name := fmt.Sprintf("servers, %d of %d", i+1, b.settings.lives)
 		if err := b.with(func() error { return b.step(name, b.serving) }); err != nil {

@@ -56,6 +56,8 @@ func memoryName(volumes int, when, measure string) string {
 	return fmt.Sprintf("memory/%d/%s/%s", volumes, when, measure)
 }
 
+func doorName(what string) string { return "doors/" + what }
+
 func besideName(system, company, measure string) string {
 	return fmt.Sprintf("neighbours/%s/%s/%s", system, company, measure)
 }

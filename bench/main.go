@@ -4,6 +4,8 @@
 //	call-outs   wall and CPU time of init, mount and unmount as whole processes,
 //	            beside a program that does nothing, and one that binds a directory
 //	memory      what both processes of the daemon have for themselves
+//	two doors   requests to the CSI plugin beside the call-outs that it executes, and
+//	            the plugin's memory
 //	reads       open, read and close of a file, beside hello_ll, the example of C
 //	            libfuse; lxcfs; and the same file system behind go-fuse's server
 //	neighbours  one reader beside 32 threads that hammer on another volume, and the
@@ -26,8 +28,9 @@
 // the last run, or says where another one does not agree with it.
 //
 // It plays the kubelet for a driver of its own name, needs root, and leaves no process,
-// mount or file. It starts itself in three roles: as the client that reads, as a
-// server of the file system in other ways than the daemon's, and as a load.
+// mount or file. It starts itself in four roles: as the client that reads, as a
+// server of the file system in other ways than the daemon's, as a load, and as what calls
+// the CSI plugin, on a node of its own.
 package main
 
 import (
@@ -60,6 +63,8 @@ func run(args []string) error {
 			return serve(args[1:])
 		case "load":
 			return compute()
+		case "doors":
+			return doors(args[1:])
 		}
 	}
 	s, err := parse(args)

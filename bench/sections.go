@@ -4,7 +4,7 @@ import "fmt"
 
 // sections are the table.
 func (b *bench) sections() []section {
-	return []section{b.callOutSection(), b.memorySection(), b.readSection(), b.requestSection(), b.neighbourSection(), b.listerSection(), b.takeOverSection()}
+	return []section{b.callOutSection(), b.memorySection(), b.doorSection(), b.readSection(), b.requestSection(), b.neighbourSection(), b.listerSection(), b.takeOverSection()}
 }
 
 func (b *bench) callOutSection() section {

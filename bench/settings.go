@@ -9,8 +9,8 @@ import (
 
 // settings are how much is measured, and with what.
 type settings struct {
-	binary, chaos, others, docs, record, beside string
-	quick, check, again                         bool
+	binary, plugin, chaos, others, docs, record, beside string
+	quick, check, again                                 bool
 
 	levels       []int         // numbers of volumes
 	calls        int           // rounds of warm call-outs at each level
@@ -50,6 +50,7 @@ var (
 func parse(args []string) (settings, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	binary := flags.String("driver-binary", "", "the driver, a `FILE`")
+	plugin := flags.String("plugin-binary", "", "the CSI node plugin, a `FILE`")
 	chaos := flags.String("chaos", "", "the program that kills, a `FILE`")
 	others := flags.String("others", "bench/bin", "the `DIRECTORY` of what setup.sh made, and of the floors")
 	docs := flags.String("docs", "", "the `DIRECTORY` to write benchmarks.md and its plots into")
@@ -67,7 +68,7 @@ func parse(args []string) (settings, error) {
 	} else if *isQuick {
 		s = quick
 	}
-	s.binary, s.chaos, s.others, s.docs, s.record, s.beside = *binary, *chaos, *others, *docs, *record, *beside
+	s.binary, s.plugin, s.chaos, s.others, s.docs, s.record, s.beside = *binary, *plugin, *chaos, *others, *docs, *record, *beside
 	s.quick, s.check, s.again = *isQuick, *check, *again
 	switch {
 	case flags.NArg() > 0:
@@ -77,6 +78,8 @@ func parse(args []string) (settings, error) {
 	case s.again:
 	case s.binary == "":
 		return s, errors.New("--driver-binary is missing")
+	case s.plugin == "":
+		return s, errors.New("--plugin-binary is missing")
 	case s.chaos == "" && !s.check:
 		return s, errors.New("--chaos is missing")
 	case os.Geteuid() != 0:

@@ -91,7 +91,7 @@ func (w *world) probe() (status int, output string) {
 	return command.ProcessState.ExitCode(), string(text)
 }
 
-func eventually(t testing.TB, what string, is func() bool) {
+func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(forever); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -29,7 +29,7 @@ const (
 
 // world is a node with a driver and a plugin, and a kubelet that is this test.
 type world struct {
-	t       testing.TB
+	t       *testing.T
 	kubelet string // its directory
 	binary  string // of the installed driver
 	plugin  *csi.Plugin
@@ -64,7 +64,7 @@ func (l *log) with(text string) (count int) {
 }
 
 // place makes a node with an installed driver, and a plugin that does not serve yet.
-func place(t testing.TB) *world {
+func place(t *testing.T) *world {
 	t.Helper()
 	kubelet, err := os.MkdirTemp("", "kubelet-") // short: it is in the path of a socket
 	if err != nil {
@@ -106,7 +106,7 @@ func place(t testing.TB) *world {
 func (w *world) registrationDir() string { return filepath.Join(w.kubelet, "plugins_registry") }
 
 // serve makes a node whose plugin serves.
-func serve(t testing.TB) *world {
+func serve(t *testing.T) *world {
 	t.Helper()
 	w := place(t)
 	w.serve()
@@ -138,7 +138,7 @@ func (w *world) connect() {
 	}
 }
 
-func dial(t testing.TB, socket string) *grpc.ClientConn {
+func dial(t *testing.T, socket string) *grpc.ClientConn {
 	t.Helper()
 	connection, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
