@@ -49,7 +49,7 @@ func (f *FS) IsPrompt(node uint64, names bool) bool {
 	if _, k := volume.Split(node); k != nodeFact {
 		return true
 	}
-	_, kept := f.versions.get(node) // and stays, for the answer: it was the last to be used
+	_, kept := f.versions.get(node) // and stays for the answer, unless that has to wait for long
 	return kept
 }
 

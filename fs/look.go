@@ -20,8 +20,7 @@ type look struct {
 	mu      sync.Mutex // guards what follows
 	began   time.Time
 	changed time.Time       // the directory, before
-	facts   []found         // by their ids
-	err     error           // there are none, since the directory cannot be listed
+	facts   []found         // by their ids; none, if the directory cannot be listed
 	told    map[string]bool // problems that were reported, until all are solved
 }
 
@@ -35,9 +34,9 @@ const (
 	// lookTime is for how long a look is good. A long listing takes many requests, which go on
 	// with the same one. A change in a file, which says nothing of its directory, is seen then.
 	lookTime = 5 * time.Second
-	// tick is longer than what may be between two times that the kernel gives files (CONFIG_HZ is
-	// 100 at least): a directory that has changed since then may have changed again.
-	tick = 20 * time.Millisecond
+	// tick is longer than what may be between two times that a file system gives its files, which
+	// some count in seconds: a directory that has changed since then may have changed again.
+	tick = 2 * time.Second
 	// maxTold is how many problems are reported between two looks that find none.
 	maxTold = 100
 )
@@ -46,9 +45,9 @@ const (
 // one that comes or goes during a listing moves no other.
 func (f *FS) listFacts(offset uint64, out *fuse.DirEntryList) {
 	const first = volume.FirstOffset + math.MaxUint8 // the position of the last kind that can be
-	all, _ := f.lookAtFacts(offset <= first)
+	all := f.lookAtFacts(offset <= first)
 	next, _ := slices.BinarySearchFunc(all, offset, func(fact found, offset uint64) int {
-		return cmp.Compare(first+fact.id+1, offset+1)
+		return cmp.Compare(first+fact.id, offset)
 	})
 	for _, fact := range all[next:] {
 		e := fuse.DirEntry{Name: fact.file, Mode: regular, Ino: volume.Node(volume.ID(fact.id), nodeFact), Off: first + fact.id + 1}
@@ -60,32 +59,32 @@ func (f *FS) listFacts(offset uint64, out *fuse.DirEntryList) {
 
 // lookAtFacts returns the facts that there are. fresh says that each must be there now;
 // otherwise, a listing goes on.
-func (f *FS) lookAtFacts(fresh bool) ([]found, error) {
+func (f *FS) lookAtFacts(fresh bool) []found {
 	if f.facts.File == nil {
-		return nil, nil
+		return nil
 	}
 	l := &f.look
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	began, changed := time.Now(), f.facts.Changed()
 	if began.Sub(l.began) < lookTime && (!fresh || changed.Equal(l.changed) && l.began.Sub(changed) > tick) {
-		return l.facts, l.err
+		return l.facts
 	}
 	all, left, err := f.facts.Scan()
-	l.began, l.changed, l.facts, l.err = began, changed, nil, err
+	l.began, l.changed, l.facts = began, changed, nil
 	for _, fact := range all {
 		l.facts = append(l.facts, found{fact, facts.ID(fact.Name), factPrefix + fact.Name})
 	}
 	slices.SortFunc(l.facts, func(a, b found) int { return cmp.Compare(a.id, b.id) })
-	l.tell(left, f.report)
-	return l.facts, err
+	l.tell(err, left, f.report)
+	return l.facts
 }
 
 // tell reports what is left out, once for each reason.
-func (l *look) tell(left []facts.LeftOut, report func(problem string)) {
+func (l *look) tell(err error, left []facts.LeftOut, report func(problem string)) {
 	var problems []string
-	if l.err != nil {
-		problems = append(problems, l.err.Error())
+	if err != nil {
+		problems = append(problems, err.Error())
 	}
 	for _, left := range left {
 		problems = append(problems, fmt.Sprintf("fact %q is left out: %s", left.Name, left.Reason))

@@ -50,7 +50,7 @@ func TestWhoListsSharesALook(t *testing.T) {
 	fs, node, _ := withFacts(t, number)
 	var looks atomic.Int64
 	fs.facts.Reserved = func(string) bool { looks.Add(1); return false }
-	time.Sleep(2 * tick) // after which it is known to be as it was
+	time.Sleep(tick + tick/10) // after which it is known to be as it was
 	began, times := time.Now(), int64(0)
 	for ; times < 100; times++ {
 		listAll(t, fs, node, 4096)
@@ -63,14 +63,14 @@ func TestWhoListsSharesALook(t *testing.T) {
 // Whatever came or went before a listing begins is seen by it.
 func TestAListingHasWhatIsThereNow(t *testing.T) {
 	fs, node, facts := withFacts(t, 1)
-	for i := range 300 {
+	for i := range 100 {
 		name := fmt.Sprint("new-", i)
 		put(t, facts, name)
 		if names := listAll(t, fs, node, 4096); !slices.Contains(names, "node."+name) {
 			t.Fatalf("%s is missing: %q", name, names)
 		}
-		if i%10 == 0 { // so long ago that the next listing could share it
-			time.Sleep(2 * tick)
+		if i%50 == 0 { // so long ago that the next listing could share it
+			time.Sleep(tick + tick/10)
 			listAll(t, fs, node, 4096)
 		}
 		if err := os.Remove(filepath.Join(facts, name)); err != nil {
