@@ -37,7 +37,7 @@ type Driver struct {
 	// no other version can read either. nil: this version can serve all.
 	CheckRecord func(volume.Record) error
 	// MaxRead is the largest read, in bytes; 0 for 16 KiB, or a page where that is larger.
-	// More costs locked memory: four times as much for each process that serves. The most is
+	// More costs locked memory: twice as much for each process that serves. The most is
 	// 128 KiB. It holds for as long as the node's file system is mounted: that of a new
 	// version takes effect after the command stop, or a reboot.
 	MaxRead int
@@ -93,13 +93,22 @@ type FileSystem = connection.FileSystem
 // turn. One that is none has all of its requests answered in the order in which they come.
 type Sharer = connection.Sharer
 
-// Prompter is implemented by file systems that answer some requests without any wait. Without
-// it, every answer is taken for one that may take long, and one is given at a time.
+// Prompter is implemented by file systems that answer some requests without any wait. Its
+// method, IsPrompt(node uint64, names bool) bool, tells so of the requests for names in a
+// directory (Lookup, ReadDir), or of all others about a node. Of the answers that may take long,
+// one is given at a time, so that the others are never waited for, but for two cases: an answer
+// that takes more than a second, and, before Linux 6.9 or of a name of more than 119 bytes, a
+// second one at the same time. Without a Prompter, every answer may take long.
 type Prompter = connection.Prompter
 
-// Varier is implemented by file systems with files whose size depends on who asks. The kernel
-// can keep what it needs of them to check permissions, so that an open asks for nothing else.
-// Without it, their attributes must expire at once all the same, and every open asks for them.
+// Varier is implemented by file systems with files whose size depends on who asks. Its method,
+// Varying() []uint8, returns the numbers that these files have in each volume (volume.Node).
+// The kernel keeps what it needs of them to check permissions, so that an open asks for
+// nothing else; that is so from Linux 6.1 on, and before, every open asks for attributes.
+//
+// They are regular files in the directory of a volume, whose mode and owner never change, and
+// Open sets FOPEN_DIRECT_IO. GetAttr answers for them also where there is no such volume. Lookup
+// and GetAttr give their attributes no time of validity.
 type Varier = connection.Varier
 
 // Settings are those of one installation of a driver, from its configuration.

@@ -76,7 +76,7 @@ func (n Node) opener(files FileSystem) func(device int) (pair.Service, error) {
 			return nil, err
 		}
 		if buffers == nil {
-			made, err := connection.NewBuffers(pair.Workers, agreed.Options, n.problem)
+			made, err := connection.NewBuffers(pair.Workers, agreed, n.problem)
 			if err != nil {
 				return nil, err
 			}

@@ -24,7 +24,7 @@ func Serve(files survive.FileSystem, dir string, report func(problem string)) er
 	if err != nil {
 		return err
 	}
-	buffers, err := connection.NewBuffers(2, agreed.Options, report)
+	buffers, err := connection.NewBuffers(2, agreed, report)
 	if err != nil {
 		return err
 	}

@@ -170,7 +170,7 @@ func (c Test) mount(t *testing.T, at string, failed *failures) (serve func() (en
 	report := func(problem string) { failed.add("%s", problem) }
 	free := make(chan connection.Buffers, servers)
 	for range servers {
-		buffers, err := connection.NewBuffers(1, options, func(string) {})
+		buffers, err := connection.NewBuffers(1, agreed, func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func mountOne(t *testing.T) *mounted {
 
 func buffers(t *testing.T, workers int) connection.Buffers {
 	t.Helper()
-	b, err := connection.NewBuffers(workers, connection.Default, func(problem string) { t.Error(problem) })
+	b, err := connection.NewBuffers(workers, connection.Params{Options: connection.Default}, func(problem string) { t.Error(problem) })
 	if err != nil {
 		t.Fatal(err)
 	}

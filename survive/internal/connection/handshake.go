@@ -17,7 +17,7 @@ func Handshake(device int, mountPoint string, fs FileSystem, o Options, timeout 
 		return Params{}, err
 	}
 	defer d.close()
-	request, reply := make([]byte, requestSize), make([]byte, o.replySize())
+	request, reply := make([]byte, leastRequestSize), make([]byte, o.replySize())
 	n, err := d.nextWithin(timeout, request)
 	if err != nil {
 		return Params{}, err

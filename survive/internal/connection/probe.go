@@ -13,8 +13,7 @@ import (
 
 // canMark tells whether the kernel may know marks as they are needed here: since protocol
 // 7.37, of Linux 6.1. They are there since Linux 5.16; before, a mark would make the file
-// longer. Up to Linux 5.18, copy_file_range(2) to another file system copies no more than
-// the size in the inode (fs/read_write.c, generic_copy_file_checks), whoever reads.
+// longer. Later kernels are those that were tried.
 func (p Params) canMark() bool { return p.Minor >= 37 }
 
 // probe is a file system with one file, by which marks are tried, since no document promises
@@ -46,7 +45,7 @@ func marksWork(fd int, agreed Params, mountPoint string) bool {
 		return false
 	}
 	quiet := func(string) {}
-	buffers, err := NewBuffers(1, agreed.Options, quiet)
+	buffers, err := NewBuffers(1, agreed, quiet)
 	if err != nil {
 		return false
 	}
@@ -92,9 +91,9 @@ func (m marking) try(path string) bool {
 		}
 		return stat.Size
 	}
-	kept := func() bool { return stat(unix.AT_STATX_DONT_SYNC, size) == 1 }
-	return kept() && stat(0, size) == 1 && // nobody is asked
+	kept := func() bool { return stat(unix.AT_STATX_DONT_SYNC, size) == keptSize }
+	return kept() && stat(0, size) == keptSize && // nobody is asked
 		m.mark(probeNode) == nil && kept() &&
 		stat(0, size) == 2 && stat(0, size) == 3 && kept() && // each asks, after the look-up
-		stat(0, permissions) == 1 && stat(0, size) == 4 && kept() // in between, nobody did
+		stat(0, permissions) == keptSize && stat(0, size) == 4 && kept() // in between, nobody did
 }
