@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -62,14 +63,20 @@ func (n Node) start() (err error) {
 	return nil
 }
 
-// introduceAll introduces the volumes that healing is about to bring back. Where that fails,
-// they work without.
+// introduceTime is how long introduceAll may take. A volume takes a tenth of a millisecond.
+const introduceTime = 5 * time.Second
+
+// introduceAll introduces the volumes that healing is about to bring back. Where that fails, or
+// takes too long, they work without.
 func (n Node) introduceAll() {
 	varying := n.varying()
+	if len(varying) == 0 {
+		return
+	}
 	ids, _ := n.Volumes().IDs()
-	for _, id := range ids {
-		record, err := n.Volumes().Get(id)
-		if err != nil || len(varying) == 0 {
+	for begun := time.Now(); len(ids) > 0 && time.Since(begun) < introduceTime; ids = ids[1:] {
+		record, err := n.Volumes().Get(ids[0])
+		if err != nil {
 			continue // healing says what is wrong
 		}
 		source, err := n.introduce(record, varying)

@@ -15,10 +15,7 @@ import (
 )
 
 // Varier is a FileSystem with files whose size depends on who asks: each has the size of what
-// its caller would read. They are regular files in the directory of a volume, opened with
-// FOPEN_DIRECT_IO, and their mode and owner never change. GetAttr answers for them also
-// where it knows of no such volume. It gives their attributes no time of validity, nor does
-// Lookup.
+// its caller would read. What else they must be, survive.Varier says.
 //
 // So the kernel would ask for the attributes at every open, since it checks permissions. The
 // connection has it keep those that a permission depends on, where it can: marks.go says how.
@@ -105,7 +102,7 @@ func (m marking) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name stri
 	}
 	status := m.FileSystem.Lookup(cancel, header, name, out)
 	switch {
-	case !status.Ok():
+	case !status.Ok() || out.NodeId == 0:
 	case inRoot:
 		id, _ := volume.Split(out.NodeId)
 		for _, number := range m.varying {
@@ -113,9 +110,17 @@ func (m marking) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name stri
 		}
 	case m.varies(out.NodeId):
 		_ = m.mark(out.NodeId) // ENOENT: the inode is made now, and its attributes expire at once
+		out.AttrValid, out.AttrValidNsec = 0, 0
 	}
 	return status
 }
+
+// keptSize is the size that stays in the inode. Some system calls go by it and not by stat(2)'s:
+// sendfile(2), which is to fail, so that programs use read(2), and would return the end of an
+// empty file; lseek(2) at times, see GetAttr; and copy_file_range(2) from one FUSE mount to
+// another, which copies no more (fs/read_write.c, generic_copy_file_checks). For all of them, too
+// much does no harm: a read ends where the content does.
+const keptSize = 1 << 20
 
 // lookupAlias has the kernel keep the attributes, if nobody has the file.
 func (m marking) lookupAlias(cancel <-chan struct{}, header *fuse.InHeader, node, generation uint64, out *fuse.EntryOut) fuse.Status {
@@ -127,9 +132,7 @@ func (m marking) lookupAlias(cancel <-chan struct{}, header *fuse.InHeader, node
 	*out = fuse.EntryOut{NodeId: node, Generation: generation, Attr: file.Attr, EntryValidNsec: uint32(aliasTime)}
 	if errors.Is(m.mark(node), unix.ENOENT) {
 		out.AttrValid = volume.Forever
-		// It stays in the inode, where nobody sees it but sendfile(2). That is to fail, so that
-		// programs use read(2), and of an empty file it would return the end.
-		out.Attr.Size = max(out.Attr.Size, 1)
+		out.Attr.Size = keptSize
 	}
 	return fuse.OK
 }
@@ -138,18 +141,26 @@ func (m marking) lookupAlias(cancel <-chan struct{}, header *fuse.InHeader, node
 // has a handle, it does not: SEEK_END takes the size from the inode, where the kernel must put
 // that of the reply (fs/fuse/file.c, fuse_file_llseek). There the attributes expire at once. If
 // the kernel has got a mark or attributes for somebody else since it asked, it does not put it
-// there, and the size is an older one: that is so without marks, too.
+// there, and the size is the one before: keptSize, or that of another reader. Without marks, it
+// is always that of another reader then.
 func (m marking) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	status := m.FileSystem.GetAttr(cancel, in, out)
-	if status.Ok() && in.Flags()&fuse.FUSE_GETATTR_FH == 0 && m.varies(in.NodeId) {
+	if !status.Ok() || !m.varies(in.NodeId) {
+		return status
+	}
+	out.AttrValid, out.AttrValidNsec = 0, 0
+	if in.Flags()&fuse.FUSE_GETATTR_FH == 0 {
 		_ = m.mark(in.NodeId) // without, the attributes expire at once
 	}
 	return status
 }
 
-// Lseek answers SEEK_DATA and SEEK_HOLE: there are no holes, in any file. The kernel would
-// take the size from the inode, and after an ENOSYS for ever.
+// Lseek answers SEEK_DATA and SEEK_HOLE where the file system does not: there are no holes. The
+// kernel would take the size from the inode, and after an ENOSYS of one file, of all.
 func (m marking) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+	if status := m.FileSystem.Lseek(cancel, in, out); status != fuse.ENOSYS {
+		return status
+	}
 	var file fuse.AttrOut
 	if status := m.FileSystem.GetAttr(cancel, &fuse.GetAttrIn{InHeader: in.InHeader}, &file); !status.Ok() {
 		return status
