@@ -17,7 +17,7 @@ func (b *bench) lead() section {
 			b.readRow("driver pod", 1, true, "p50", "µs").as("to read `pod`, on one CPU", inC),
 			b.readRow("driver pod", 1, true, "cpu", "µs").as("CPU time of the daemon for that", inC),
 			b.readRow("driver pod", 1, false, "p50", "µs").as("to read `pod`, on any CPU", inC),
-			b.neighbourRow("beside", "p99").as(fmt.Sprintf("to read `pod` beside %d threads of another pod that read, at worst (p99)", hammers), "a process in C for each pod"),
+			b.neighbourRow("beside", "p99").as(fmt.Sprintf("to read `pod` beside %d threads of another pod that read (99 of 100 reads take less)", hammers), "a process in C for each pod"),
 			b.listerRow(victims[0], "p50").as(fmt.Sprintf("to read `pod` beside %d threads of another pod that list as many facts as are allowed", listers), "alone"),
 			b.listerRow(victims[1], "p50").as("to read a fact beside them", "alone"),
 			b.takeOverRow().as("the longest wait of a reader while a process of the daemon is killed", ""),

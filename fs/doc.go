@@ -27,16 +27,17 @@
 // stay. The answers of pod depend on the reader, and pod.nodename may change at any
 // time: they are opened with FOPEN_DIRECT_IO, and a read that would fill the page cache all the
 // same (sendfile since Linux 6.5, a private mmap) is refused; see [FS.Read]. In the root
-// nothing is cached, because volumes come and go.
+// no volume is cached, because volumes come and go.
 //
 // The attributes of pod and pod.nodename expire at once, as far as this package says. But
 // to check permissions the kernel needs some that never change, and would ask for them at each
 // open. So [FS.Varying] names the two, and from Linux 6.1 on the kernel keeps mode and owner,
 // and asks for size and times whenever a program does. How that is brought about, by which of
 // the kernel's functions, says marks.go in package connection. The one exception is lseek(2)
-// with SEEK_END: it takes the size from the inode, where the kernel puts that of the
-// answer (fs/fuse/file.c, fuse_file_llseek), and another process's request at the same moment
-// may keep it from that, with this or without. Before Linux 6.1, and where a test at the mount
+// with SEEK_END, which takes the size from the inode (fs/fuse/file.c, fuse_file_llseek). Where
+// another process asks at the same moment, the kernel may not put the answer there, and the
+// end is that of another reader, or far beyond. To read until the end of the file is right at
+// any time. Before Linux 6.1, and where a test at the mount
 // shows that a kernel does something else, opens ask.
 //
 // The package is not built on go-fuse's package of the same name, whose node

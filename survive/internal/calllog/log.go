@@ -62,8 +62,7 @@ func (l Log) HasListener() bool {
 		return false
 	}
 	defer s.close()
-	_, err = unix.Getpeername(s.fd)
-	return err == nil
+	return connect(s.fd, devLog) == nil
 }
 
 // Unheard writes the lines that were kept, and tells whether nobody listens. If so,

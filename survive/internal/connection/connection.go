@@ -22,8 +22,7 @@ type Sharer interface {
 type Prompter interface {
 	// IsPrompt tells whether requests about a node are answered without any wait, but for files
 	// that are in memory, such as those of the run directory: requests for names in a directory
-	// (Lookup, ReadDir), or all others. Of requests that are not, at most one is answered at a
-	// time, unless it takes seconds.
+	// (Lookup, ReadDir), or all others.
 	IsPrompt(node uint64, names bool) bool
 }
 

@@ -25,8 +25,8 @@
 // were read ahead are lost when this process dies, so it reads ahead only where the kernel
 // can queue them again.
 //
-// A worker answers the requests of an open, a read and a close itself, without an
-// allocation; the others go through go-fuse's server.
+// A worker answers look-ups itself, and the requests of an open, a read and a close, these
+// without an allocation; the others go through go-fuse's server.
 //
 // Before a worker takes a request it looks whether it shall stop: [Connection.Stop]
 // returns at a request boundary, with every request answered that was read. go-fuse's server

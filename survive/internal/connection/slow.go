@@ -12,8 +12,8 @@ import (
 // always a worker for what is prompt, and the order of what is prompt has nothing to do with
 // that of what is slow.
 //
-// An answer that takes longer than tooLong does not count: others must go on, though what is
-// prompt may then wait for them.
+// An answer that takes longer than tooLong is no longer waited for: others must go on, though
+// what is prompt may then wait for them.
 type slow struct {
 	mu      sync.Mutex // held for moments; guards what follows
 	turns   turns

@@ -24,8 +24,8 @@ var ErrRefused = errors.New("is no directory or regular file of the mount")
 // to bind it or to copy its mount. The server is asked for each name, and may be
 // hostile: no link is followed, and its answers cannot lead off its own mount.
 //
-// Before, names in the mount's root are looked up. What they are is all the same, and the
-// first that is not there is the last.
+// Before that, it looks names in the mount's root up. Their answers are ignored; the first
+// failure ends the look-ups.
 //
 // A server that says nothing within the limit loses its connection (see Abort): there
 // is no other way out of a request that it has read. The error is ErrSilent then.

@@ -70,7 +70,8 @@ func (at Place) start(args []string, r Resources, end *os.File, introduce func(*
 }
 
 // Workers is how many requests are served at a time: while one waits for a disk, another
-// worker serves the others, which take microseconds.
+// worker serves the others, which take microseconds. Two that wait make all others wait: see
+// slow in package connection.
 const Workers = 2
 
 // environment bounds the runtime's threads, and the memory that it keeps for each
