@@ -36,8 +36,8 @@
 // the kernel's functions, says marks.go in package connection. The one exception is lseek(2)
 // with SEEK_END, which takes the size from the inode (fs/fuse/file.c, fuse_file_llseek). Where
 // another process asks at the same moment, the kernel may not put the answer there, and the
-// end is that of another reader, or far beyond. To read until the end of the file is right at
-// any time. Before Linux 6.1, and where a test at the mount
+// end is that of another reader, or far beyond, where FIONREAD (ioctl(2)) always has it. To read
+// until the end of the file is right at any time. Before Linux 6.1, and where a test at the mount
 // shows that a kernel does something else, opens ask.
 //
 // The package is not built on go-fuse's package of the same name, whose node
