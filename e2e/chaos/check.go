@@ -64,12 +64,19 @@ func (t *trial) sameDescriptors(now status) error {
 }
 
 // awaitEnd waits until a process is gone.
-func (t *trial) awaitEnd(ctx context.Context, pid int) error {
+func (t *trial) awaitEnd(ctx context.Context, ended daemon) error {
 	return await(ctx, grace, func() error {
-		if slices.Contains(t.driver.processes(), pid) {
-			return fmt.Errorf("process %d is still there", pid)
+		if !slices.Contains(t.driver.processes(), ended.PID) {
+			return nil
 		}
-		return nil
+		if now, err := t.driver.status(); err == nil {
+			for _, r := range []role{active, standby} {
+				if p := now.process(r); p.PID == ended.PID && !p.Started.Equal(ended.Started) {
+					return nil // another one has its PID
+				}
+			}
+		}
+		return fmt.Errorf("process %d is still there", ended.PID)
 	})
 }
 

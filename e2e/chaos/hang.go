@@ -18,9 +18,9 @@ const back = 6 * time.Second
 func (t *trial) hang(ctx context.Context) error {
 	now := t.first
 	for range t.rounds {
-		stopped := now.pid(active)
+		stopped := now.process(active)
 		progress := make(chan error, 1)
-		if err := t.driver.signal(stopped, unix.SIGSTOP); err != nil {
+		if err := t.driver.signal(stopped.PID, unix.SIGSTOP); err != nil {
 			return err
 		}
 		watch := stopwatch.Start()
@@ -39,7 +39,7 @@ func (t *trial) hang(ctx context.Context) error {
 		}
 		t.report.tookOver(now, next, "hang")
 		if err := <-progress; err != nil {
-			t.report.violation("process %d was stopped: %v", stopped, err)
+			t.report.violation("process %d was stopped: %v", stopped.PID, err)
 		}
 		if err := t.awaitEnd(ctx, stopped); err != nil {
 			return fmt.Errorf("the process that was stopped: %w", err)

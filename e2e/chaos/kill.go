@@ -43,7 +43,7 @@ func (t *trial) replace(ctx context.Context, now status, victim role, signal uni
 	if err := t.driver.signal(now.pid(victim), signal); err != nil {
 		return now, err
 	}
-	next, err := t.driver.awaitBoth(ctx, now.pid(victim))
+	next, err := t.driver.awaitBoth(ctx, now.process(victim))
 	if err != nil {
 		return now, err
 	}

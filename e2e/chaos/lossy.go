@@ -15,8 +15,8 @@ func (t *trial) lossy(ctx context.Context) error {
 	now := t.first
 	die := filepath.Join(now.RunDir, "die")
 	for range t.rounds {
-		victim := now.pid(active)
-		if err := os.WriteFile(die, fmt.Appendln(nil, victim), 0o644); err != nil {
+		victim := now.process(active)
+		if err := os.WriteFile(die, fmt.Appendln(nil, victim.PID), 0o644); err != nil {
 			return err
 		}
 		err := t.awaitEnd(ctx, victim)

@@ -20,8 +20,11 @@ type status struct {
 	}
 }
 
+// daemon is a process of the daemon. Another one may have its PID later, and soon where programs
+// choose theirs (sizes.go).
 type daemon struct {
 	PID     int
+	Started time.Time
 	Version string
 }
 
@@ -37,17 +40,20 @@ const (
 	standby role = "standby"
 )
 
-// pid is the process that has a role; 0: there is none.
-func (s status) pid(r role) int {
+// process is the one that has a role, or nobody.
+func (s status) process(r role) daemon {
 	process := s.Daemon.Active
 	if r == standby {
 		process = s.Daemon.Standby
 	}
 	if process == nil {
-		return 0
+		return nobody
 	}
-	return process.PID
+	return *process
 }
+
+// pid is that of the process that has a role; 0: there is none.
+func (s status) pid(r role) int { return s.process(r).PID }
 
 // descriptors are what the processes have open.
 func (s status) descriptors() (map[role]descriptors, error) {
@@ -68,9 +74,9 @@ func (s status) complete() error {
 	switch {
 	case s.Mount.State != "ok":
 		return fmt.Errorf("the mount is %q", s.Mount.State)
-	case s.pid(active) == nobody:
+	case s.process(active) == nobody:
 		return errors.New("there is no active that is known")
-	case s.pid(standby) == nobody:
+	case s.process(standby) == nobody:
 		return errors.New("there is no standby that is known")
 	}
 	return nil
@@ -92,11 +98,11 @@ func (d *driver) status() (status, error) {
 const recovery = time.Minute
 
 // nobody is no process.
-const nobody = 0
+var nobody daemon
 
 // awaitBoth waits until there are an active and a standby, and neither is the
 // process that ended.
-func (d *driver) awaitBoth(ctx context.Context, ended int) (status, error) {
+func (d *driver) awaitBoth(ctx context.Context, ended daemon) (status, error) {
 	var s status
 	err := await(ctx, recovery, func() (err error) {
 		if s, err = d.status(); err != nil {
@@ -106,8 +112,8 @@ func (d *driver) awaitBoth(ctx context.Context, ended int) (status, error) {
 			return err
 		}
 		for _, r := range []role{active, standby} {
-			if s.pid(r) == ended {
-				return fmt.Errorf("the %s is still process %d", r, ended)
+			if p := s.process(r); p.PID == ended.PID && p.Started.Equal(ended.Started) {
+				return fmt.Errorf("the %s is still process %d", r, ended.PID)
 			}
 		}
 		return nil

@@ -62,7 +62,7 @@ func (t *trial) awaitUpgrade(ctx context.Context, before status) (status, error)
 		return now, err
 	}
 	for _, r := range []role{active, standby} {
-		if err := t.awaitEnd(ctx, before.pid(r)); err != nil {
+		if err := t.awaitEnd(ctx, before.process(r)); err != nil {
 			return now, fmt.Errorf("the %s before: %w", r, err)
 		}
 	}
