@@ -74,9 +74,9 @@ func (s status) complete() error {
 	switch {
 	case s.Mount.State != "ok":
 		return fmt.Errorf("the mount is %q", s.Mount.State)
-	case s.process(active) == nobody:
+	case s.pid(active) == nobody.PID:
 		return errors.New("there is no active that is known")
-	case s.process(standby) == nobody:
+	case s.pid(standby) == nobody.PID:
 		return errors.New("there is no standby that is known")
 	}
 	return nil
