@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -43,8 +44,8 @@ func (t Target) CloseCSI() error {
 // which is the target's, and leaves what it has on the node alone: it is installed beside a CSI
 // plugin's socket as well. One that stayed would grow old there, and take over again whenever
 // the kubelet calls init. As long as FlexVolumes are mounted, which only it can unmount, it
-// stays, and inUse is the first of them.
-func (t Target) CloseFlexVolume(volumes volume.Store) (inUse string, err error) {
+// stays, and inUse is the first of them. A volume whose record is lost may be one.
+func (t Target) CloseFlexVolume(node survive.Node) (inUse string, err error) {
 	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -54,6 +55,7 @@ func (t Target) CloseFlexVolume(volumes volume.Store) (inUse string, err error) 
 	}
 	defer unlock()
 	mounted := func() error {
+		volumes := node.Volumes()
 		ids, err := volumes.IDs()
 		for _, id := range ids {
 			r, unread := volumes.Get(id)
@@ -65,6 +67,14 @@ func (t Target) CloseFlexVolume(volumes volume.Store) (inUse string, err error) 
 				inUse = cmp.Or(r.Dir, id.String())
 				return errInUse
 			}
+		}
+		if err != nil {
+			return err
+		}
+		lost, err := node.Unrecorded()
+		if lost > 0 {
+			inUse = "one whose record is lost"
+			return errInUse
 		}
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -13,7 +14,12 @@ import (
 func TestFlexVolumeIsClosedWhenNoneIsMounted(t *testing.T) {
 	target := newTarget(t, nil)
 	mustInstall(t, target, content(t, version("1")))
-	volumes := volume.Store{Dir: t.TempDir()}
+	node := survive.Driver{Program: "pod-info-fuse", Version: "1"}.On(target.Driver, survive.Settings{Log: "off"})
+	node.RunDir = t.TempDir()
+	volumes := node.Volumes()
+	if err := os.Mkdir(volumes.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	const uid = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
 	record := func(plugin, rest string) volume.Record {
 		r := volume.Record{Dir: "/var/lib/kubelet/pods/" + uid + "/volumes/" + plugin + "/info" + rest, PodUID: uid}
@@ -26,7 +32,7 @@ func TestFlexVolumeIsClosedWhenNoneIsMounted(t *testing.T) {
 	record("other.example.com~driver", "")
 	record(volume.CSIPlugin, "/mount")
 	for range 2 {
-		if inUse, err := target.CloseFlexVolume(volumes); err != nil || inUse != mounted.Dir {
+		if inUse, err := target.CloseFlexVolume(node); err != nil || inUse != mounted.Dir {
 			t.Errorf("with a FlexVolume: %q, %v, want %q", inUse, err, mounted.Dir)
 		}
 		if info, err := os.Stat(target.Binary()); err != nil || info.Mode().Perm() != 0o755 {
@@ -38,14 +44,14 @@ func TestFlexVolumeIsClosedWhenNoneIsMounted(t *testing.T) {
 	if err := os.WriteFile(damaged, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if inUse, err := target.CloseFlexVolume(volumes); err != nil || inUse == "" {
+	if inUse, err := target.CloseFlexVolume(node); err != nil || inUse == "" {
 		t.Errorf("with a damaged record: %q, %v", inUse, err)
 	}
 	if err := volumes.Delete(mounted.ID()); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if inUse, err := target.CloseFlexVolume(volumes); err != nil || inUse != "" {
+		if inUse, err := target.CloseFlexVolume(node); err != nil || inUse != "" {
 			t.Errorf("without: %q, %v", inUse, err)
 		}
 		if names, err := os.ReadDir(target.PluginDir); err != nil || len(names) > 0 {

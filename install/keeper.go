@@ -1,6 +1,7 @@
 package install
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -72,8 +73,9 @@ type Keeper struct {
 	Log func(format string, args ...any)
 
 	looked    bool
-	wanted    string    // the configuration at the last look
+	wanted    Content   // at the last look
 	seen      string    // the signature of the files when they were right; "" none
+	former    string    // the same, of those of Former
 	dead      bool      // the node mount, at the last look
 	recordDue time.Time // when to look for volumes without a record
 	lost      error     // what was wrong with them at the last look
@@ -106,46 +108,57 @@ func (k *Keeper) Look() error {
 }
 
 // leaveFormer removes the driver from where it was before, unless FlexVolumes need it there.
+// Then it is kept the same as the other: the kubelet calls its init at each of its restarts, by
+// which any version takes over, an older one as well.
 func (k *Keeper) leaveFormer() error {
-	inUse, err := k.Former.CloseFlexVolume(k.Node.Volumes())
+	inUse, err := k.Former.CloseFlexVolume(k.Node)
 	if inUse != "" && k.keeps == "" {
 		k.Log("%s stays while FlexVolumes are mounted, such as %s", k.Former.Dir(), inUse)
 	}
 	k.keeps = inUse
+	if inUse != "" {
+		_, err = k.renew(*k.Former, &k.former)
+	}
 	return err
 }
 
-// repair installs the driver if it is not there as it should be. It does not read again files
-// that have not changed since they were right.
+// repair installs the driver if it is not there as it should be.
 func (k *Keeper) repair() (changed bool, err error) {
 	c := Content{Binary: k.Binary}
 	if c.Config, err = k.Config(); err != nil {
 		return false, fmt.Errorf("read the configuration to install: %w", err)
 	}
-	asBefore := k.looked && k.wanted == string(c.Config)
-	k.wanted = string(c.Config)
-	now := k.signature()
-	if now == k.seen {
+	asBefore := k.looked && bytes.Equal(k.wanted.Config, c.Config)
+	k.wanted = c
+	changed, err = k.renew(k.Target, &k.seen)
+	if changed && asBefore {
+		k.repairs.Add(1)
+	}
+	return changed, err
+}
+
+// renew makes a place have what is wanted. It does not read again files that have not changed
+// since they were right: seen is their signature then.
+func (k *Keeper) renew(t Target, seen *string) (changed bool, err error) {
+	now := k.signature(t)
+	if now == *seen {
 		return false, nil
 	}
-	changed, err = k.Install(c)
+	changed, err = t.Install(k.wanted)
 	if changed {
-		k.Log("installed %s", k.Target.Binary())
-		if asBefore {
-			k.repairs.Add(1)
-		}
-		now = k.signature()
+		k.Log("installed %s", t.Binary())
+		now = k.signature(t)
 	}
 	if err == nil {
-		k.seen = now
+		*seen = now
 	}
 	return changed, err
 }
 
 // signature changes with the files of a driver's directory, which it does not read, and
 // with the configuration to install.
-func (k *Keeper) signature() string {
-	return stamp(k.Dir()) + stamp(k.Target.Binary()) + stamp(k.config()) + k.wanted
+func (k *Keeper) signature(t Target) string {
+	return stamp(t.Dir()) + stamp(t.Binary()) + stamp(t.config()) + string(k.wanted.Config)
 }
 
 // stamp changes with a file's content and mode.

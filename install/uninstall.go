@@ -19,8 +19,8 @@ const stopTime = 2 * time.Minute
 // in use prevent it, and the error names them; force unmounts them. binary is one of this
 // version, which the host executes.
 //
-// With a KubeletDir, it removes the driver from both of its places, and the door for CSI. A
-// plugin has to serve until the last of its volumes is gone: so its sockets go last.
+// With a KubeletDir, it also removes the driver from beside the CSI plugin's socket, and the door
+// for CSI. A plugin has to serve until the last of its volumes is gone: so its sockets go last.
 func (t Target) Uninstall(binary *os.File, force bool) error {
 	if err := t.uninstall(binary, force); err != nil {
 		return err

@@ -29,6 +29,8 @@ func TestCommandLineOfTheInstaller(t *testing.T) {
 		{"uninstall --watch --interval -1s", 2, []string{"--interval is -1s"}},
 		{"install --watch --interval often", 2, []string{`"often"`}},
 		{"install --watch --listen 9808", 1, []string{"serve metrics: listen tcp: address 9808: missing port in address"}},
+		{"install --close-flexvolume", 2, []string{"--close-flexvolume goes with --watch and --plugin-dir"}},
+		{"install --watch --close-flexvolume=", 2, []string{"--close-flexvolume is empty"}},
 		{"install --plugin-dir=", 2, []string{"--plugin-dir is empty"}},
 		{"uninstall --root=", 2, []string{"--root is empty"}},
 		{"install --driver no-vendor", 1, []string{`driver name "no-vendor" is not of the form vendor/driver`}},

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -12,11 +13,15 @@ import (
 	"example.com/pod-info-fuse/survive"
 )
 
+// kubelets is the value of --close-flexvolume without one: what the kubelet says.
+const kubelets = "kubelet"
+
 // install installs this binary as the driver, and with --watch keeps it installed.
 func (p Program) install(args []string) error {
 	i := p.installer("install")
 	configFile := i.set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays")
-	closeFlex := i.set.Bool("close-flexvolume", false, "with --watch and --plugin-dir: the driver is for CSI only; remove it from where the kubelet looks for FlexVolume drivers, as soon as none of its FlexVolumes is mounted")
+	closeFlex := i.set.String("close-flexvolume", "", "with --watch and --plugin-dir: the driver is for CSI only; remove it from `DIR`, where the kubelet looks for FlexVolume drivers, as soon as none of its FlexVolumes is mounted, and keep it the same until then; without =DIR, from where it would be installed without --plugin-dir")
+	i.set.Lookup("close-flexvolume").NoOptDefVal = kubelets
 	rollback := i.set.Bool("rollback", false, "install the version before the present one")
 	delivery := func(flex.Name, survive.Settings) error { return nil }
 	if p.Deliver != nil {
@@ -31,8 +36,13 @@ func (p Program) install(args []string) error {
 			other = fmt.Errorf("--rollback does not go with --%s", f.Name)
 		}
 	})
-	if *closeFlex && (!i.watch || i.pluginDir == "") {
-		other = errors.New("--close-flexvolume goes with --watch and --plugin-dir")
+	if i.set.Changed("close-flexvolume") {
+		switch {
+		case *closeFlex == "":
+			other = errors.New("--close-flexvolume is empty")
+		case !i.watch || i.pluginDir == "":
+			other = errors.New("--close-flexvolume goes with --watch and --plugin-dir")
+		}
 	}
 	if other != nil {
 		return p.UsageError(other)
@@ -65,9 +75,14 @@ func (p Program) install(args []string) error {
 			Target: target, Binary: i.binary, Config: configuration, Log: logLine,
 			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) },
 		}
-		if *closeFlex {
+		if *closeFlex != "" {
 			former := target
-			if former.PluginDir, _, err = install.FindPluginDir(); err != nil {
+			if *closeFlex == kubelets {
+				former.PluginDir, _, err = install.FindPluginDir()
+			} else {
+				former.PluginDir, err = filepath.Abs(*closeFlex)
+			}
+			if err != nil {
 				return err
 			}
 			if former.PluginDir != target.PluginDir {
