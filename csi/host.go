@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -111,9 +110,7 @@ func (p *Plugin) candidates() []string {
 	if dir, _, err := install.FindPluginDir(); err == nil {
 		all = append(all, install.Target{PluginDir: dir, Driver: p.Driver}.Binary())
 	}
-	return append(all,
-		install.Target{PluginDir: p.Dir(), Driver: p.Driver}.Binary(),
-		filepath.Join(p.Dir(), p.Driver.File()))
+	return append(all, install.Target{PluginDir: p.dir(), Driver: p.Driver}.Binary())
 }
 
 // noBinary says that the driver is not installed.

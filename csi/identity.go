@@ -18,7 +18,7 @@ type identity struct {
 }
 
 func (i *identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: i.Name, VendorVersion: i.Version}, nil
+	return &csi.GetPluginInfoResponse{Name: i.name(), VendorVersion: i.Version}, nil
 }
 
 // GetPluginCapabilities answers that there are none: no controller, and no topology.

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"example.com/pod-info-fuse/csi"
+	"example.com/pod-info-fuse/install"
 )
 
 func TestAVolumeIsPublishedAndUnpublished(t *testing.T) {
@@ -460,39 +460,24 @@ func TestWhatThePluginSaysOfItself(t *testing.T) {
 	isError(t, err, codes.Unimplemented, "")
 }
 
-func TestTheNameIsTheDriversBackwards(t *testing.T) {
-	w := place(t)
-	if got := csi.NameOf(w.plugin.Driver); got != "pod-info-fuse."+vendor {
-		t.Errorf("it is %s", got)
-	}
-	if got, want := w.plugin.Dir(), w.kubelet+"/plugins/pod-info-fuse."+vendor; got != want {
-		t.Errorf("the directory is %s, want %s", got, want)
-	}
-}
-
 // Without Binary, the driver is where installers put it.
 func TestTheDriverIsFoundWhereItIsInstalled(t *testing.T) {
 	w := place(t)
 	w.plugin.Binary = ""
 	w.serve()
 	_, err := w.Probe(context.Background(), &spec.ProbeRequest{})
-	isError(t, err, codes.FailedPrecondition, w.plugin.Dir())
-	dir := filepath.Join(w.plugin.Dir(), w.plugin.Driver.Dir())
-	for _, path := range []string{filepath.Join(dir, w.plugin.Driver.File()), filepath.Join(w.plugin.Dir(), w.plugin.Driver.File())} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Link(driver, path); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Probe(context.Background(), &spec.ProbeRequest{}); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !slices.Contains(strings.Split(err.Error(), `"`), filepath.Join(dir, w.plugin.Driver.File())) {
+	isError(t, err, codes.FailedPrecondition, filepath.Dir(w.socket))
+	installed := install.Target{PluginDir: filepath.Dir(w.socket), Driver: w.plugin.Driver}.Binary()
+	if !slices.Contains(strings.Split(err.Error(), `"`), installed) {
 		t.Errorf("it does not say where it has looked: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(installed), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(driver, installed); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Probe(context.Background(), &spec.ProbeRequest{}); err != nil {
+		t.Error(err)
 	}
 }

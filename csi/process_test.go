@@ -59,7 +59,7 @@ func (w *world) start(more ...string) *process {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = p.end(syscall.SIGKILL) })
-	registration := filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")
+	registration := w.registration()
 	before, _ := os.Lstat(registration)
 	eventually(w.t, "the plugin serves", func() bool {
 		now, err := os.Lstat(registration)
@@ -172,7 +172,7 @@ func TestNoReaderNoticesThatThePluginWasKilled(t *testing.T) {
 func TestSocketsEndWithThePlugin(t *testing.T) {
 	w := place(t)
 	p := w.start()
-	sockets := []string{w.socket, filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")}
+	sockets := []string{w.socket, w.registration()}
 	for _, path := range sockets {
 		if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
@@ -202,7 +202,7 @@ func TestAPluginLeavesTheSocketsOfAnother(t *testing.T) {
 	if status, output := w.probe(); status != 0 {
 		t.Errorf("probe: %d, %q", status, output)
 	}
-	if _, err := os.Lstat(filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")); err != nil {
+	if _, err := os.Lstat(w.registration()); err != nil {
 		t.Error(err)
 	}
 }

@@ -23,14 +23,14 @@ type registrar struct {
 
 func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
-		Type: registration.CSIPlugin, Name: r.Name, Endpoint: r.endpoint(),
+		Type: registration.CSIPlugin, Name: r.name(), Endpoint: r.endpoint(),
 		SupportedVersions: []string{"1.0.0"}, // of CSI: later ones 1.x differ in what we do not have
 	}, nil
 }
 
 func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	if s.GetPluginRegistered() {
-		r.Log("the kubelet has registered %s", r.Name)
+		r.Log("the kubelet has registered %s", r.name())
 	} else {
 		select {
 		case r.refused <- s.GetError():
@@ -49,7 +49,7 @@ const registerAgain = 5 * time.Second
 func (p *Plugin) register(ctx context.Context, dir string) error {
 	for {
 		refused := make(chan string, 1)
-		at, err := listen(filepath.Join(dir, p.Name+"-reg.sock"))
+		at, err := listen(filepath.Join(dir, filepath.Base(p.Driver.CSIRegistration(p.KubeletDir))))
 		if err != nil {
 			return fmt.Errorf("make the socket of the registration: %w", err)
 		}
@@ -61,7 +61,7 @@ func (p *Plugin) register(ctx context.Context, dir string) error {
 		case <-ctx.Done():
 		case err = <-ended:
 		case why := <-refused:
-			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.Name, registerAgain, why)
+			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.name(), registerAgain, why)
 		}
 		stop(server)
 		at.remove()

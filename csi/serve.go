@@ -40,7 +40,7 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(at) }()
 	defer stop(server)
-	p.Log("version %s of %s serves driver %s at %s", p.Version, p.Name, p.Driver, socket)
+	p.Log("version %s of %s serves driver %s at %s", p.Version, p.name(), p.Driver, socket)
 	_, _ = identity.Probe(ctx, nil) // for its log
 	if registrationDir != "" {
 		registered, end := context.WithCancel(ctx)
