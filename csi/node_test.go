@@ -441,6 +441,26 @@ func TestAPanicIsTheEndOfItsRequestOnly(t *testing.T) {
 	w.isGone(target)
 }
 
+// The work of a request is on a thread of its own.
+func TestAPanicOnTheHostIsTheEndOfItsRequestOnly(t *testing.T) {
+	w := place(t)
+	w.plugin.Log = func(format string, args ...any) {
+		if line := fmt.Sprintf(format, args...); strings.Contains(line, "exit status 3") {
+			panic("out of order")
+		}
+		w.log.add(format, args...)
+	}
+	w.installs("exit 3")
+	w.serve()
+	_, err := w.Probe(w.ctx(), &spec.ProbeRequest{})
+	isError(t, err, codes.Internal, "out of order")
+	if w.log.with("panic: out of order") != 1 {
+		t.Errorf("it logs %q", w.log.lines)
+	}
+	w.installs("")
+	w.probes()
+}
+
 func TestWhatThePluginSaysOfItself(t *testing.T) {
 	w := serve(t)
 	info, err := w.GetPluginInfo(w.ctx(), &spec.GetPluginInfoRequest{})

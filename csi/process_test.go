@@ -3,6 +3,7 @@ package csi_test
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -188,6 +189,40 @@ func TestSocketsEndWithThePlugin(t *testing.T) {
 	}
 	if status, output := w.probe(); status != 1 || !strings.Contains(output, "csi.sock") {
 		t.Errorf("probe: %d, %q", status, output)
+	}
+}
+
+// The pod has five seconds to end; what is asked here leaves room for a slow machine.
+func TestAPluginEndsWhileARequestHangs(t *testing.T) {
+	w := place(t)
+	w.installs(fmt.Sprintf("[ $1 != mount ] || while [ -e %s ]; do sleep .01; done", w.binary))
+	p := w.start()
+	client, err := net.Dial("unix", w.registration()) // and does not let go
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	target := w.target(podUID, "info")
+	published := make(chan error, 1)
+	go func() { published <- w.publish(target) }()
+	eventually(t, "mount is called", func() bool {
+		called, _ := os.ReadFile(w.calls())
+		return strings.Contains(string(called), "mount")
+	})
+	began := time.Now()
+	if err := p.end(syscall.SIGTERM); err != nil {
+		t.Errorf("it ended with %v: %s", err, p.output)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if err := <-published; err == nil {
+		t.Error("the volume is published")
+	}
+	for _, path := range []string{w.socket, w.registration()} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is there, or %v", path, err)
+		}
 	}
 }
 

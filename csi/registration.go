@@ -44,6 +44,10 @@ func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.R
 // as it does for one of a node that it does not know yet.
 const registerAgain = 5 * time.Second
 
+// registrationStopTime is how long the server of the registration may take to end. It has nothing
+// to wait for but an answer on its way.
+const registrationStopTime = time.Second
+
 // register has the kubelet register the plugin, until the context ends. A kubelet that has refused
 // it asks again only when there is another socket.
 func (p *Plugin) register(ctx context.Context, dir string) error {
@@ -63,8 +67,8 @@ func (p *Plugin) register(ctx context.Context, dir string) error {
 		case why := <-refused:
 			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.name(), registerAgain, why)
 		}
-		stop(server)
-		at.remove()
+		at.remove() // first: the kubelet calls no more
+		stop(server, registrationStopTime)
 		if err != nil {
 			return err
 		}
