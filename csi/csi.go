@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"example.com/pod-info-fuse/flex"
 )
@@ -41,8 +42,9 @@ type Plugin struct {
 
 	found found
 
-	mu     sync.Mutex // guards called
-	called string     // the binary that init was called of, as [stamp] has it
+	mu       sync.Mutex // guards the others
+	called   string     // the binary that init was called of last, as [stamp] has it
+	calledAt time.Time
 }
 
 func (p *Plugin) name() string { return p.Driver.CSI() }
@@ -76,8 +78,11 @@ func (p *Plugin) check() error {
 		return fmt.Errorf("the kubelet's directory %q is not an absolute path in its shortest form", p.KubeletDir)
 	case p.Binary != "" && !filepath.IsAbs(p.Binary):
 		return fmt.Errorf("the binary %q is not an absolute path, as the host sees it", p.Binary)
-	case len(p.endpoint()) > maxSocket:
-		return fmt.Errorf("the path of the socket %q has %d bytes; a socket's can have %d", p.endpoint(), len(p.endpoint()), maxSocket)
+	}
+	for _, path := range []string{p.endpoint(), p.Driver.CSIRegistration(p.KubeletDir)} {
+		if len(path) > maxSocket {
+			return fmt.Errorf("the path of the socket %q has %d bytes; a socket's can have %d", path, len(path), maxSocket)
+		}
 	}
 	return nil
 }

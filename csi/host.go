@@ -47,27 +47,27 @@ func (p *Plugin) onHost(f func(host) error) error {
 }
 
 // initialize calls init of a driver that is new, as a kubelet does when a FlexVolume driver's
-// files have changed: a new version takes over. Without FlexVolume, nobody else would. The first
-// request to see the file waits for it, and others do not. A call that fails is repeated.
+// files have changed: a new version takes over. Without FlexVolume, nobody else would. init does
+// not say whether it has, so it is called again after a while. The Probe that calls it waits for
+// it, and other requests do not.
 func (p *Plugin) initialize(h host) {
 	now := stamp(h.binary)
 	p.mu.Lock()
-	due := now != "" && now != p.called
+	due := now != "" && (now != p.called || time.Since(p.calledAt) >= initAgain)
 	if due {
-		p.called = now
+		p.called, p.calledAt = now, time.Now()
 	}
 	p.mu.Unlock()
 	if due {
 		if err := h.call(initTime, "init"); err != nil {
-			p.mu.Lock()
-			if p.called == now {
-				p.called = ""
-			}
-			p.mu.Unlock()
 			p.Log("%v", err)
 		}
 	}
 }
+
+// initAgain is how long after an init there is another one. It takes milliseconds where there is
+// nothing to do.
+var initAgain = time.Minute
 
 // stamp changes with a file; "": there is none.
 func stamp(path string) string {
@@ -137,11 +137,11 @@ func (p *Plugin) noBinary() error {
 
 // How long call-outs may take. mount may have to wait for one that replaces a daemon which does
 // not answer, and the kubelet waits for two minutes (kubernetes v1.34,
-// pkg/volume/csi/csi_plugin.go, csiTimeout). An init before it has a part of its time. unmount
-// waits for nobody but another call-out for the same volume.
+// pkg/volume/csi/csi_plugin.go, csiTimeout). unmount waits for nobody but another call-out
+// for the same volume.
 const (
+	initTime    = 100 * time.Second
 	mountTime   = 100 * time.Second
-	initTime    = 40 * time.Second
 	unmountTime = 40 * time.Second
 )
 

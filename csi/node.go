@@ -98,11 +98,10 @@ func (n *node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRe
 		if h.binary == "" {
 			return n.noBinary()
 		}
-		n.initialize(h)
 		if made, err = volume.MakeDir(t.dir); err != nil {
 			return status.Errorf(codes.Internal, "make the target: %v", err)
 		}
-		err = h.call(mountTime-time.Since(begun), "mount", t.dir, options)
+		err = h.call(mountTime, "mount", t.dir, options)
 		if err != nil && made {
 			// It fails if the call-out was killed, but has mounted: unpublish follows.
 			_ = volume.RemoveDir(t.dir)

@@ -88,7 +88,8 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 		{"a target too deep", at(target + "/mount"), codes.InvalidArgument, "is not of the form"},
 		{"a target of no pod", at(strings.Replace(target, podUID, "web-0", 1)), codes.InvalidArgument, "is not of the form"},
 		{"a target without its parent", at(strings.Replace(target, "info", "none", 1)), codes.Internal, "no such file or directory"},
-		{"a target that is too long", at(strings.Replace(target, "info", strings.Repeat("i", 4096), 1)), codes.Internal, "file name too long"},
+		{"a target that is too long", at(strings.Replace(target, "info", strings.Repeat("i", 4096), 1)), codes.InvalidArgument, "is no path"},
+		{"a target with a zero", at(target + "\x00"), codes.InvalidArgument, "is no path"},
 		{"no capability", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability = nil }), codes.InvalidArgument, "volume_capability is missing"},
 		{"no access type", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability.AccessType = nil }), codes.InvalidArgument, "does not ask for a mounted volume"},
 		{"a block volume", changed(func(r *spec.NodePublishVolumeRequest) {

@@ -297,6 +297,7 @@ func TestTheCommandLine(t *testing.T) {
 		{[]string{"serve", "--node-id", strings.Repeat("n", 257)}, 1, "has 257 bytes"},
 		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "kubelet"}, 1, "not an absolute path"},
 		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "/" + strings.Repeat("k", 90)}, 1, "a socket's can have 107"},
+		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "/" + strings.Repeat("k", 60)}, 1, "-reg.sock\" has 113 bytes"},
 		{[]string{"serve", "--node-id", "n", "--socket", "/dev/null"}, 1, "is not a socket"},
 		{[]string{"serve", "--node-id", "n", "--socket", "/none/csi.sock"}, 1, "no such file or directory"},
 		{[]string{"probe", "--socket", "/none/csi.sock"}, 1, "no such file or directory"},

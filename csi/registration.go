@@ -19,6 +19,7 @@ type registrar struct {
 	registration.UnimplementedRegistrationServer
 	*Plugin
 	refused chan<- string // has room for one
+	silence *time.Timer   // until the kubelet says whether it has registered the plugin
 }
 
 func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
@@ -29,6 +30,7 @@ func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registr
 }
 
 func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+	r.silence.Stop()
 	if s.GetPluginRegistered() {
 		r.Log("the kubelet has registered %s", r.name())
 	} else {
@@ -44,6 +46,9 @@ func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.R
 // as it does for one of a node that it does not know yet.
 const registerAgain = 5 * time.Second
 
+// registrationSilence is how long to wait for a kubelet before the log says that none has come.
+var registrationSilence = time.Minute
+
 // registrationStopTime is how long the server of the registration may take to end. It has nothing
 // to wait for but an answer on its way.
 const registrationStopTime = time.Second
@@ -57,8 +62,11 @@ func (p *Plugin) register(ctx context.Context, dir string) error {
 		if err != nil {
 			return fmt.Errorf("make the socket of the registration: %w", err)
 		}
+		silence := time.AfterFunc(registrationSilence, func() {
+			p.Log("no kubelet has registered %s in %v; is %q, of --kubelet-dir, the kubelet's --root-dir?", p.name(), registrationSilence, p.KubeletDir)
+		})
 		server := p.server()
-		registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused})
+		registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused, silence: silence})
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(at) }()
 		select {
@@ -67,6 +75,7 @@ func (p *Plugin) register(ctx context.Context, dir string) error {
 		case why := <-refused:
 			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.name(), registerAgain, why)
 		}
+		silence.Stop()
 		at.remove() // first: the kubelet calls no more
 		stop(server, registrationStopTime)
 		if err != nil {

@@ -3,12 +3,16 @@ package csi_test
 import (
 	"context"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"example.com/pod-info-fuse/csi"
 )
 
 // kubelet is the part of one that registers plugins: it dials a socket as soon as it has a name,
@@ -36,6 +40,15 @@ func TestThePluginRegistersItself(t *testing.T) {
 	if status, output := w.probe(); status != 0 {
 		t.Errorf("probe: %d, %s", status, output)
 	}
+}
+
+// The readiness of its pod would not tell.
+func TestAPluginThatNobodyRegistersSaysSo(t *testing.T) {
+	w := place(t)
+	w.shortens(csi.RegistrationSilence, time.Millisecond)
+	w.serve()
+	said := "is " + strconv.Quote(w.kubelet) + ", of --kubelet-dir, the kubelet's --root-dir?"
+	eventually(t, "it logs that", func() bool { return w.log.with(said) == 1 })
 }
 
 // The kubelet does not ask again until there is another socket.
