@@ -269,17 +269,22 @@ func TestFiftyPublicationsOfATargetAtOnce(t *testing.T) {
 func TestPublicationsRaceUnpublications(t *testing.T) {
 	w := serve(t)
 	target := w.target(podUID, "info")
-	until := time.Now().Add(2 * time.Second)
+	until := time.Now().Add(forever)
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards count
 	count := map[string]int{}
+	goesOn := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return (count["publish"] < 10 || count["unpublish"] < 10) && time.Now().Before(until)
+	}
 	for range 4 {
 		for name, do := range map[string]func() error{
 			"publish":   func() error { return w.publish(target) },
 			"unpublish": func() error { return w.unpublish(target) },
 		} {
 			all.Go(func() {
-				for time.Now().Before(until) {
+				for goesOn() {
 					if isOneOf(t, do()) {
 						mu.Lock()
 						count[name]++
