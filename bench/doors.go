@@ -130,7 +130,7 @@ func (b *bench) startPlugin(pod int) (*plugin, error) {
 		return nil, err
 	}
 	p := &plugin{pod: pod, target: filepath.Join(dir, "mount")}
-	p.process = inSession(exec.Command(b.settings.plugin, "serve", "--driver", b.driver.name, "--csi-name", filepath.Base(b.root), "--node-id", "bench",
+	p.process = inSession(exec.Command(b.settings.plugin, "serve", "--driver", b.driver.name, "--node-id", "bench",
 		"--socket", socket, "--registration-dir", "", "--kubelet-dir", b.root, "--binary", b.driver.binary))
 	p.process.SysProcAttr.Unshareflags = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 	p.process.Stdout, p.process.Stderr = log, log

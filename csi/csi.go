@@ -19,20 +19,20 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"example.com/pod-info-fuse/flex"
 )
 
 // Plugin is a node plugin.
 type Plugin struct {
-	Driver  flex.Name // whose call-outs it executes
-	Name    string    // of the CSI driver; see [NameOf]
+	Driver  flex.Name // whose call-outs it executes; its name in CSI is the plugin's
 	Version string
 	NodeID  string // the node's name
 	// KubeletDir is the kubelet's root directory, in the words of the kubelet.
 	KubeletDir string
 	// Binary is the path of the installed driver on the host, "" for where it is installed
-	// for the kubelet, or else below the directory of the plugin's socket; see Dir.
+	// for the kubelet, or else below the directory of the plugin's socket.
 	Binary string
 	// Attributes are the volumeAttributes that a pod's author may set, which are passed on as
 	// options of mount.
@@ -42,19 +42,16 @@ type Plugin struct {
 
 	found found
 
-	mu     sync.Mutex // guards called
-	called string     // the binary that init was called of, as [stamp] has it
+	mu       sync.Mutex // guards the others
+	called   string     // the binary that init was called of last, as [stamp] has it
+	calledAt time.Time
 }
 
-// NameOf is the name of the CSI driver that goes with a driver: DRIVER.VENDOR for
-// VENDOR/DRIVER.
-func NameOf(driver flex.Name) string { return driver.CSI() }
+func (p *Plugin) name() string { return p.Driver.CSI() }
 
-// Dir is the directory on the host where the kubelet finds the plugin's socket, csi.sock.
-func (p *Plugin) Dir() string { return filepath.Join(p.KubeletDir, "plugins", p.Name) }
-
-// endpoint is the path of the plugin's socket on the host.
-func (p *Plugin) endpoint() string { return filepath.Join(p.Dir(), "csi.sock") }
+// endpoint is the path of the plugin's socket on the host, and dir its directory.
+func (p *Plugin) endpoint() string { return p.Driver.CSISocket(p.KubeletDir) }
+func (p *Plugin) dir() string      { return filepath.Dir(p.endpoint()) }
 
 const (
 	maxNodeID = 256 // bytes, of a node's id (CSI specification, NodeGetInfoResponse)
@@ -71,8 +68,8 @@ func validName(name string) bool {
 // check returns an error if the kubelet could not use such a plugin.
 func (p *Plugin) check() error {
 	switch {
-	case !validName(p.Name):
-		return fmt.Errorf("the CSI name %q is not a domain name of at most 63 letters, digits, dashes and dots; set another one", p.Name)
+	case !validName(p.name()):
+		return fmt.Errorf("driver %s would be %q in CSI, which is not a domain name of at most 63 letters, digits, dashes and dots; name it otherwise", p.Driver, p.name())
 	case p.NodeID == "":
 		return errors.New("the node's id is not set")
 	case len(p.NodeID) > maxNodeID:
@@ -81,8 +78,11 @@ func (p *Plugin) check() error {
 		return fmt.Errorf("the kubelet's directory %q is not an absolute path in its shortest form", p.KubeletDir)
 	case p.Binary != "" && !filepath.IsAbs(p.Binary):
 		return fmt.Errorf("the binary %q is not an absolute path, as the host sees it", p.Binary)
-	case len(p.endpoint()) > maxSocket:
-		return fmt.Errorf("the path of the socket %q has %d bytes; a socket's can have %d", p.endpoint(), len(p.endpoint()), maxSocket)
+	}
+	for _, path := range []string{p.endpoint(), p.Driver.CSIRegistration(p.KubeletDir)} {
+		if len(path) > maxSocket {
+			return fmt.Errorf("the path of the socket %q has %d bytes; a socket's can have %d", path, len(path), maxSocket)
+		}
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -24,10 +23,17 @@ type host struct {
 	binary string // of the driver; "" if none is installed
 }
 
-// onHost calls a function on a thread in the namespaces of the host's first process, which ends
-// with it. Processes that the function starts are in them, too.
+// onHost calls a function on a thread in the namespaces of process 1, which ends with it.
+// Processes that the function starts are in them, too. A panic is an error.
+//
+// They are process 1's, although install takes the kubelet's: of the kubelets that run there, it
+// asks for one that executes drivers in a plugin directory, which a node with CSI alone need not
+// have, and to look for it costs each request time with the number of processes. A kubelet that
+// has another mount namespace sees what is mounted below its directory in this one, as it must
+// for every CSI plugin.
 func (p *Plugin) onHost(f func(host) error) error {
-	return proc.OnThread(func() error {
+	return proc.OnThread(func() (err error) {
+		defer p.recovered(&err) // nobody else can on this thread
 		if err := proc.Join(1); err != nil {
 			return status.Errorf(codes.FailedPrecondition,
 				"enter the host's namespaces: %v; the pod needs hostPID: true, and its container must be privileged", err)
@@ -36,29 +42,32 @@ func (p *Plugin) onHost(f func(host) error) error {
 		if err != nil {
 			return status.Errorf(codes.FailedPrecondition, "find the installed driver: %v", err)
 		}
-		h := host{binary: binary}
-		p.initialize(h)
-		return f(h)
+		return f(host{binary: binary})
 	})
 }
 
 // initialize calls init of a driver that is new, as a kubelet does when a FlexVolume driver's
-// files have changed: a new version takes over. Without FlexVolume, nobody else would. init
-// never fails, and is not waited for by other requests.
+// files have changed: a new version takes over. Without FlexVolume, nobody else would. init does
+// not say whether it has, so it is called again after a while. The Probe that calls it waits for
+// it, and other requests do not.
 func (p *Plugin) initialize(h host) {
 	now := stamp(h.binary)
 	p.mu.Lock()
-	due := now != "" && now != p.called
+	due := now != "" && (now != p.called || time.Since(p.calledAt) >= initAgain)
 	if due {
-		p.called = now
+		p.called, p.calledAt = now, time.Now()
 	}
 	p.mu.Unlock()
 	if due {
-		if err := h.call(mountTime, "init"); err != nil {
+		if err := h.call(initTime, "init"); err != nil {
 			p.Log("%v", err)
 		}
 	}
 }
+
+// initAgain is how long after an init there is another one. It takes milliseconds where there is
+// nothing to do.
+var initAgain = time.Minute
 
 // stamp changes with a file; "": there is none.
 func stamp(path string) string {
@@ -111,9 +120,7 @@ func (p *Plugin) candidates() []string {
 	if dir, _, err := install.FindPluginDir(); err == nil {
 		all = append(all, install.Target{PluginDir: dir, Driver: p.Driver}.Binary())
 	}
-	return append(all,
-		install.Target{PluginDir: p.Dir(), Driver: p.Driver}.Binary(),
-		filepath.Join(p.Dir(), p.Driver.File()))
+	return append(all, install.Target{PluginDir: p.dir(), Driver: p.Driver}.Binary())
 }
 
 // noBinary says that the driver is not installed.
@@ -128,11 +135,12 @@ func (p *Plugin) noBinary() error {
 	return status.Errorf(codes.FailedPrecondition, "driver %s is not installed on the host as any of %q%s", p.Driver, p.candidates(), why)
 }
 
-// How long a call-out may take. mount may have to wait for one that replaces a daemon which does
+// How long call-outs may take. mount may have to wait for one that replaces a daemon which does
 // not answer, and the kubelet waits for two minutes (kubernetes v1.34,
 // pkg/volume/csi/csi_plugin.go, csiTimeout). unmount waits for nobody but another call-out
 // for the same volume.
 const (
+	initTime    = 100 * time.Second
 	mountTime   = 100 * time.Second
 	unmountTime = 40 * time.Second
 )
@@ -150,6 +158,8 @@ func (h host) call(limit time.Duration, args ...string) error {
 		return status.Errorf(codes.Internal, "%s %s answers %.300q; that is not a driver's answer", h.binary, args[0], output)
 	}
 	if answer.Status != flex.Success {
+		// What the pod's author has got wrong comes as Internal as well: an answer has no code,
+		// and which facts there are, the driver knows, which may be newer than the plugin.
 		return status.Error(codes.Internal, cmp.Or(answer.Message, string(answer.Status)))
 	}
 	return nil

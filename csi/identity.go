@@ -18,7 +18,7 @@ type identity struct {
 }
 
 func (i *identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: i.Name, VendorVersion: i.Version}, nil
+	return &csi.GetPluginInfoResponse{Name: i.name(), VendorVersion: i.Version}, nil
 }
 
 // GetPluginCapabilities answers that there are none: no controller, and no topology.
@@ -27,12 +27,14 @@ func (i *identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabili
 }
 
 // Probe fails with FailedPrecondition while the plugin cannot reach the host, or the driver is
-// not installed there. It is called every few seconds, and logs a change only.
+// not installed there. It calls init of a driver that is new, and of any once a minute. It comes every few seconds, and logs
+// a change only.
 func (i *identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	err := i.onHost(func(h host) error {
 		if h.binary == "" {
 			return i.noBinary()
 		}
+		i.initialize(h)
 		return nil
 	})
 	i.logChange(err)

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"example.com/pod-info-fuse/csi"
+	"example.com/pod-info-fuse/install"
 )
 
 func TestAVolumeIsPublishedAndUnpublished(t *testing.T) {
@@ -88,7 +88,8 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 		{"a target too deep", at(target + "/mount"), codes.InvalidArgument, "is not of the form"},
 		{"a target of no pod", at(strings.Replace(target, podUID, "web-0", 1)), codes.InvalidArgument, "is not of the form"},
 		{"a target without its parent", at(strings.Replace(target, "info", "none", 1)), codes.Internal, "no such file or directory"},
-		{"a target that is too long", at(strings.Replace(target, "info", strings.Repeat("i", 4096), 1)), codes.Internal, "file name too long"},
+		{"a target that is too long", at(strings.Replace(target, "info", strings.Repeat("i", 4096), 1)), codes.InvalidArgument, "is no path"},
+		{"a target with a zero", at(target + "\x00"), codes.InvalidArgument, "is no path"},
 		{"no capability", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability = nil }), codes.InvalidArgument, "volume_capability is missing"},
 		{"no access type", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability.AccessType = nil }), codes.InvalidArgument, "does not ask for a mounted volume"},
 		{"a block volume", changed(func(r *spec.NodePublishVolumeRequest) {
@@ -268,17 +269,22 @@ func TestFiftyPublicationsOfATargetAtOnce(t *testing.T) {
 func TestPublicationsRaceUnpublications(t *testing.T) {
 	w := serve(t)
 	target := w.target(podUID, "info")
-	until := time.Now().Add(2 * time.Second)
+	until := time.Now().Add(forever)
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards count
 	count := map[string]int{}
+	goesOn := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return (count["publish"] < 10 || count["unpublish"] < 10) && time.Now().Before(until)
+	}
 	for range 4 {
 		for name, do := range map[string]func() error{
 			"publish":   func() error { return w.publish(target) },
 			"unpublish": func() error { return w.unpublish(target) },
 		} {
 			all.Go(func() {
-				for time.Now().Before(until) {
+				for goesOn() {
 					if isOneOf(t, do()) {
 						mu.Lock()
 						count[name]++
@@ -441,6 +447,26 @@ func TestAPanicIsTheEndOfItsRequestOnly(t *testing.T) {
 	w.isGone(target)
 }
 
+// The work of a request is on a thread of its own.
+func TestAPanicOnTheHostIsTheEndOfItsRequestOnly(t *testing.T) {
+	w := place(t)
+	w.plugin.Log = func(format string, args ...any) {
+		if line := fmt.Sprintf(format, args...); strings.Contains(line, "exit status 3") {
+			panic("out of order")
+		}
+		w.log.add(format, args...)
+	}
+	w.installs("exit 3")
+	w.serve()
+	_, err := w.Probe(w.ctx(), &spec.ProbeRequest{})
+	isError(t, err, codes.Internal, "out of order")
+	if w.log.with("panic: out of order") != 1 {
+		t.Errorf("it logs %q", w.log.lines)
+	}
+	w.installs("")
+	w.probes()
+}
+
 func TestWhatThePluginSaysOfItself(t *testing.T) {
 	w := serve(t)
 	info, err := w.GetPluginInfo(w.ctx(), &spec.GetPluginInfoRequest{})
@@ -460,39 +486,24 @@ func TestWhatThePluginSaysOfItself(t *testing.T) {
 	isError(t, err, codes.Unimplemented, "")
 }
 
-func TestTheNameIsTheDriversBackwards(t *testing.T) {
-	w := place(t)
-	if got := csi.NameOf(w.plugin.Driver); got != "pod-info-fuse."+vendor {
-		t.Errorf("it is %s", got)
-	}
-	if got, want := w.plugin.Dir(), w.kubelet+"/plugins/pod-info-fuse."+vendor; got != want {
-		t.Errorf("the directory is %s, want %s", got, want)
-	}
-}
-
 // Without Binary, the driver is where installers put it.
 func TestTheDriverIsFoundWhereItIsInstalled(t *testing.T) {
 	w := place(t)
 	w.plugin.Binary = ""
 	w.serve()
 	_, err := w.Probe(context.Background(), &spec.ProbeRequest{})
-	isError(t, err, codes.FailedPrecondition, w.plugin.Dir())
-	dir := filepath.Join(w.plugin.Dir(), w.plugin.Driver.Dir())
-	for _, path := range []string{filepath.Join(dir, w.plugin.Driver.File()), filepath.Join(w.plugin.Dir(), w.plugin.Driver.File())} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Link(driver, path); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Probe(context.Background(), &spec.ProbeRequest{}); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !slices.Contains(strings.Split(err.Error(), `"`), filepath.Join(dir, w.plugin.Driver.File())) {
+	isError(t, err, codes.FailedPrecondition, filepath.Dir(w.socket))
+	installed := install.Target{PluginDir: filepath.Dir(w.socket), Driver: w.plugin.Driver}.Binary()
+	if !slices.Contains(strings.Split(err.Error(), `"`), installed) {
 		t.Errorf("it does not say where it has looked: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(installed), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(driver, installed); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Probe(context.Background(), &spec.ProbeRequest{}); err != nil {
+		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package csi_test
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,7 +60,7 @@ func (w *world) start(more ...string) *process {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = p.end(syscall.SIGKILL) })
-	registration := filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")
+	registration := w.registration()
 	before, _ := os.Lstat(registration)
 	eventually(w.t, "the plugin serves", func() bool {
 		now, err := os.Lstat(registration)
@@ -172,7 +173,7 @@ func TestNoReaderNoticesThatThePluginWasKilled(t *testing.T) {
 func TestSocketsEndWithThePlugin(t *testing.T) {
 	w := place(t)
 	p := w.start()
-	sockets := []string{w.socket, filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")}
+	sockets := []string{w.socket, w.registration()}
 	for _, path := range sockets {
 		if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
@@ -191,6 +192,40 @@ func TestSocketsEndWithThePlugin(t *testing.T) {
 	}
 }
 
+// The pod has five seconds to end; what is asked here leaves room for a slow machine.
+func TestAPluginEndsWhileARequestHangs(t *testing.T) {
+	w := place(t)
+	w.installs(fmt.Sprintf("[ $1 != mount ] || while [ -e %s ]; do sleep .01; done", w.binary))
+	p := w.start()
+	client, err := net.Dial("unix", w.registration()) // and does not let go
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	target := w.target(podUID, "info")
+	published := make(chan error, 1)
+	go func() { published <- w.publish(target) }()
+	eventually(t, "mount is called", func() bool {
+		called, _ := os.ReadFile(w.calls())
+		return strings.Contains(string(called), "mount")
+	})
+	began := time.Now()
+	if err := p.end(syscall.SIGTERM); err != nil {
+		t.Errorf("it ended with %v: %s", err, p.output)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if err := <-published; err == nil {
+		t.Error("the volume is published")
+	}
+	for _, path := range []string{w.socket, w.registration()} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is there, or %v", path, err)
+		}
+	}
+}
+
 // A new plugin may begin before the old one has ended.
 func TestAPluginLeavesTheSocketsOfAnother(t *testing.T) {
 	w := place(t)
@@ -202,7 +237,7 @@ func TestAPluginLeavesTheSocketsOfAnother(t *testing.T) {
 	if status, output := w.probe(); status != 0 {
 		t.Errorf("probe: %d, %q", status, output)
 	}
-	if _, err := os.Lstat(filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")); err != nil {
+	if _, err := os.Lstat(w.registration()); err != nil {
 		t.Error(err)
 	}
 }
@@ -262,6 +297,7 @@ func TestTheCommandLine(t *testing.T) {
 		{[]string{"serve", "--node-id", strings.Repeat("n", 257)}, 1, "has 257 bytes"},
 		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "kubelet"}, 1, "not an absolute path"},
 		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "/" + strings.Repeat("k", 90)}, 1, "a socket's can have 107"},
+		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "/" + strings.Repeat("k", 60)}, 1, "-reg.sock\" has 113 bytes"},
 		{[]string{"serve", "--node-id", "n", "--socket", "/dev/null"}, 1, "is not a socket"},
 		{[]string{"serve", "--node-id", "n", "--socket", "/none/csi.sock"}, 1, "no such file or directory"},
 		{[]string{"probe", "--socket", "/none/csi.sock"}, 1, "no such file or directory"},

@@ -19,18 +19,20 @@ type registrar struct {
 	registration.UnimplementedRegistrationServer
 	*Plugin
 	refused chan<- string // has room for one
+	silence *time.Timer   // until the kubelet says whether it has registered the plugin
 }
 
 func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
-		Type: registration.CSIPlugin, Name: r.Name, Endpoint: r.endpoint(),
+		Type: registration.CSIPlugin, Name: r.name(), Endpoint: r.endpoint(),
 		SupportedVersions: []string{"1.0.0"}, // of CSI: later ones 1.x differ in what we do not have
 	}, nil
 }
 
 func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+	r.silence.Stop()
 	if s.GetPluginRegistered() {
-		r.Log("the kubelet has registered %s", r.Name)
+		r.Log("the kubelet has registered %s", r.name())
 	} else {
 		select {
 		case r.refused <- s.GetError():
@@ -44,27 +46,38 @@ func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.R
 // as it does for one of a node that it does not know yet.
 const registerAgain = 5 * time.Second
 
+// registrationSilence is how long to wait for a kubelet before the log says that none has come.
+var registrationSilence = time.Minute
+
+// registrationStopTime is how long the server of the registration may take to end. It has nothing
+// to wait for but an answer on its way.
+const registrationStopTime = time.Second
+
 // register has the kubelet register the plugin, until the context ends. A kubelet that has refused
 // it asks again only when there is another socket.
 func (p *Plugin) register(ctx context.Context, dir string) error {
 	for {
 		refused := make(chan string, 1)
-		at, err := listen(filepath.Join(dir, p.Name+"-reg.sock"))
+		at, err := listen(filepath.Join(dir, filepath.Base(p.Driver.CSIRegistration(p.KubeletDir))))
 		if err != nil {
 			return fmt.Errorf("make the socket of the registration: %w", err)
 		}
+		silence := time.AfterFunc(registrationSilence, func() {
+			p.Log("no kubelet has registered %s in %v; is %q, of --kubelet-dir, the kubelet's --root-dir?", p.name(), registrationSilence, p.KubeletDir)
+		})
 		server := p.server()
-		registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused})
+		registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused, silence: silence})
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(at) }()
 		select {
 		case <-ctx.Done():
 		case err = <-ended:
 		case why := <-refused:
-			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.Name, registerAgain, why)
+			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.name(), registerAgain, why)
 		}
-		stop(server)
-		at.remove()
+		silence.Stop()
+		at.remove() // first: the kubelet calls no more
+		stop(server, registrationStopTime)
 		if err != nil {
 			return err
 		}

@@ -3,20 +3,23 @@ package csi_test
 import (
 	"context"
 	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"example.com/pod-info-fuse/csi"
 )
 
 // kubelet is the part of one that registers plugins: it dials a socket as soon as it has a name,
 // in the directory that it watches.
 func (w *world) register() registration.RegistrationClient {
 	w.t.Helper()
-	return registration.NewRegistrationClient(dial(w.t, filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")))
+	return registration.NewRegistrationClient(dial(w.t, w.registration()))
 }
 
 func TestThePluginRegistersItself(t *testing.T) {
@@ -27,23 +30,32 @@ func TestThePluginRegistersItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.GetType() != "CSIPlugin" || info.GetName() != w.plugin.Name || info.GetEndpoint() != w.socket || strings.Join(info.GetSupportedVersions(), " ") != "1.0.0" {
+	if info.GetType() != "CSIPlugin" || info.GetName() != w.plugin.Driver.CSI() || info.GetEndpoint() != w.socket || strings.Join(info.GetSupportedVersions(), " ") != "1.0.0" {
 		t.Errorf("it is %v", info)
 	}
 	if _, err := client.NotifyRegistrationStatus(w.ctx(), &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "it logs that", func() bool { return strings.Contains(p.output.String(), "has registered "+w.plugin.Name) })
+	eventually(t, "it logs that", func() bool { return strings.Contains(p.output.String(), "has registered "+w.plugin.Driver.CSI()) })
 	if status, output := w.probe(); status != 0 {
 		t.Errorf("probe: %d, %s", status, output)
 	}
+}
+
+// The readiness of its pod would not tell.
+func TestAPluginThatNobodyRegistersSaysSo(t *testing.T) {
+	w := place(t)
+	w.shortens(csi.RegistrationSilence, time.Millisecond)
+	w.serve()
+	said := "is " + strconv.Quote(w.kubelet) + ", of --kubelet-dir, the kubelet's --root-dir?"
+	eventually(t, "it logs that", func() bool { return w.log.with(said) == 1 })
 }
 
 // The kubelet does not ask again until there is another socket.
 func TestARefusedPluginIsOfferedAgain(t *testing.T) {
 	w := place(t)
 	p := w.start()
-	path := filepath.Join(w.registrationDir(), w.plugin.Name+"-reg.sock")
+	path := w.registration()
 	if _, err := w.register().NotifyRegistrationStatus(w.ctx(), &registration.RegistrationStatus{Error: "no such\nnode"}); err != nil {
 		t.Error(err)
 	}
@@ -52,7 +64,7 @@ func TestARefusedPluginIsOfferedAgain(t *testing.T) {
 		t.Errorf("probe: %d, %s", status, output)
 	}
 	eventually(t, "there is another one", func() bool { _, err := os.Lstat(path); return err == nil })
-	if !strings.Contains(p.output.String(), `has not registered `+w.plugin.Name+`, and is asked again in 5s: "no such\nnode"`) {
+	if !strings.Contains(p.output.String(), `has not registered `+w.plugin.Driver.CSI()+`, and is asked again in 5s: "no such\nnode"`) {
 		t.Errorf("it logs %s", p.output)
 	}
 	if _, err := w.register().GetInfo(w.ctx(), &registration.InfoRequest{}); err != nil {
@@ -87,7 +99,7 @@ func TestASocketHasItsNameWhenItIsListenedAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := w.plugin.Name + "-reg.sock"
+	name := w.plugin.Driver.CSI() + "-reg.sock"
 	events := strings.Count(string(buffer[:n]), name)
 	hidden := strings.Count(string(buffer[:n]), "."+name)
 	if events != 4 || hidden != 2 {

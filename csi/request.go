@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -41,6 +42,8 @@ func (p *Plugin) target(volumeID, dir string) (t target, err error) {
 		return t, invalid("target_path %q is not an absolute path", dir)
 	case filepath.Clean(dir) != dir:
 		return t, invalid("target_path %q is not in its shortest form, %q", dir, filepath.Clean(dir))
+	case len(dir) >= unix.PathMax || strings.Contains(dir, "\x00"):
+		return t, invalid("target_path %.100q is no path: it has %d bytes, or one that is 0", dir, len(dir))
 	}
 	rest, below := strings.CutPrefix(dir, filepath.Join(p.KubeletDir, "pods")+"/")
 	parts := strings.Split(rest, "/")

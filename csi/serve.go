@@ -19,8 +19,8 @@ import (
 )
 
 // Serve serves at a socket, and registers the plugin with the kubelet by one in the
-// registration's directory, "" for not at all, until the context ends. Then it waits for the
-// requests that are at work, and removes its sockets.
+// registration's directory, "" for not at all, until the context ends. Then it removes its
+// sockets, that of the registration first, and waits some seconds for the requests at work.
 func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) error {
 	if err := p.check(); err != nil {
 		return err
@@ -34,14 +34,12 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 	}
 	defer at.remove()
 	server := p.server()
-	identity := &identity{Plugin: p}
-	csi.RegisterIdentityServer(server, identity)
+	csi.RegisterIdentityServer(server, &identity{Plugin: p})
 	csi.RegisterNodeServer(server, newNode(p))
 	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(at) }()
-	defer stop(server)
-	p.Log("version %s of %s serves driver %s at %s", p.Version, p.Name, p.Driver, socket)
-	_, _ = identity.Probe(ctx, nil) // for its log
+	defer stop(server, stopTime)
+	p.Log("version %s of %s serves driver %s at %s", p.Version, p.name(), p.Driver, socket)
 	if registrationDir != "" {
 		registered, end := context.WithCancel(ctx)
 		done := make(chan struct{})
@@ -58,12 +56,20 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 }
 
 // stopTime is how long requests may go on after the end was asked for. A call-out that is killed
-// then leaves nothing that the next one does not repair.
-const stopTime = 20 * time.Second
+// then leaves nothing that the next one does not repair. With that of the registration before it,
+// it is less than the five seconds that the pod has (terminationGracePeriodSeconds).
+const stopTime = 3 * time.Second
 
-func stop(server *grpc.Server) {
-	defer time.AfterFunc(stopTime, server.Stop).Stop()
-	server.GracefulStop()
+// stop ends a server when its requests have ended, or after a time. It then waits for nobody: Stop
+// would, for two minutes, for one who has connected and says nothing.
+func stop(server *grpc.Server, limit time.Duration) {
+	ended := make(chan struct{})
+	go func() { defer close(ended); server.GracefulStop() }()
+	select {
+	case <-ended:
+	case <-time.After(limit):
+		go server.Stop()
+	}
 }
 
 // maxMessage is the largest request, in bytes. The kubelet's have some KiB.
@@ -79,16 +85,21 @@ func (p *Plugin) server() *grpc.Server {
 // intercept logs failures, but for Probe's, and makes a panic the failure of its request only.
 func (p *Plugin) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
 	defer func() {
-		if problem := recover(); problem != nil {
-			p.Log("panic: %v: %s", problem, debug.Stack())
-			response, err = nil, status.Errorf(codes.Internal, "internal error: %v", problem)
-		}
 		if err != nil && info.FullMethod != csi.Identity_Probe_FullMethodName {
 			s := status.Convert(err)
 			p.Log("%s: %s: %s", info.FullMethod, s.Code(), s.Message())
 		}
 	}()
+	defer p.recovered(&err)
 	return handle(ctx, request)
+}
+
+// recovered, deferred, makes a panic an error.
+func (p *Plugin) recovered(err *error) {
+	if problem := recover(); problem != nil {
+		p.Log("panic: %v: %s", problem, debug.Stack())
+		*err = status.Errorf(codes.Internal, "internal error: %v", problem)
+	}
 }
 
 // listener is a socket that is listened at, and its file.

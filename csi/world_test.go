@@ -77,11 +77,11 @@ func place(t *testing.T) *world {
 	w := &world{t: t, kubelet: kubelet, log: &log{}}
 	w.binary = filepath.Join(kubelet, "exec", name.Dir(), name.File())
 	w.plugin = &csi.Plugin{
-		Driver: name, Name: csi.NameOf(name), Version: "1.2.3", NodeID: "node-1",
+		Driver: name, Version: "1.2.3", NodeID: "node-1",
 		KubeletDir: kubelet, Binary: w.binary, Attributes: []string{"facts"}, Log: w.log.add,
 	}
-	w.socket = filepath.Join(w.plugin.Dir(), "csi.sock")
-	for _, dir := range []string{filepath.Dir(w.binary), w.plugin.Dir(), w.registrationDir(), kubelet} {
+	w.socket = name.CSISocket(kubelet)
+	for _, dir := range []string{filepath.Dir(w.binary), filepath.Dir(w.socket), w.registrationDir(), kubelet} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,8 @@ func place(t *testing.T) *world {
 	return w
 }
 
-func (w *world) registrationDir() string { return filepath.Join(w.kubelet, "plugins_registry") }
+func (w *world) registration() string    { return w.plugin.Driver.CSIRegistration(w.kubelet) }
+func (w *world) registrationDir() string { return filepath.Dir(w.registration()) }
 
 // serve makes a node whose plugin serves.
 func serve(t *testing.T) *world {

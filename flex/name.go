@@ -48,6 +48,18 @@ func (n Name) File() string { return n.driver }
 // CSI is the driver's name where it is a CSI driver as well, which has a DNS name: driver.vendor.
 func (n Name) CSI() string { return n.driver + "." + n.vendor }
 
+// CSISocket is the path of the socket of the driver's CSI plugin, in a directory of the plugin's
+// own below the kubelet's root directory.
+func (n Name) CSISocket(kubeletDir string) string {
+	return filepath.Join(kubeletDir, "plugins", n.CSI(), "csi.sock")
+}
+
+// CSIRegistration is the path of the socket by which the plugin registers itself, in the directory
+// where a kubelet looks for plugins (kubernetes v1.34, pkg/kubelet/config/defaults.go).
+func (n Name) CSIRegistration(kubeletDir string) string {
+	return filepath.Join(kubeletDir, "plugins_registry", n.CSI()+"-reg.sock")
+}
+
 func plain(part string) bool {
 	for i, c := range []byte(part) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'

@@ -48,4 +48,11 @@ func TestCSI(t *testing.T) {
 	if got := name.CSI(); err != nil || got != "pod-info-fuse.example.com" {
 		t.Errorf("%v: %q", err, got)
 	}
+	// A kubelet has these places in its own code.
+	if got := name.CSISocket("/k"); got != "/k/plugins/pod-info-fuse.example.com/csi.sock" {
+		t.Errorf("socket %q", got)
+	}
+	if got := name.CSIRegistration("/k"); got != "/k/plugins_registry/pod-info-fuse.example.com-reg.sock" {
+		t.Errorf("registration %q", got)
+	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // csiDir is the CSI plugin's directory. Where there is no FlexVolume, the driver is in it.
-func (t Target) csiDir() string { return filepath.Join(t.KubeletDir, "plugins", t.Driver.CSI()) }
+func (t Target) csiDir() string { return filepath.Dir(t.Driver.CSISocket(t.KubeletDir)) }
 
 // CloseCSI removes the sockets that a CSI plugin of the driver has in the kubelet's directory,
 // and its own directory there, once the driver is uninstalled. The plugin may be running: it has
@@ -28,10 +28,7 @@ func (t Target) CloseCSI() error {
 	}
 	dir := t.csiDir()
 	var errs []error
-	for _, socket := range []string{
-		filepath.Join(t.KubeletDir, "plugins_registry", t.Driver.CSI()+"-reg.sock"),
-		filepath.Join(dir, "csi.sock"),
-	} {
+	for _, socket := range []string{t.Driver.CSIRegistration(t.KubeletDir), t.Driver.CSISocket(t.KubeletDir)} {
 		errs = append(errs, removeSocket(socket))
 	}
 	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {

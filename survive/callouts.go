@@ -44,7 +44,8 @@ func (c CallOuts) Init() (flex.Capabilities, error) {
 }
 
 // Mount makes the volume appear in dir. When it fails, it leaves neither a
-// mount nor a record; but a directory that was mounted, dead or alive, is as it was.
+// mount nor a record; but a directory that was mounted, dead or alive, is as it was, unless
+// the kernel refuses the very last bind mount, in the place of a dead one.
 func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if c.ConfigError != nil {
 		return c.ConfigError

@@ -12,7 +12,8 @@ import (
 )
 
 // mountVolume mounts the volume, with the daemon that is there or a new one, and reports whether
-// it is a new mount: false, if the volume was mounted already, or healed.
+// it is a new mount, also in the place of a dead one: false, if the volume was mounted already, or
+// was healed with the others.
 func (n Node) mountVolume(record volume.Record) (mounted bool, err error) {
 	point, err := volume.OpenDir(record.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,8 +36,9 @@ func (n Node) mountVolume(record volume.Record) (mounted bool, err error) {
 }
 
 // mountOn mounts according to what the directory has on it already. A mount that is of no use
-// goes at the very last, when only mount(2) is left to do: a directory that was mounted stays so
-// if this fails, for a kubelet may remove it otherwise (kubernetes v1.30,
+// goes at the very last, when only the bind mount is left to do: a directory that was mounted
+// stays so if anything before it fails, for a kubelet may remove it otherwise (kubernetes before
+// v1.37 and the patches of v1.34 to v1.36 that have pull request 139045,
 // pkg/volume/csi/csi_mounter.go, SetUpAt).
 func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
 	point, err := volume.OpenDir(record.Dir)

@@ -91,23 +91,19 @@ func parse(set *pflag.FlagSet, args []string) error {
 
 func serve(args []string) error {
 	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	driver := set.String("driver", "example.com/pod-info-fuse", "`VENDOR/DRIVER` whose call-outs are executed")
+	driver := set.String("driver", "example.com/pod-info-fuse", "`VENDOR/DRIVER` whose call-outs are executed; CSI-NAME is DRIVER.VENDOR")
 	p := csi.Plugin{Version: version, Attributes: []string{"facts"}, Log: logLine}
-	set.StringVar(&p.Name, "csi-name", "", "`NAME` of the CSI driver; without it, DRIVER.VENDOR")
 	set.StringVar(&p.NodeID, "node-id", os.Getenv("NODE_NAME"), "`NAME` of the node; without it, $NODE_NAME")
 	socket := set.String("socket", defaultSocket, "`PATH` of the socket to serve at, which on the host is KUBELET-DIR/plugins/CSI-NAME/csi.sock")
 	registration := set.String("registration-dir", "/registration", "`DIR` where the kubelet looks for plugins, which on the host is KUBELET-DIR/plugins_registry; empty: the plugin is not registered")
 	set.StringVar(&p.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's root `DIR`, in its own words")
-	set.StringVar(&p.Binary, "binary", "", "`PATH` of the installed driver on the host; without it, where it is installed for the kubelet, or else KUBELET-DIR/plugins/CSI-NAME/VENDOR~DRIVER/DRIVER or .../CSI-NAME/DRIVER")
+	set.StringVar(&p.Binary, "binary", "", "`PATH` of the installed driver on the host; without it, where it is installed for the kubelet, or else KUBELET-DIR/plugins/CSI-NAME/VENDOR~DRIVER/DRIVER")
 	if err := parse(set, args); err != nil {
 		return err
 	}
 	var err error
 	if p.Driver, err = flex.ParseName(*driver); err != nil {
 		return err
-	}
-	if p.Name == "" {
-		p.Name = csi.NameOf(p.Driver)
 	}
 	if p.NodeID == "" {
 		return fmt.Errorf("the node's name is not known; say it with --node-id or in $NODE_NAME; %w", errUsage)

@@ -64,7 +64,8 @@ func OnThread(f func() error) (err error) {
 }
 
 // Join moves this thread, which is one of [OnThread], into the namespaces of a process but for
-// those of users and PIDs. It also gets the process's root directory.
+// those of users and PIDs. Its root directory becomes that of the mount
+// namespace (man 2 setns), whatever the process's own is.
 //
 // What mounts, unmounts or starts a daemon on behalf of a container must be in those of the
 // host: only processes that share the mount namespace see a mount, a daemon tells the host name

@@ -1,0 +1,7 @@
+package csi
+
+// What takes a minute, for tests that do not.
+var (
+	InitAgain           = &initAgain
+	RegistrationSilence = &registrationSilence
+)
