@@ -72,12 +72,17 @@ func stop(server *grpc.Server, limit time.Duration) {
 	}
 }
 
-// maxMessage is the largest request, in bytes. The kubelet's have some KiB.
-const maxMessage = 256 << 10
+const (
+	// maxMessage is the largest request, in bytes. The kubelet's have some KiB.
+	maxMessage = 128 << 10
+	// maxRequests is how many requests of one connection are in memory at a time. The others
+	// wait for them, in the kubelet.
+	maxRequests = 100
+)
 
 func (p *Plugin) server() *grpc.Server {
 	return grpc.NewServer(
-		grpc.UnaryInterceptor(p.intercept), grpc.MaxRecvMsgSize(maxMessage),
+		grpc.UnaryInterceptor(p.intercept), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxRequests),
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10),
 	)
 }
