@@ -27,8 +27,8 @@ func (i *identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabili
 }
 
 // Probe fails with FailedPrecondition while the plugin cannot reach the host, or the driver is
-// not installed there. It calls init of a driver that is new, and of any once a minute. It comes every few seconds, and logs
-// a change only.
+// not installed there. It calls init of a driver that is new, and of any once a minute. It comes
+// every few seconds, and logs a change only.
 func (i *identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	err := i.onHost(func(h host) error {
 		if h.binary == "" {

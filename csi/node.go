@@ -67,6 +67,21 @@ func (b *busy) begin(t target) (end func(), err error) {
 	}, nil
 }
 
+// begin has a request for a target wait for its turn, and keeps others off the target until end is
+// called.
+func (n *node) begin(ctx context.Context, t target, turns turns) (end func(), err error) {
+	free, err := n.busy.begin(t)
+	if err != nil {
+		return nil, err
+	}
+	endTurn, err := turns.wait(ctx)
+	if err != nil {
+		free()
+		return nil, err
+	}
+	return func() { endTurn(); free() }, nil
+}
+
 // NodePublishVolume makes the volume appear in its target, which it makes. The kubelet repeats
 // it about every minute (requiresRepublish of the CSIDriver object), which heals a volume that
 // is dead, in its place. When it fails, a target that was there is as it was.
@@ -82,16 +97,11 @@ func (n *node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRe
 	if err != nil {
 		return nil, err
 	}
-	end, err := n.busy.begin(t)
+	end, err := n.begin(ctx, t, n.mounts)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	endTurn, err := n.mounts.wait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer endTurn()
 	begun := time.Now()
 	made := false
 	err = n.onHost(func(h host) (err error) {
@@ -125,16 +135,11 @@ func (n *node) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolu
 	if err != nil {
 		return nil, err
 	}
-	end, err := n.busy.begin(t)
+	end, err := n.begin(ctx, t, n.unmounts)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	endTurn, err := n.unmounts.wait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer endTurn()
 	begun := time.Now()
 	err = n.onHost(func(h host) error {
 		if h.binary != "" { // without a driver, nothing is mounted, or it cannot be removed
