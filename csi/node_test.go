@@ -369,9 +369,7 @@ func TestAVolumeOfAnotherPluginIsUnpublished(t *testing.T) {
 // Where the driver was uninstalled, its volumes are gone, and pods that had one can end.
 func TestWithoutADriverNothingIsPublishedAndAllIsUnpublished(t *testing.T) {
 	w := serve(t)
-	if err := os.Rename(w.binary, w.binary+".away"); err != nil {
-		t.Fatal(err)
-	}
+	back := w.takeAway()
 	target := w.target(podUID, "info")
 	isError(t, w.publish(target), codes.FailedPrecondition, "is not installed on the host")
 	w.isGone(target)
@@ -383,20 +381,14 @@ func TestWithoutADriverNothingIsPublishedAndAllIsUnpublished(t *testing.T) {
 	}
 	w.mustUnpublish(target)
 	w.isGone(target)
-	if err := os.Rename(w.binary+".away", w.binary); err != nil {
-		t.Fatal(err)
-	}
+	back()
 	if _, err := w.Probe(w.ctx(), &spec.ProbeRequest{}); err != nil {
 		t.Error(err)
 	}
 	w.mustPublish(target)
-	if err := os.Rename(w.binary, w.binary+".away"); err != nil {
-		t.Fatal(err)
-	}
+	back = w.takeAway()
 	isError(t, w.unpublish(target), codes.FailedPrecondition, "is not installed on the host")
-	if err := os.Rename(w.binary+".away", w.binary); err != nil {
-		t.Fatal(err)
-	}
+	back()
 	w.mustUnpublish(target)
 	w.isGone(target)
 }
@@ -405,9 +397,7 @@ func TestWithoutADriverNothingIsPublishedAndAllIsUnpublished(t *testing.T) {
 func TestADriverThatIsNone(t *testing.T) {
 	w := serve(t)
 	target := w.target(podUID, "info")
-	if err := os.Rename(w.binary, w.binary+".away"); err != nil {
-		t.Fatal(err)
-	}
+	back := w.takeAway()
 	for script, message := range map[string]string{
 		"echo hello":                          `answers "hello\n"`,
 		"exit 3":                              "exit status 3",
@@ -423,9 +413,7 @@ func TestADriverThatIsNone(t *testing.T) {
 		isError(t, w.publish(target), codes.Internal, message)
 		w.isGone(target)
 	}
-	if err := os.Rename(w.binary+".away", w.binary); err != nil {
-		t.Fatal(err)
-	}
+	back()
 }
 
 func TestAPanicIsTheEndOfItsRequestOnly(t *testing.T) {

@@ -314,14 +314,7 @@ func TestTheCommandLine(t *testing.T) {
 // A probe comes every few seconds.
 func TestReadinessIsLoggedWhenItChanges(t *testing.T) {
 	w := place(t)
-	away := w.binary + ".away"
-	move := func(from, to string) {
-		t.Helper()
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	move(w.binary, away)
+	back := w.takeAway()
 	w.serve()
 	for range 2 {
 		for range 3 {
@@ -329,15 +322,15 @@ func TestReadinessIsLoggedWhenItChanges(t *testing.T) {
 				t.Errorf("probe: %d, %q", status, output)
 			}
 		}
-		move(away, w.binary)
+		back()
 		for range 3 {
 			if status, output := w.probe(); status != 0 {
 				t.Errorf("probe: %d, %q", status, output)
 			}
 		}
-		move(w.binary, away)
+		back = w.takeAway()
 	}
-	move(away, w.binary)
+	back()
 	if notReady, all := w.log.with("not ready: "), w.log.with("ready"); notReady != 2 || all != 4 {
 		t.Errorf("it logs %q", w.log.lines)
 	}

@@ -96,10 +96,7 @@ func TestARepublishThatFailsLeavesTheVolumeMounted(t *testing.T) {
 			return func() { _ = unix.Unmount(filepath.Dir(records[0]), unix.MNT_DETACH) }
 		},
 		"the driver is not executable": func(w *world, _ string) func() {
-			if err := os.Rename(w.binary, w.binary+".away"); err != nil {
-				t.Fatal(err)
-			}
-			return func() { _ = os.Rename(w.binary+".away", w.binary) }
+			return w.takeAway()
 		},
 	} {
 		t.Run(problem, func(t *testing.T) {

@@ -188,6 +188,20 @@ func with(key, value string) func(*spec.NodePublishVolumeRequest) {
 	return func(r *spec.NodePublishVolumeRequest) { r.VolumeContext[key] = value }
 }
 
+// takeAway takes the driver from where it is installed, until back is called.
+func (w *world) takeAway() (back func()) {
+	w.t.Helper()
+	move := func(from, to string) {
+		w.t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	away := w.binary + ".away"
+	move(w.binary, away)
+	return func() { w.t.Helper(); move(away, w.binary) }
+}
+
 func (w *world) publish(target string, mutate ...func(*spec.NodePublishVolumeRequest)) error {
 	_, err := w.NodePublishVolume(w.ctx(), request(target, mutate...))
 	return err
