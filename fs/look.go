@@ -24,9 +24,9 @@ type look struct {
 	told    map[string]bool // problems that were reported, until all are solved
 }
 
+// found is a fact that was found.
 type found struct {
-	facts.Fact
-	id   uint64
+	id   uint64 // of its name
 	file string // its name in volumes
 }
 
@@ -50,7 +50,7 @@ func (f *FS) listFacts(offset uint64, out *fuse.DirEntryList) {
 		return cmp.Compare(first+fact.id, offset)
 	})
 	for _, fact := range all[next:] {
-		e := fuse.DirEntry{Name: fact.file, Mode: regular, Ino: volume.Node(volume.ID(fact.id), nodeFact), Off: first + fact.id + 1}
+		e := fuse.DirEntry{Name: fact.file, Mode: regular, Ino: factIno(fact.id), Off: first + fact.id + 1}
 		if !out.AddDirEntry(e) {
 			return
 		}
@@ -73,7 +73,7 @@ func (f *FS) lookAtFacts(fresh bool) []found {
 	all, left, err := f.facts.Scan()
 	l.began, l.changed, l.facts = began, changed, nil
 	for _, fact := range all {
-		l.facts = append(l.facts, found{fact, facts.ID(fact.Name), factPrefix + fact.Name})
+		l.facts = append(l.facts, found{facts.ID(fact.Name), factPrefix + fact.Name})
 	}
 	slices.SortFunc(l.facts, func(a, b found) int { return cmp.Compare(a.id, b.id) })
 	l.tell(err, left, f.report)

@@ -57,7 +57,7 @@ func (l Log) HasListener() bool {
 	if !isSyslog(l.target) {
 		return false
 	}
-	s, err := openSyslog(devLog)
+	s, err := newSyslog()
 	if err != nil {
 		return false
 	}
@@ -152,12 +152,20 @@ func open(target string) (*sink, error) {
 // openSyslog makes a socket that is connected to the syslog daemon, or not connected if there
 // is none: see Reconnect.
 func openSyslog(path string) (*sink, error) {
+	s, err := newSyslog()
+	if err == nil {
+		_ = connect(s.fd, path)
+	}
+	return s, err
+}
+
+// newSyslog makes a socket that is not connected yet.
+func newSyslog() (*sink, error) {
 	const kind = unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
 	fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
 	if err != nil {
 		return nil, err
 	}
-	_ = connect(fd, path)
 	return &sink{fd: fd, syslog: true}, nil
 }
 
