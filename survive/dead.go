@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/internal/mount"
 )
 
 // Anybody can mount a FUSE file system in a user namespace of his own, and give it our type

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"example.com/pod-info-fuse/flex"
-	"example.com/pod-info-fuse/survive/internal/calllog"
-	"example.com/pod-info-fuse/survive/internal/confine"
+	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"

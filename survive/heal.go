@@ -14,7 +14,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/volume"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/pair"
 )
 

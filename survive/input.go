@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/internal/mount"
 )
 
 // A file system may read a directory beside the records, its input. An operator configures

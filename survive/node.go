@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"example.com/pod-info-fuse/flex"
-	"example.com/pod-info-fuse/survive/internal/calllog"
-	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
 )

@@ -5,8 +5,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/selinux"
-	"example.com/pod-info-fuse/survive/internal/mount"
 )
 
 // mountLabelled opens /dev/fuse and mounts it with the SELinux label, where

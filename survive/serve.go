@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"example.com/pod-info-fuse/flex"
-	"example.com/pod-info-fuse/survive/internal/confine"
+	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/pair"
 )

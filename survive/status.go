@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/confine"
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/cgroup"
-	"example.com/pod-info-fuse/survive/internal/confine"
-	"example.com/pod-info-fuse/survive/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
 )

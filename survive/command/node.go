@@ -14,9 +14,9 @@ import (
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/selinux"
 	"example.com/pod-info-fuse/survive"
-	"example.com/pod-info-fuse/survive/internal/calllog"
 )
 
 // installation finds the installation that a command is about. name is what --driver says,

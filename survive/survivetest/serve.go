@@ -6,9 +6,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
-	"example.com/pod-info-fuse/survive/internal/mount"
 )
 
 // Serve mounts a file system on a directory and serves it read-only in this process, by the

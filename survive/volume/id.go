@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"example.com/pod-info-fuse/survive/internal/mount"
+	"example.com/pod-info-fuse/internal/mount"
 )
 
 // ID identifies a volume on its node: 56 bits of a hash of its mount

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/fs"
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
-	"example.com/pod-info-fuse/survive/internal/mount"
 	"example.com/pod-info-fuse/survive/volume"
 )
 

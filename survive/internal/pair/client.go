@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/survive/internal/confine"
+	"example.com/pod-info-fuse/internal/confine"
 )
 
 // Place says where root finds a pair.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/survive/internal/calllog"
+	"example.com/pod-info-fuse/internal/calllog"
 )
 
 // Service answers the requests of the connection: Serve is called once, and any other

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/internal/proc"
-	"example.com/pod-info-fuse/survive/internal/calllog"
-	"example.com/pod-info-fuse/survive/internal/confine"
 )
 
 // A call-out is root, and an attacker may have taken over the pair that it hears from. So it

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/internal/proc"
-	"example.com/pod-info-fuse/survive/internal/confine"
 )
 
 // holdsLock names a file to a process of this program, which takes the active lock of it, and

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/survive/internal/confine"
+	"example.com/pod-info-fuse/internal/confine"
 )
 
 // Verb is the subcommand that runs Main. It is not for people.

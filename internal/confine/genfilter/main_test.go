@@ -18,7 +18,7 @@ func TestTheFiltersAreThoseOfThePolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got) != string(want) {
-			t.Errorf("%s is not what policy.go says; run go generate ./survive/internal/confine", path)
+			t.Errorf("%s is not what policy.go says; run go generate ./internal/confine", path)
 		}
 	}
 }

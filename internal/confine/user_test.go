@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/survive/internal/confine"
+	"example.com/pod-info-fuse/internal/confine"
 )
 
 const sends = "SENDS_AS_USER"
