@@ -47,14 +47,7 @@ func (c CallOuts) Init() (flex.Capabilities, error) {
 // mount nor a record; but a directory that was mounted, dead or alive, is as it was, unless
 // the kernel refuses the very last bind mount, in the place of a dead one.
 func (c CallOuts) Mount(dir string, options flex.Options) error {
-	if c.ConfigError != nil {
-		return c.ConfigError
-	}
-	dir, err := cleanPath(dir)
-	if err != nil {
-		return err
-	}
-	record, err := c.newRecord(dir, options)
+	record, err := c.Record(dir, options)
 	if err != nil {
 		return err
 	}
@@ -97,10 +90,17 @@ func cleanPath(dir string) (string, error) {
 	return clean, nil
 }
 
-// newRecord makes a volume's record of the kubelet's arguments. It trusts or refuses the
-// options: the pod's author wrote some of them, and the kubelet merges those last (kubernetes
-// v1.34, pkg/volume/flexvolume/driver-call.go).
-func (c CallOuts) newRecord(dir string, options flex.Options) (volume.Record, error) {
+// Record makes a volume's record of the arguments of mount, and writes it nowhere. It trusts or
+// refuses the options: the pod's author wrote some of them, and the kubelet merges those last
+// (kubernetes v1.34, pkg/volume/flexvolume/driver-call.go).
+func (c CallOuts) Record(dir string, options flex.Options) (volume.Record, error) {
+	if c.ConfigError != nil {
+		return volume.Record{}, c.ConfigError
+	}
+	dir, err := cleanPath(dir)
+	if err != nil {
+		return volume.Record{}, err
+	}
 	if c.Check == nil {
 		for key := range options.Own() {
 			return volume.Record{}, fmt.Errorf("option %q is not known; remove it from the pod's volume", key)

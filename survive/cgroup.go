@@ -37,6 +37,17 @@ func (n Node) settle(pid int) (ours cgroup.Group, problem, err error) {
 	return ours, problem, n.noteGroup(append(n.group(), ours...))
 }
 
+// Escape moves a process of a companion's, which has no children yet, out of the cgroup of this
+// one, which is the kubelet's, into one of its own. Without that, it lives until systemd restarts
+// the kubelet.
+func (n Node) Escape(pid int) error {
+	_, err := cgroup.Escape(context.Background(), n.cgroupName(), pid)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("move it out of the kubelet's cgroup: %w", err)
+	}
+	return nil
+}
+
 // group returns the noted cgroups. Only the daemon and its descendants are in them.
 func (n Node) group() cgroup.Group {
 	note, _ := os.ReadFile(n.path("cgroup"))

@@ -47,6 +47,13 @@ type Driver struct {
 	// Reads lists the files and directories that the file system must read beside the
 	// site's; nil: none. The kernel refuses all others to it.
 	Reads func() []string
+	// Companion is the process beside the two that serve; nil: none.
+	Companion func(n Node) Companion
+	// Others are the node's volumes that its call-outs mount beside those of [CallOuts]; nil: none.
+	Others func(n Node) Others
+	// Sockets lets the two processes serve clients by sockets that the Companion gives: accept them,
+	// and send to them, also descriptors, and have 4096 descriptors open in the place of 128.
+	Sockets bool
 }
 
 // User is a user and a group. No account may have them, nor the user with the next number.
@@ -59,6 +66,10 @@ type Site struct {
 	// by its path, or to what is mounted in it, may wait for ever for another file system;
 	// openat2(2) with this descriptor and RESOLVE_NO_XDEV does not.
 	Input *os.File
+	// Given are the descriptors of the [Companion], in the order in which it gave them. All
+	// processes of the pair have the same, and one hands them on to the next: do not close them. A
+	// call-out has none.
+	Given []*os.File
 	// Report logs a line. It may be called from any goroutine.
 	Report func(problem string)
 }
@@ -85,8 +96,8 @@ type Site struct {
 //   - Locks are the file system's affair, and not the kernel's. It must refuse them, as one
 //     that a process keeps is lost with it: without SetLk and SetLkw, callers get ENOSYS.
 //
-// It is called by several goroutines at the same time. It may also be a [Sharer], a [Prompter]
-// and a [Varier].
+// It is called by several goroutines at the same time. It may also be a [Sharer], a [Prompter],
+// a [Varier] and a [Holder].
 type FileSystem = connection.FileSystem
 
 // Sharer is implemented by file systems whose nodes belong to volumes, which are served in
@@ -110,6 +121,44 @@ type Prompter = connection.Prompter
 // Open sets FOPEN_DIRECT_IO. GetAttr answers for them also where there is no such volume. Lookup
 // and GetAttr give their attributes no time of validity.
 type Varier = connection.Varier
+
+// Holder is implemented by file systems some of whose answers come late, minutes after they were
+// asked for. Until then no worker waits, and no other reader. Its methods are
+//
+//	Hold(r Request) bool
+//	Interrupted(id uint64)
+//	Begin(a Answerer) (end func())
+//
+// Begin is called when this process begins to serve, and what it returns when that has ended. All
+// requests that were held then, by whatever process, are asked about again.
+//
+// Hold is asked about every request that somebody waits for when it is read, in the order in which
+// they come and by one goroutine. False: it is answered like any other. True: it is the file
+// system's, which ends it by [Answerer] with an error, and with no other answer. ESTALE has the kernel
+// walk the path once more, in which it finds what was mounted there meanwhile. Hold is asked
+// before what would change something is refused. It must not wait, as all requests wait for it, nor
+// hold what ends nothing: a RELEASE, which no signal ends, or a request that this process itself
+// waits for.
+//
+// Interrupted is told that a reader is about to die of a signal, and that its request was answered
+// with EINTR. It is called like Hold. Where Driver.Reads has no /proc, every signal counts.
+//
+// Hold GETATTR where you can: for a directory whose attributes have no time of validity, the kernel
+// asks for them whenever a path goes through it, and has no lock meanwhile. While a LOOKUP is held, or
+// what would change the directory, nothing can be mounted on that directory, and another reader of
+// that name waits in the kernel, where no signal ends it (fs/namespace.c, do_lock_mount;
+// fs/dcache.c, d_alloc_parallel).
+//
+// Before Linux 6.9, requests that are held are ended with ESTALE when another process
+// begins to serve: so path operations are asked for again, and those that were asked for
+// again already, or have an open file, show the error to the reader.
+type Holder = connection.Holder
+
+// Request is what a [Holder] is asked about.
+type Request = connection.Request
+
+// Answerer is by what a [Holder] answers.
+type Answerer = connection.Answerer
 
 // Settings are those of one installation of a driver, from its configuration.
 type Settings struct {

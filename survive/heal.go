@@ -118,7 +118,7 @@ func (n Node) heal() (healed []Healed) {
 
 func (n Node) healOwn(dead stack) (record volume.Record, err error) {
 	// Or an unmount would find the dead one, and leave the one in its place.
-	unlock, err := n.lockVolume(dead.volume)
+	unlock, err := n.LockVolume(dead.volume)
 	if err != nil {
 		return record, err
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
-	"example.com/pod-info-fuse/survive/internal/pair"
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // On the way to a dead mount in a container, another file system may never answer. A process
@@ -66,7 +66,7 @@ func startHealer(namespace, tree *os.File, args ...string) (process *os.Process,
 		return nil, nil, err
 	}
 	defer null.Close()
-	if err := pair.CloseOnExec(); err != nil { // descriptors that we inherited without our knowledge
+	if err := proc.CloseOnExec(); err != nil { // descriptors that we inherited without our knowledge
 		return nil, nil, err
 	}
 	result, theirs, err := os.Pipe()

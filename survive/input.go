@@ -19,8 +19,8 @@ import (
 //
 // A call-out opens it, and the processes of the pair inherit the descriptor. They never look
 // up its path, so that a later mount over it, or on the way, cannot stop them. Landlock, too,
-// knows the directory by its inode. If the path leads to another directory by now, the next
-// call-out starts the pair anew, as in an upgrade.
+// knows the directory by its inode. If the path leads to another directory by now, the pair is
+// given that: see given.go.
 
 // OpenInput opens a directory as the input that Settings name. The error is fs.ErrNotExist if
 // there is none, and says what to do about one that is not on a local file system.
@@ -85,10 +85,6 @@ func (n Node) inputNote() string {
 
 // inputGiven tells whether the pair was given the directory that is there now.
 func (n Node) inputGiven() bool { return n.inputNote() == n.inputIdentity() }
-
-// inputTried tells whether the pair was given that directory, or an attempt to do so has
-// failed.
-func (n Node) inputTried() bool { return n.inputGiven() || n.upgradeInVain() }
 
 // KeepInput leaves the pair its input. It is for a configuration that cannot be read.
 func (n *Node) KeepInput() { n.Input, _, _ = strings.Cut(n.inputNote(), "\n") }

@@ -35,12 +35,12 @@ func (n Node) lock(how int) (unlock func(), err error) {
 	}
 }
 
-// lockVolume keeps other call-outs off a volume: mount and unmount look at the volume, and
+// LockVolume keeps other call-outs off a volume: mount and unmount look at the volume, and
 // change it, in more than one step. The lock is that byte of the lock file which has the
 // volume's id for its number, and belongs to the open file (fcntl(2), F_OFD_SETLK). So it
 // needs no file of its own, and is independent of lock, for which an unmount must not wait.
 // The error is fs.ErrNotExist where the driver has nothing on the node.
-func (n Node) lockVolume(id volume.ID) (unlock func(), err error) { return n.lockBytes(int64(id), 1) }
+func (n Node) LockVolume(id volume.ID) (unlock func(), err error) { return n.lockBytes(int64(id), 1) }
 
 // lockVolumes waits for all call-outs that have locked a volume, and keeps others off.
 func (n Node) lockVolumes() (unlock func(), err error) { return n.lockBytes(0, 0) }

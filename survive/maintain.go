@@ -55,9 +55,10 @@ func (n Node) Restore() ([]Healed, error) {
 	return append(healed, n.healOthers()...), nil
 }
 
-// use makes sure that the node mount is there and served, and keeps Stop away until release
-// is called, which heals dead mounts in containers.
-func (n Node) use() (release func(), err error) {
+// Use makes sure that the node mount is there and served, and keeps Stop away until release
+// is called, which heals dead mounts in containers. It is for a driver's own call-outs: those of
+// [CallOuts] use the node by themselves.
+func (n Node) Use() (release func(), err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("mounting needs root")
 	}
@@ -66,7 +67,7 @@ func (n Node) use() (release func(), err error) {
 		return nil, err
 	}
 	there, err := n.look()
-	if err == nil && there.seemsServed() && n.inputTried() && exists(n.Volumes().Dir) {
+	if err == nil && there.seemsServed() && n.givenTried() && exists(n.Volumes().Dir) {
 		return release, nil
 	}
 	release()
@@ -81,16 +82,16 @@ func (n Node) use() (release func(), err error) {
 		unlock()
 		return nil, err
 	}
-	if !n.inputTried() {
+	if !n.givenTried() {
 		if _, err := n.upgrade(); err != nil {
-			n.Log("%v", err) // volumes work without the input
+			n.Log("%v", err) // volumes work with what the pair has
 		}
 	}
 	return func() { unlock(); n.logHealed(n.healOthers()) }, nil
 }
 
-// ensure starts the daemon if it does not serve, and heals dead mounts in our own namespace.
-// The caller holds the exclusive lock, and calls healOthers once it has released it.
+// ensure starts the daemon if it does not serve, and its companion, and heals dead mounts in our
+// own namespace. The caller holds the exclusive lock, and calls healOthers once it has released it.
 func (n Node) ensure() error {
 	healed, err := n.restore(false)
 	n.logHealed(healed)
@@ -102,6 +103,9 @@ func (n Node) ensure() error {
 // records may be lost, it does so anyway.
 func (n Node) restore(all bool) ([]Healed, error) {
 	served, err := n.served()
+	if err == nil && served {
+		_, err = n.ensureCompanion()
+	}
 	switch {
 	case err != nil:
 		return nil, err

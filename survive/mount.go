@@ -22,12 +22,12 @@ func (n Node) mountVolume(record volume.Record) (mounted bool, err error) {
 		return false, err
 	}
 	point.Close()
-	release, err := n.use()
+	release, err := n.Use()
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	unlock, err := n.lockVolume(record.ID())
+	unlock, err := n.LockVolume(record.ID())
 	if err != nil {
 		return false, err
 	}
@@ -120,13 +120,13 @@ func (n Node) replaceAll(top, source *mount.Point) error {
 
 // unmountVolume implements CallOuts.Unmount.
 func (n Node) unmountVolume(dir string) error {
-	unlock, err := n.lockVolume(volume.NewID(dir))
+	unlock, err := n.LockVolume(volume.NewID(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without a run directory there may be mounts, but no records.
-		if err := n.detachAll(dir); err != nil {
+		if err := n.removeAll(dir); err != nil {
 			return err
 		}
-		unlock, err = n.lockVolume(volume.NewID(dir))
+		unlock, err = n.LockVolume(volume.NewID(dir))
 		if errors.Is(err, fs.ErrNotExist) { // and no mount has begun meanwhile
 			return nil
 		}
@@ -135,7 +135,7 @@ func (n Node) unmountVolume(dir string) error {
 		return err
 	}
 	defer unlock()
-	if err := n.detachAll(dir); err != nil {
+	if err := n.removeAll(dir); err != nil {
 		return err
 	}
 	return n.Volumes().Delete(volume.NewID(dir))

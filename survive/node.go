@@ -32,8 +32,8 @@ type Node struct {
 func (n Node) Log(format string, args ...any) { n.log.Line("daemon: "+format, args...) }
 
 // fileSystem makes the file system of the node mount.
-func (n Node) fileSystem(input *os.File) FileSystem {
-	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, Report: n.problem})
+func (n Node) fileSystem(input *os.File, given []*os.File) FileSystem {
+	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, Given: given, Report: n.problem})
 }
 
 // problem logs a problem that does not end the process.

@@ -1,8 +1,11 @@
 package survive
 
 import (
+	"errors"
 	"fmt"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/confine"
@@ -29,13 +32,14 @@ func (d Driver) serve(args []string) error {
 	}
 	n := d.On(name, Settings{})
 	n.log = pair.InheritedLog(d.Program)
-	input, inherits := pair.InheritedInput(), len(args) > 2
+	input, given, inherits := pair.InheritedInput(), pair.InheritedGiven(), len(args) > 2
 	err = pair.Main(pair.Config{
 		Args:    append(n.serveArgs(), "--confined"),
 		Version: n.Version,
 		Confine: func() (bool, error) { return n.confine(input, inherits) },
-		Open:    n.opener(answering(n, n.fileSystem(input))),
+		Open:    n.opener(answering(n, n.fileSystem(input, given))),
 		Input:   input,
+		Given:   given,
 		Log:     n.Log,
 		Unheard: n.log.Unheard,
 	})
@@ -51,7 +55,7 @@ func (n Node) confine(input *os.File, already bool) (landlocked bool, err error)
 	if already {
 		err = confine.Repeat(n.Program)
 	} else {
-		problems, err = confine.Enter(n.Program, n.files(input))
+		problems, err = confine.Enter(n.Program, n.rules(input))
 	}
 	for _, problem := range problems {
 		n.Log("it goes on with less confinement: %s", problem)
@@ -86,7 +90,7 @@ func (n Node) opener(files FileSystem) func(device int) (pair.Service, error) {
 		if err != nil {
 			return nil, err
 		}
-		return service{c, n.fsPath()}, nil
+		return service{c, n.fsPath(), n.problem}, nil
 	}
 }
 
@@ -94,13 +98,31 @@ func (n Node) opener(files FileSystem) func(device int) (pair.Service, error) {
 type service struct {
 	*connection.Connection
 	mountPoint string
+	report     func(problem string)
 }
 
-func (s service) Recover() error { return s.Connection.Recover(s.mountPoint) }
+// Recover leaves a Holder to Serve.
+func (s service) Recover() error {
+	if s.Holds() {
+		return nil
+	}
+	return s.Connection.Recover(s.mountPoint)
+}
 
-// files are what the daemon may read.
-func (n Node) files(input *os.File) confine.Rules {
-	rules := confine.Rules{Read: []string{n.RunDir}}
+// Serve begins with what the Holder of another process had, or of this one, if that serves again:
+// it is left over however that has ended.
+func (s service) Serve() error {
+	if s.Holds() {
+		if err := s.Connection.Recover(s.mountPoint); err != nil && !errors.Is(err, unix.ENODEV) {
+			s.report(fmt.Sprintf("requests that were held may be lost: %v", err))
+		}
+	}
+	return s.Connection.Serve()
+}
+
+// rules are what the daemon may do.
+func (n Node) rules(input *os.File) confine.Rules {
+	rules := confine.Rules{Read: []string{n.RunDir}, Sockets: n.Sockets}
 	if input != nil {
 		rules.Read = append(rules.Read, fmt.Sprintf("/proc/self/fd/%d", input.Fd()))
 	}

@@ -38,7 +38,7 @@ func (n Node) start() (err error) {
 	serves := false
 	defer func() {
 		if !serves { // also when a driver's file system panics
-			err = errors.Join(err, n.clear())
+			err = errors.Join(err, n.clear(), n.stopIdleCompanion())
 		}
 	}()
 	device, err := n.mountFS()
@@ -48,7 +48,7 @@ func (n Node) start() (err error) {
 	// From here on the daemon has it. When this process ends without a daemon,
 	// so does the connection.
 	defer unix.Close(device)
-	agreed, err := connection.Handshake(device, n.fsPath(), n.fileSystem(nil), n.options(), patience)
+	agreed, err := connection.Handshake(device, n.fsPath(), n.fileSystem(nil, nil), n.options(), patience)
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
 	}
@@ -106,10 +106,13 @@ func (n Node) startDaemon(device int) error {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	defer log.Close()
-	input, identity := n.giveInput()
-	defer input.Close()
-	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: input}
-	keepNotes, err := n.noteStarted(identity)
+	given, err := n.give()
+	if err != nil {
+		return err
+	}
+	defer given.close()
+	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Given: given.files}
+	keepNotes, err := n.noteStarted(given)
 	if err == nil {
 		err = keepNotes()
 	}

@@ -113,7 +113,11 @@ func (n Node) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	status.Volumes = append(status.Volumes, lost...)
+	others, err := n.others()
+	if err != nil {
+		return Status{}, err
+	}
+	status.Volumes = append(append(status.Volumes, lost...), others...)
 	return status, nil
 }
 

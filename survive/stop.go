@@ -2,6 +2,7 @@ package survive
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"example.com/pod-info-fuse/survive/internal/cgroup"
@@ -42,6 +43,9 @@ func (n Node) Stop(force bool) (inUse []Volume, err error) {
 	}
 	if err := n.clear(); err != nil {
 		return nil, err
+	}
+	if err := n.stopCompanion(); err != nil {
+		return nil, fmt.Errorf("stop the daemon's companion: %w", err)
 	}
 	// An unmount may be about to remove its record, and a mount may have written that record
 	// anew.

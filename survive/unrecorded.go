@@ -142,7 +142,7 @@ func (n Node) keepMount(info *mountinfo.Info) error {
 // adoptVolume makes a volume's record if it has none.
 func (n Node) adoptVolume(info *mountinfo.Info) error {
 	id, _ := volumeOf(info)
-	unlock, err := n.lockVolume(id) // an unmount removes both
+	unlock, err := n.LockVolume(id) // an unmount removes both
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +31,7 @@ func (n Node) Upgrade() (from string, err error) {
 	return n.upgrade()
 }
 
-// upgrade also starts a daemon of this version anew if its input has changed. The caller
+// upgrade also starts a daemon of this version anew if it is to be given something else. The caller
 // holds the exclusive lock. It goes by the version that root has noted: a daemon that claims
 // another one is replaced all the same. So is one whose start was noted, but not its end: a
 // call-out was killed in an upgrade.
@@ -37,15 +39,19 @@ func (n Node) upgrade() (from string, err error) {
 	if locks, err := n.daemon(); err != nil || !locks.Held() {
 		return "", err
 	}
+	given, err := n.isGiven()
+	if err != nil {
+		return "", err
+	}
 	from = cmp.Or(n.versionNote(), "unknown") // somebody has removed the note
-	if from == n.Version && n.inputGiven() && !exists(n.path(unkept(noteOfVersion))) {
+	if from == n.Version && given && !exists(n.path(unkept(noteOfVersion))) {
 		n.forgetFailedUpgrade() // the failed change has been taken back
 		n.reviveLog()
 		return "", nil
 	}
 	if err := n.replaceDaemon(); err != nil {
 		if from == n.Version {
-			err = fmt.Errorf("start version %s anew with the directory %q: %w", from, n.Input, err)
+			err = fmt.Errorf("start version %s anew, with what it is to be given now: %w", from, err)
 		} else {
 			err = fmt.Errorf("upgrade from version %s to %s: %w", from, n.Version, err)
 		}
@@ -69,9 +75,12 @@ func (n Node) replaceDaemon() error {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	defer log.Close()
-	input, identity := n.giveInput()
-	defer input.Close()
-	keepNotes, err := n.noteStarted(identity)
+	given, err := n.give()
+	if err != nil {
+		return err
+	}
+	defer given.close()
+	keepNotes, err := n.noteStarted(given)
 	if err != nil {
 		return err
 	}
@@ -83,7 +92,7 @@ func (n Node) replaceDaemon() error {
 	var ours cgroup.Group
 	var escaped error
 	left, err := n.pair().Upgrade(there.device, pair.Successor{
-		Args: n.serveArgs(), Version: n.Version, Log: log, Input: input,
+		Args: n.serveArgs(), Version: n.Version, Log: log, Input: given.input, Given: given.files,
 		Settle: func(pid int) (err error) { ours, escaped, err = n.settle(pid); return err },
 		Sweep:  func() { n.endBefore(ours) },
 	})
@@ -99,18 +108,20 @@ func (n Node) replaceDaemon() error {
 	return nil
 }
 
-// noteStarted notes which daemon is to be started: its version, and the identity of the input
-// that it is given. The notes hold once keep is called, which needs no space in the run
-// directory: after a hand-over that was not noted, each call-out would replace the daemon.
-func (n Node) noteStarted(input string) (keep func() error, err error) {
-	for name, note := range map[string]string{noteOfVersion: n.Version, noteOfInput: input} {
+// noteStarted notes which daemon is to be started: its version, and the identities of what it is
+// given. The notes hold once keep is called, which needs no space in the run directory: after a
+// hand-over that was not noted, each call-out would replace the daemon.
+func (n Node) noteStarted(g given) (keep func() error, err error) {
+	notes := maps.Clone(g.notes)
+	notes[noteOfVersion] = n.Version
+	for name, note := range notes {
 		if err := volume.WriteFile(n.path(unkept(name)), []byte(note)); err != nil {
 			n.dropNotes()
 			return nil, fmt.Errorf("note the daemon's %s: %w", name, err)
 		}
 	}
 	return func() (err error) {
-		for _, name := range []string{noteOfInput, noteOfVersion} { // whose presence tells of both
+		for _, name := range slices.Sorted(maps.Keys(notes)) { // the version last, whose presence tells of all
 			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
 		}
 		return err
@@ -119,16 +130,18 @@ func (n Node) noteStarted(input string) (keep func() error, err error) {
 
 // The notes of which daemon was started.
 const (
-	noteOfVersion = "version"
-	noteOfInput   = "input"
+	noteOfCompanion = "companion"
+	noteOfInput     = "input"
+	noteOfVersion   = "version"
 )
 
 // unkept is the name of a note of a daemon that may not serve yet.
 func unkept(note string) string { return ".new-" + note }
 
 func (n Node) dropNotes() {
-	_ = os.Remove(n.path(unkept(noteOfVersion)))
-	_ = os.Remove(n.path(unkept(noteOfInput)))
+	for _, name := range []string{noteOfCompanion, noteOfInput, noteOfVersion} {
+		_ = os.Remove(n.path(unkept(name)))
+	}
 }
 
 // versionNote returns the version of the daemon that was started; "" where it was not noted.
@@ -169,7 +182,8 @@ func (n Node) identity() string {
 		return ""
 	}
 	// Not its times: the installer touches it.
-	return fmt.Sprintf("%s %d:%d %d %o %q %+v", n.Version, stat.Dev, stat.Ino, stat.Size, stat.Mode, n.Label, n.log)
+	companion, _ := n.ensureCompanion()
+	return fmt.Sprintf("%s %d:%d %d %o %q %+v%s", n.Version, stat.Dev, stat.Ino, stat.Size, stat.Mode, n.Label, n.log, companion)
 }
 
 func (n Node) noteFailedUpgrade(reason error) error {

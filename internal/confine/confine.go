@@ -15,7 +15,7 @@
 //	               else: no file can be written (landlock(7))
 //	seccomp        the system calls that serving needs; EPERM for others. No socket
 //	               can be made but a link, no address named in any call, and no
-//	               descriptor sent to anybody (seccomp(2))
+//	               descriptor sent to anybody (seccomp(2)); but see [Rules]
 //
 // The processes that it starts inherit all of it, but for the dump, which execve(2) resets:
 // they call [Repeat]. Landlock and seccomp must not be repeated, because they would pile up
@@ -38,9 +38,13 @@ import (
 
 //go:generate go run ./genfilter
 
-// Rules say which files a confined process may read.
+// Rules say what a confined process may do beside serving.
 type Rules struct {
 	Read []string // files, and directories with all in them
+	// Sockets lets it talk by sockets that it was given: it may send, also descriptors, and have
+	// more open. sendmsg(2) can name an address, which no filter sees: so it reaches every datagram
+	// socket that everybody reaches, such as that of the log, and no other.
+	Sockets bool
 }
 
 // Enter confines this process with all its threads, for good. problems name the measures that
@@ -52,7 +56,7 @@ func Enter(program string, rules Rules) (problems []string, err error) {
 	if err := Repeat(program); err != nil {
 		return nil, err
 	}
-	if err := limit(); err != nil {
+	if err := limit(rules.Sockets); err != nil {
 		return nil, err
 	}
 	if err := dropCapabilities(); err != nil {
@@ -64,7 +68,7 @@ func Enter(program string, rules Rules) (problems []string, err error) {
 	if err := restrictFiles(rules); err != nil {
 		problems = append(problems, fmt.Sprintf("Landlock: %v", err))
 	}
-	if err := filterSystemCalls(); err != nil {
+	if err := filterSystemCalls(rules.Sockets); err != nil {
 		problems = append(problems, fmt.Sprintf("seccomp: %v", err))
 	}
 	return problems, nil
@@ -128,9 +132,15 @@ var limits = []struct {
 	{"bytes of locked memory", unix.RLIMIT_MEMLOCK, 1 << 20},
 }
 
+// descriptorsWithSockets is the limit of descriptors for who has clients.
+const descriptorsWithSockets = 4096
+
 // limit lowers the limits. Lower ones stay.
-func limit() error {
+func limit(sockets bool) error {
 	for _, l := range limits {
+		if sockets && l.resource == unix.RLIMIT_NOFILE {
+			l.most = descriptorsWithSockets
+		}
 		var now syscall.Rlimit
 		if err := syscall.Getrlimit(l.resource, &now); err != nil {
 			return fmt.Errorf("ask for the limit of %s: %w", l.name, err)

@@ -14,13 +14,15 @@ import (
 // that no denial goes unseen.
 var onDenial uint32 = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 
-// filterSystemCalls installs the filter that genfilter made for this architecture,
-// in all threads.
-func filterSystemCalls() error {
-	if len(filter) == 0 {
+// filterSystemCalls installs a filter that genfilter made for this architecture, in all threads.
+func filterSystemCalls(sockets bool) error {
+	program := slices.Clone(filter)
+	if sockets {
+		program = slices.Clone(filterWithSockets)
+	}
+	if len(program) == 0 {
 		return errors.New("there is no filter for " + runtime.GOARCH)
 	}
-	program := slices.Clone(filter)
 	program[len(program)-1].K = onDenial // genfilter ends it with the answer to denied calls
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))

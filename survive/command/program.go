@@ -38,6 +38,10 @@ type Program struct {
 	// Check accepts or refuses the options of a mount, and writes into the record everything
 	// that the file system has to know of the volume. nil: there are no options.
 	Check func(options flex.Options, r *volume.Record) error
+	// CallOuts adds to the call-outs, or replaces them: it returns what the kubelet's calls
+	// go to. nil: to the call-outs themselves. A driver with volumes of another kind tells them
+	// by their options, or by a record of its own, and has [survive.Node.Use] start the daemon.
+	CallOuts func(c survive.CallOuts) flex.Driver
 	// Status returns the driver's sections of status. nil: none.
 	Status func(n survive.Node) []Section
 	// Deliver adds flags to install, for files that it delivers to the input. nil: none. The
@@ -134,6 +138,9 @@ func (p Program) callOut(started time.Time) error {
 	find := func() (_ flex.Driver, err error) {
 		i, err = p.installation("")
 		i.Repeated = func() { repeated = true }
+		if err == nil && p.CallOuts != nil {
+			return p.CallOuts(i), nil
+		}
 		return i, err
 	}
 	flex.Main(find, func(o flex.Outcome) {

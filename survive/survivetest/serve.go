@@ -15,29 +15,60 @@ import (
 // same connection as the pair does, until it is unmounted. It returns when it is mounted.
 // report is told of later problems.
 func Serve(files survive.FileSystem, dir string, report func(problem string)) error {
-	options := connection.Default
-	device, err := mountOn(dir, options)
+	mounted, err := Mount(files, dir)
 	if err != nil {
 		return err
 	}
-	agreed, err := connection.Handshake(device, dir, files, options, time.Minute)
+	_, err = mounted.Serve(files, report)
+	return err
+}
+
+// Mounted is a file system that is mounted, and that several instances of it can serve in turn.
+type Mounted struct {
+	device int
+	agreed connection.Params
+	dir    string
+}
+
+// Mount mounts a file system on a directory. Nobody serves it yet.
+func Mount(files survive.FileSystem, dir string) (*Mounted, error) {
+	device, err := mountOn(dir, connection.Default)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	buffers, err := connection.NewBuffers(2, agreed, report)
+	agreed, err := connection.Handshake(device, dir, files, connection.Default, time.Minute)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c, err := connection.New(device, agreed, files, buffers, report)
+	return &Mounted{device, agreed, dir}, nil
+}
+
+// Serve serves the file system in this process, beginning with what the instance before has read
+// and not answered. stop ends that as a hand-over does, and returns when it has.
+func (m *Mounted) Serve(files survive.FileSystem, report func(problem string)) (stop func(), err error) {
+	buffers, err := connection.NewBuffers(2, m.agreed, report)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	c, err := connection.New(m.device, m.agreed, files, buffers, report)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Recover(m.dir); err != nil {
+		c.Close()
+		return nil, err
+	}
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		if err := c.Serve(); err != nil {
 			report(fmt.Sprintf("serve the file system: %v", err))
 		}
 	}()
-	return nil
+	return func() {
+		c.Stop()
+		<-ended
+	}, nil
 }
 
 // mountOn mounts a file system on a directory, and returns the descriptor that serves it.

@@ -29,7 +29,7 @@ var allowed = []string{
 
 	// The links, the control socket and the log, which are there already. Making, connecting
 	// and binding a socket is not allowed, nor is a call that takes an address: write(2)
-	// writes to them. Descriptors can be received, but not sent.
+	// writes to them. Descriptors can be received, but not sent; see forSockets.
 	"accept4", "recvmsg", "recvfrom", "getsockopt", "setsockopt", "getsockname", "getpeername", "shutdown",
 
 	// Starting a standby, watching over it, and ending a process that hangs. Landlock says
@@ -37,6 +37,10 @@ var allowed = []string{
 	"execve", "setsid", "chdir", "wait4", "waitid", "kill", "pidfd_send_signal", "prlimit64",
 	"getuid", "geteuid", "getgid", "getegid",
 }
+
+// forSockets is what a process may do besides that has sockets for its clients: send to them, also
+// descriptors. It has what else package net needs for a socket that it was given.
+var forSockets = []string{"sendmsg"}
 
 // only on some architectures, by the names that the library has for them.
 var allowedOn = map[string][]string{
@@ -76,13 +80,13 @@ var conditional = []seccomp.NameWithConditions{
 	}},
 }
 
-// policy answers everything else with EPERM.
-func policy(goarch string) seccomp.Policy {
+// policy answers everything else with EPERM. more is allowed besides.
+func policy(goarch string, more []string) seccomp.Policy {
 	return seccomp.Policy{
 		DefaultAction: seccomp.ActionErrno,
 		Syscalls: []seccomp.SyscallGroup{{
 			Action:             seccomp.ActionAllow,
-			Names:              slices.Concat(allowed, allowedOn[goarch]),
+			Names:              slices.Concat(allowed, allowedOn[goarch], more),
 			NamesWithCondtions: conditional,
 		}},
 	}

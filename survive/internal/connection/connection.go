@@ -61,6 +61,7 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, report func(prob
 	if c.device, err = newDevice(fd); err != nil {
 		return nil, err
 	}
+	c.device.held = newHeld(fs, c.device)
 	c.protocol = newProtocol(withMarks(fs, agreed, c.device), agreed.Options, report)
 	if err := c.protocol.resume(agreed); err != nil {
 		c.Close()
@@ -83,6 +84,8 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, report func(prob
 func (c *Connection) Serve() error {
 	defer c.Close()
 	defer close(c.ended)
+	c.device.held.begin()
+	defer c.device.held.stop()
 	failures := make([]error, len(c.workers))
 	var all sync.WaitGroup
 	for i, w := range c.workers {
@@ -97,7 +100,7 @@ func (c *Connection) Serve() error {
 }
 
 // Stop makes Serve return at a request boundary: it answers every request that was read, and
-// leaves the others to the process that serves next.
+// leaves the others, with those that are held, to the process that serves next.
 func (c *Connection) Stop() {
 	c.stopped.Store(true)
 	c.device.wake()
@@ -138,6 +141,10 @@ func (c *Connection) others(request []byte) bool {
 	c.last = thread
 	return true
 }
+
+// Holds tells whether the file system is a [Holder]. Then a process that serves next must Recover,
+// however this one ends.
+func (c *Connection) Holds() bool { return c.device.held != nil }
 
 // Close releases the descriptors. Serve does that by itself.
 func (c *Connection) Close() { c.device.close() }

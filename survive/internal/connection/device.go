@@ -22,6 +22,7 @@ type device struct {
 	epoll  int // waits for fd and woken
 	woken  int // eventfd(2)
 	events [2]unix.EpollEvent
+	held   *held // nil: no request is held
 
 	mu     sync.RWMutex // held for reading while wake uses a descriptor
 	closed bool
@@ -120,11 +121,12 @@ func (d *device) read(buffer []byte) (n int, err error) {
 	return result(unix.RawSyscall(unix.SYS_READ, uintptr(d.fd), uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer))))
 }
 
-// next reads the next request that is to be answered. EAGAIN: there is none.
+// next reads the next request that is to be answered. EAGAIN: there is none. errHeld: there was
+// one, and a Holder answers it.
 //
-// It drops FUSE_INTERRUPT: no answer takes long enough to be interrupted. go-fuse answers
-// that it does not know the request. The kernel would then ask again at once, before anything
-// else (fs/fuse/dev.c, fuse_dev_do_read), and for ever if a dead server had read that
+// FUSE_INTERRUPT goes no further: no other answer takes long enough to be interrupted. go-fuse
+// answers that it does not know the request. The kernel would then ask again at once, before
+// anything else (fs/fuse/dev.c, fuse_dev_do_read), and for ever if a dead server had read that
 // request.
 func (d *device) next(buffer []byte) (n int, err error) {
 	for {
@@ -135,6 +137,9 @@ func (d *device) next(buffer []byte) (n int, err error) {
 			// ENOENT: the request was interrupted while it was read
 			// (fs/fuse/dev.c, fuse_dev_do_read).
 		case err == nil && opcode(buffer) == opInterrupt:
+			d.held.interrupt(buffer[:n])
+		case err == nil && d.held.take(buffer[:n]):
+			return 0, errHeld
 		default:
 			return n, err
 		}

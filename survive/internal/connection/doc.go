@@ -29,6 +29,6 @@
 // without an allocation; the others go through go-fuse's server.
 //
 // Before a worker takes a request it looks whether it shall stop: [Connection.Stop]
-// returns at a request boundary, with every request answered that was read. go-fuse's server
-// cannot stop there, so the loop is ours.
+// returns at a request boundary, with every request answered that was read, but for those that a
+// [Holder] has (hold.go). go-fuse's server cannot stop there, so the loop is ours.
 package connection

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// InterruptOrphans is what Recover does before Linux 6.9.
-func (c *Connection) InterruptOrphans(mountPoint string) error {
-	return c.interruptOrphans(mountPoint)
+// FailOrphans is what Recover does before Linux 6.9.
+func (c *Connection) FailOrphans(mountPoint string) error {
+	return c.failOrphans(mountPoint)
 }
 
 // SetTooLong sets after what time an answer does not count any more among those that are slow,

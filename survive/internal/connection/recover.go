@@ -9,18 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Recover is for the requests that a server read and did not answer before it died. It must
-// be called before Serve, when no other process serves.
+// Recover is for the requests that a server read and did not answer before it died, or that its
+// [Holder] had. It must be called before Serve, when no other process serves.
 //
 // Linux 6.9 and later queues them again when it is told so. Before, their ids are lost, and
 // their readers would wait for ever: Recover answers them with EINTR, as for a read that a
-// signal interrupts. mountPoint is a path of the file system. ENODEV: it was unmounted.
+// signal interrupts; or with ESTALE for a Holder, so that the kernel walks the path again, once.
+// mountPoint is a path of the file system. ENODEV: it was unmounted.
 func (c *Connection) Recover(mountPoint string) error {
 	err := c.resend()
 	if !errors.Is(err, unix.EINVAL) {
 		return err
 	}
-	return c.interruptOrphans(mountPoint)
+	return c.failOrphans(mountPoint)
 }
 
 // useResend is false in a test build, which behaves as on Linux before 6.9.
@@ -45,11 +46,11 @@ func (c *Connection) resend() error {
 // of them is a request of its own that somebody waits for, or was answered.
 const orphanWindow = 8192
 
-// interruptOrphans answers every request that may have been read and not
-// answered, with EINTR. The kernel queues requests in the order of their ids, so
+// failOrphans answers every request that may have been read and not answered, with an error. The
+// kernel queues requests in the order of their ids, so
 // all of those have a lower id than the next one in the queue. Ids that nobody
 // waits for are answered by the kernel with ENOENT.
-func (c *Connection) interruptOrphans(mountPoint string) error {
+func (c *Connection) failOrphans(mountPoint string) error {
 	// This makes a next request, which is answered once we serve.
 	go func() {
 		var stat unix.Statfs_t
@@ -60,15 +61,22 @@ func (c *Connection) interruptOrphans(mountPoint string) error {
 	if err != nil {
 		return err
 	}
+	status := fuse.EINTR
+	if c.Holds() {
+		status = fuse.Status(unix.ESTALE)
+	}
 	reply := make([]byte, outHeaderSize)
 	for id := next - min(next, orphanWindow); id < next; id++ {
 		var header [16]byte
 		binary.NativeEndian.PutUint64(header[8:], id)
-		if err := c.device.write(reply[:refuse(header[:], reply, fuse.Status(unix.EINTR))]); errors.Is(err, unix.ENODEV) {
+		if err := c.device.write(reply[:refuse(header[:], reply, status)]); errors.Is(err, unix.ENODEV) {
 			return err
 		}
 	}
-	w.answer(n)
+	c.device.held.begin()
+	if !c.device.held.take(w.request[:n]) {
+		w.answer(n)
+	}
 	return nil
 }
 

@@ -97,7 +97,7 @@ func TestRecoverAnswersWhatADeadServerHadRead(t *testing.T) {
 func TestWithoutResendTheReaderGetsEINTR(t *testing.T) {
 	m := mountOne(t)
 	result := m.orphan()
-	m.recoverWith(func(c *connection.Connection) error { return c.InterruptOrphans(m.root) })
+	m.recoverWith(func(c *connection.Connection) error { return c.FailOrphans(m.root) })
 	if err := await(t, result); !errors.Is(err, unix.EINTR) {
 		t.Errorf("the reader gets %v, want EINTR", err)
 	}
@@ -116,7 +116,7 @@ func TestInterruptingOrphansSparesTheQueue(t *testing.T) {
 		waiting = append(waiting, result)
 	}
 	time.Sleep(20 * time.Millisecond) // for most of them to have queued something
-	m.recoverWith(func(c *connection.Connection) error { return c.InterruptOrphans(m.root) })
+	m.recoverWith(func(c *connection.Connection) error { return c.FailOrphans(m.root) })
 	for _, result := range waiting {
 		if err := await(t, result); err != nil {
 			t.Error(err)
@@ -138,7 +138,7 @@ func TestRecoverAfterAnUnmount(t *testing.T) {
 	if err := c.Recover(m.root); err != nil && !errors.Is(err, unix.ENODEV) {
 		t.Errorf("Recover: %v", err)
 	}
-	if err := c.InterruptOrphans(m.root); !errors.Is(err, unix.ENODEV) {
+	if err := c.FailOrphans(m.root); !errors.Is(err, unix.ENODEV) {
 		t.Errorf("without RESEND: %v, want ENODEV", err)
 	}
 	if err := c.Serve(); err != nil {

@@ -94,6 +94,8 @@ func (w *worker) wait() (n int, slow bool, err error) {
 				return 0, false, err
 			}
 			w.showUp()
+		case errHeld:
+			w.showUp()
 		case unix.ENODEV: // unmounted
 			return 0, false, nil
 		default:
@@ -109,7 +111,9 @@ func (w *worker) readAhead() (n int, slow bool) {
 	for !w.turns.full() && !w.stopped.Load() {
 		n, slow, err := w.next()
 		if err != nil {
-			return 0, false // there is none, or an error that wait will find, too
+			// There is none, or an error that wait will find, too. Or one is held: what has waited is
+			// answered before the next is read, however many are held.
+			return 0, false
 		}
 		if slow || !w.turns.add(w.request[:n], w.volumeOf(node(w.request))) {
 			return n, slow
@@ -119,7 +123,7 @@ func (w *worker) readAhead() (n int, slow bool) {
 }
 
 // next reads the next request that is prompt, or slow and to be answered now. EAGAIN: there is
-// none.
+// none. errHeld: see device.next.
 func (w *worker) next() (n int, slow bool, err error) {
 	for {
 		n, err = w.device.next(w.request)

@@ -118,7 +118,8 @@ type Successor struct {
 	Args    []string // of its command
 	Version string
 	Log     *os.File // see Resources; it may differ from the one before, as
-	Input   *os.File // this may
+	Input   *os.File // this may, and
+	Given   []*os.File
 	// Settle is called with the process before it serves, to move it to where it shall
 	// stay. Its error fails the upgrade.
 	Settle func(pid int) error
@@ -187,7 +188,7 @@ func (at Place) takeOverFrom(active *peer, mount uint64, next Successor, deadlin
 		return nil, err
 	}
 	defer resources.close()
-	resources.Log, resources.Input = next.Log, next.Input
+	resources.Log, resources.Input, resources.Given = next.Log, next.Input, next.Given
 	theirs, ours, err := socketPair()
 	if err != nil {
 		return nil, err

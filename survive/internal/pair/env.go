@@ -41,10 +41,13 @@ func inherited(config Config) *system {
 	for _, fd := range []int{deviceFD, lockFD, controlFD, logFD, inputFD} {
 		unix.CloseOnExec(fd)
 	}
+	for i := range config.Given {
+		unix.CloseOnExec(givenFD + i)
+	}
 	return &system{args: config.Args, log: config.Log, Resources: Resources{
 		Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"),
 		Control: os.NewFile(controlFD, "control socket"), Log: os.NewFile(logFD, "log"),
-		Input: config.Input,
+		Input: config.Input, Given: config.Given,
 	}}
 }
 

@@ -42,7 +42,8 @@ type Config struct {
 	// Open prepares to serve a device of /dev/fuse, which stays the caller's. It is called
 	// once the process is confined, and again whenever it is to serve.
 	Open    func(device int) (Service, error)
-	Input   *os.File // see InheritedInput
+	Input   *os.File   // see InheritedInput
+	Given   []*os.File // see InheritedGiven
 	Log     Logger
 	Unheard func() bool // see calllog.Log.Unheard
 }
@@ -73,6 +74,18 @@ func InheritedInput() *os.File {
 		return nil
 	}
 	return os.NewFile(inputFD, "input")
+}
+
+// InheritedGiven returns the other descriptors that this process was started with. Call it once, and
+// close none of its result, which goes to the processes that this one starts.
+func InheritedGiven() (given []*os.File) {
+	for fd := givenFD; ; fd++ {
+		// What this process has opened itself is closed at execve(2).
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
+			return given
+		}
+		given = append(given, os.NewFile(uintptr(fd), "descriptor "+strconv.Itoa(fd)))
+	}
 }
 
 // Main is the life of a process of the pair: first it stands by, then it

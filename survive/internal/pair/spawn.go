@@ -3,7 +3,6 @@ package pair
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strconv"
 	"syscall"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/confine"
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // Verb is the subcommand that runs Main. It is not for people.
@@ -25,6 +25,7 @@ const (
 	controlFD
 	logFD
 	inputFD
+	givenFD // the first of any number
 )
 
 // Resources are the descriptors of a process of the pair, beside its link.
@@ -34,6 +35,7 @@ type Resources struct {
 	Control *os.File // listens
 	Log     *os.File // see calllog.Inherit
 	Input   *os.File // the directory that the file system reads; nil: none
+	Given   []*os.File
 }
 
 // start executes this process's own binary as the first process of a pair, or of a new
@@ -46,7 +48,7 @@ func (at Place) start(args []string, r Resources, end *os.File, introduce func(*
 		return nil, err
 	}
 	defer null.Close()
-	if err := CloseOnExec(); err != nil {
+	if err := proc.CloseOnExec(); err != nil {
 		return nil, err
 	}
 	var process *os.Process
@@ -92,32 +94,14 @@ func spawn(args []string, r Resources, end, null *os.File, attr *syscall.SysProc
 	}
 	device := os.NewFile(uintptr(fd), "/dev/fuse")
 	defer device.Close()
+	files := []*os.File{
+		null, null, null,
+		deviceFD: device, linkFD: end, lockFD: r.Lock, controlFD: r.Control, logFD: r.Log, inputFD: r.Input,
+	}
 	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0], Verb}, args...), &os.ProcAttr{
-		Dir: "/",
-		Env: environment,
-		Files: []*os.File{
-			null, null, null,
-			deviceFD: device, linkFD: end, lockFD: r.Lock, controlFD: r.Control, logFD: r.Log, inputFD: r.Input,
-		},
-		Sys: attr,
+		Dir:   "/",
+		Env:   environment,
+		Files: append(files, r.Given...),
+		Sys:   attr,
 	})
-}
-
-// CloseOnExec marks every descriptor above 2, also inherited ones that this process does not
-// know of, to be closed at execve(2).
-func CloseOnExec() error {
-	// Linux 5.11
-	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err == nil {
-		return nil
-	}
-	names, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if fd, err := strconv.Atoi(name.Name()); err == nil && fd > 2 {
-			unix.CloseOnExec(fd)
-		}
-	}
-	return nil
 }

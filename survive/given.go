@@ -1,0 +1,51 @@
+package survive
+
+import (
+	"fmt"
+	"os"
+)
+
+// given is what a process of the pair is started with, beside what serves. If something else is
+// there by now, the next call-out starts the pair anew, as in an upgrade.
+type given struct {
+	input *os.File   // see openInput
+	files []*os.File // of the companion
+	notes map[string]string
+}
+
+// give opens it for a process that is about to be started.
+func (n Node) give() (g given, err error) {
+	g.notes = map[string]string{}
+	if n.Companion != nil {
+		if g.notes[noteOfCompanion], err = n.ensureCompanion(); err != nil {
+			return given{}, err
+		}
+		if g.files, err = n.Companion(n).Give(); err != nil {
+			return given{}, fmt.Errorf("get the descriptors of the daemon's companion: %w", err)
+		}
+	}
+	g.input, g.notes[noteOfInput] = n.giveInput()
+	return g, nil
+}
+
+func (g given) close() {
+	g.input.Close()
+	for _, file := range g.files {
+		file.Close()
+	}
+}
+
+// isGiven tells whether the pair was given what is there now. It makes sure that the companion is.
+func (n Node) isGiven() (bool, error) {
+	companion, err := n.ensureCompanion()
+	if err != nil {
+		return false, err
+	}
+	return (n.Companion == nil || companion == n.companionNote()) && n.inputGiven(), nil
+}
+
+// givenTried tells whether the pair was given that, or an attempt to do so has failed.
+func (n Node) givenTried() bool {
+	given, err := n.isGiven()
+	return err == nil && (given || n.upgradeInVain())
+}

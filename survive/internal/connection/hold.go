@@ -1,0 +1,158 @@
+package connection
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"example.com/pod-info-fuse/internal/proc"
+)
+
+// Holder is a FileSystem some of whose answers come late. survive.Holder says what it must do.
+type Holder interface {
+	Hold(r Request) bool
+	Interrupted(id uint64)
+	Begin(a Answerer) (end func())
+}
+
+// Request is what a Holder is asked about.
+type Request struct {
+	ID     uint64 // the kernel's, for as long as this process serves: another may get the request with another id
+	Node   uint64
+	Opcode uint32 // linux/fuse.h, enum fuse_opcode
+	PID    uint32 // the thread that waits, by its number in the PID namespace of who mounted; 0: it has none there
+}
+
+// Answerer answers requests that are held.
+type Answerer interface {
+	// Fail ends a request with an error. It ignores an id that is not held, or not any more, as when
+	// this process does not serve any more. It may be called from any goroutine, also before Hold
+	// has returned.
+	Fail(id uint64, status fuse.Status)
+}
+
+// held are the requests that a Holder has; nil: the file system is no Holder.
+//
+// The Holder is asked about a request when it is read, before that gets a turn. From then on
+// only the kernel has the request, and the Holder its id: it takes no buffer, no worker and no
+// slot. Another process that serves has the kernel queue it again, and its own Holder is
+// asked.
+//
+// A reader that gets a signal, be it SIGKILL, goes on waiting once its request was read. The
+// kernel tells by FUSE_INTERRUPT, once, to each process that reads the request, and an answer
+// lets the reader go (fs/fuse/dev.c, request_wait_answer and fuse_dev_do_read). One that is to
+// die is let go. Another one is not, since open(2) and its like fail with EINTR on no local
+// file system; EAGAIN in the place of an answer has the kernel tell again.
+type held struct {
+	holder Holder
+	device *device
+	end    func() // of the Holder
+
+	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
+	ids map[uint64]uint32 // and the threads that wait
+}
+
+// errHeld says that a request was read, and is the Holder's: there is nothing to answer now.
+var errHeld = errors.New("the request is held")
+
+func newHeld(fs FileSystem, d *device) *held {
+	if holder, is := fs.(Holder); is {
+		return &held{holder: holder, device: d}
+	}
+	return nil
+}
+
+// begin lets requests be held. Before, and after stop, none are.
+func (h *held) begin() {
+	if h != nil && h.ids == nil {
+		h.ids = map[uint64]uint32{}
+		h.end = h.holder.Begin(h)
+	}
+}
+
+// stop leaves what is held to the process that serves next.
+func (h *held) stop() {
+	if h == nil {
+		return
+	}
+	h.end()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ids = nil
+}
+
+// take asks the Holder about a request, and tells whether that has it now.
+func (h *held) take(request []byte) bool {
+	if h == nil || h.ids == nil {
+		return false
+	}
+	id, waiting := requestID(request)
+	if !waiting {
+		return false
+	}
+	h.mu.Lock()
+	h.ids[id] = sender(request) // before it is asked: it may answer at once
+	h.mu.Unlock()
+	if h.holder.Hold(Request{id, node(request), opcode(request), sender(request)}) {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.ids, id)
+	return false
+}
+
+// interruptTime is how often it is looked whether a reader that has got a signal is to die.
+const interruptTime = 100 * time.Millisecond
+
+// interrupt lets the reader go that a FUSE_INTERRUPT is about, if it is to die. One whose request
+// is not held has its answer in a moment.
+func (h *held) interrupt(request []byte) {
+	in := message[fuse.InterruptIn](request)
+	if h == nil || in == nil {
+		return
+	}
+	h.mu.Lock()
+	thread, held := h.ids[in.Unique]
+	h.mu.Unlock()
+	switch {
+	case !held:
+	case proc.IsKilled(thread):
+		if h.fail(in.Unique, fuse.EINTR) {
+			h.holder.Interrupted(in.Unique)
+		}
+	default:
+		time.AfterFunc(interruptTime, func() { h.again(in.Unique, in.InHeader.Unique) })
+	}
+}
+
+// again has the kernel tell once more of a signal for a reader that still waits.
+func (h *held) again(id, interrupt uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, held := h.ids[id]; held {
+		h.reply(interrupt, fuse.EAGAIN)
+	}
+}
+
+// Fail implements Answerer.
+func (h *held) Fail(id uint64, status fuse.Status) { h.fail(id, status) }
+
+// fail answers a request if it is held, and tells whether it was.
+func (h *held) fail(id uint64, status fuse.Status) (was bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, held := h.ids[id]; !held {
+		return false
+	}
+	delete(h.ids, id)
+	h.reply(id, status)
+	return true
+}
+
+func (h *held) reply(id uint64, status fuse.Status) {
+	reply := fuse.OutHeader{Length: uint32(outHeaderSize), Status: -int32(status), Unique: id}
+	_ = h.device.write(bytesOf(&reply)) // ENODEV: unmounted, and nobody waits any more
+}

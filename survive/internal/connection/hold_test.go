@@ -1,0 +1,389 @@
+package connection_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/fs"
+	"example.com/pod-info-fuse/survive/internal/connection"
+)
+
+// linux/fuse.h, enum fuse_opcode
+const (
+	opGetAttr = 3
+	opMkdir   = 9
+)
+
+// late is a file system that holds requests of a kind on volumes, until it lets go. The kernel
+// asks for the attributes of a volume whenever a path goes through it.
+type late struct {
+	*fs.FS
+	opcode uint32
+
+	mu       sync.Mutex // guards what follows
+	answerer connection.Answerer
+	held     map[uint64]connection.Request
+	open     bool // it holds nothing more
+	begun    int
+	ended    int
+}
+
+func (m *mounted) late(opcode uint32) *late {
+	return &late{FS: m.fs, opcode: opcode, held: map[uint64]connection.Request{}}
+}
+
+func (l *late) Hold(r connection.Request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open || r.Opcode != l.opcode || r.Node == fuse.FUSE_ROOT_ID {
+		return false
+	}
+	l.held[r.ID] = r
+	return true
+}
+
+func (l *late) Interrupted(id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, id)
+}
+
+func (l *late) Begin(a connection.Answerer) (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answerer = a
+	l.begun++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		clear(l.held)
+		l.ended++
+	}
+}
+
+// Lookup gives the attributes no time of validity.
+func (l *late) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	status := l.FS.Lookup(cancel, header, name, out)
+	out.AttrValid = 0
+	return status
+}
+
+// GetAttr does so, too.
+func (l *late) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	status := l.FS.GetAttr(cancel, in, out)
+	out.AttrValid = 0
+	return status
+}
+
+// count is how many requests are held.
+func (l *late) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held)
+}
+
+// await waits until so many requests are held.
+func (l *late) await(t *testing.T, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(forever); l.count() != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d requests are held, want %d", l.count(), want)
+		}
+	}
+}
+
+// shut has it hold requests again.
+func (l *late) shut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = false
+}
+
+// letGo answers all that is held, and holds nothing more.
+func (l *late) letGo(status fuse.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = true
+	for id := range l.held {
+		l.answerer.Fail(id, status)
+	}
+	clear(l.held)
+}
+
+// serveLate has the next process serve, after whatever process did: from what that has left. stop
+// has it end in good order.
+func (m *mounted) serveLate(l *late) (stop func()) {
+	m.t.Helper()
+	c, err := connection.New(m.device, m.agreed, l, buffers(m.t, 2), func(problem string) { m.t.Error(problem) })
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := c.Recover(m.root); err != nil {
+		m.t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- c.Serve() }()
+	stop = sync.OnceFunc(func() {
+		c.Stop()
+		if err := await(m.t, served); err != nil {
+			m.t.Error(err)
+		}
+	})
+	m.t.Cleanup(stop)
+	m.t.Cleanup(func() { _ = unix.Unmount(m.root, unix.MNT_FORCE) }) // or a failed test would never end
+	return stop
+}
+
+const (
+	waiters       = 2000
+	waitersOfTest = "CONNECTION_TEST_WAITERS" // the directory that they look names up in
+)
+
+// TestMain is also a process whose threads wait.
+func TestMain(m *testing.M) {
+	dir := os.Getenv(waitersOfTest)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	for i := range waiters {
+		go func() { _ = unix.Stat(filepath.Join(dir, strconv.Itoa(i)), new(unix.Stat_t)) }()
+	}
+	select {}
+}
+
+// wait starts a process whose threads wait.
+func (m *mounted) wait() *exec.Cmd {
+	m.t.Helper()
+	process := exec.Command("/proc/self/exe")
+	process.Env = append(os.Environ(), waitersOfTest+"="+m.volume)
+	process.Stderr = os.Stderr
+	if err := process.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = process.Process.Kill() })
+	return process
+}
+
+// end kills a process, which must end.
+func end(t *testing.T, process *exec.Cmd) {
+	t.Helper()
+	if err := process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	begun := time.Now()
+	go func() { _ = process.Wait(); ended <- nil }()
+	await(t, ended)
+	t.Logf("it ended after %v", time.Since(begun))
+}
+
+// Whoever waits takes no worker, no slot and no buffer from others.
+func TestAHeldRequestKeepsNobodyWaiting(t *testing.T) {
+	m := mountOne(t)
+	l := m.late(opGetAttr)
+	l.open = true
+	m.serveLate(l)
+	fd := m.pod(m.volume)
+	l.shut()
+	process := m.wait()
+	l.await(t, waiters)
+	m.read(fd)
+	end(t, process)
+	l.await(t, 0)
+}
+
+func TestWhoIsKilledWhileHeldEnds(t *testing.T) {
+	for name, run := range map[string]func(m *mounted, process *exec.Cmd, stop func()) *late{
+		"before a take-over": func(m *mounted, process *exec.Cmd, stop func()) *late {
+			_ = process.Process.Kill()
+			time.Sleep(time.Millisecond) // for some of its threads to end
+			stop()
+			l := m.late(opGetAttr)
+			m.serveLate(l)
+			return l
+		},
+		"when nobody serves": func(m *mounted, process *exec.Cmd, stop func()) *late {
+			stop()
+			_ = process.Process.Kill()
+			time.Sleep(20 * time.Millisecond) // for all of its threads to hear of it
+			l := m.late(opGetAttr)
+			m.serveLate(l)
+			return l
+		},
+		"after a take-over": func(m *mounted, process *exec.Cmd, stop func()) *late {
+			stop()
+			l := m.late(opGetAttr)
+			m.serveLate(l)
+			l.await(m.t, waiters)
+			return l
+		},
+		"after many": func(m *mounted, process *exec.Cmd, stop func()) (l *late) {
+			for range 5 {
+				stop()
+				l = m.late(opGetAttr)
+				stop = m.serveLate(l)
+				l.await(m.t, waiters)
+			}
+			return l
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mountOne(t)
+			if m.agreed.Minor < 40 {
+				t.Skip("requests are queued again on Linux 6.9 and later")
+			}
+			first := m.late(opGetAttr)
+			stop := m.serveLate(first)
+			process := m.wait()
+			first.await(t, waiters)
+			last := run(m, process, stop)
+			end(t, process)
+			last.await(t, 0)
+		})
+	}
+}
+
+// The path leads to what is mounted there by then.
+func TestAfterESTALEThePathIsWalkedAgain(t *testing.T) {
+	m := mountOne(t)
+	l := m.late(opGetAttr)
+	m.serveLate(l)
+	asked := m.ask("name")
+	l.await(t, 1)
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "name"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(other, m.volume, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(m.volume, unix.MNT_DETACH)
+	l.letGo(fuse.Status(unix.ESTALE))
+	if err := await(t, asked); err != nil {
+		t.Errorf("the name in what was mounted: %v", err)
+	}
+}
+
+func TestAChangeIsHeldBeforeItIsRefused(t *testing.T) {
+	m := mountOne(t)
+	l := m.late(opMkdir)
+	m.serveLate(l)
+	made := make(chan error, 1)
+	go func() { made <- unix.Mkdir(filepath.Join(m.volume, "new"), 0o755) }()
+	l.await(t, 1)
+	l.letGo(fuse.Status(unix.ESTALE))
+	if err := await(t, made); err != unix.EROFS {
+		t.Errorf("mkdir: %v, want EROFS when it is not held any more", err)
+	}
+}
+
+// A hand-over does not wait for what is held, and the reader notices nothing of it.
+func TestStopLeavesWhatIsHeld(t *testing.T) {
+	m := mountOne(t)
+	if m.agreed.Minor < 40 {
+		t.Skip("requests are queued again on Linux 6.9 and later")
+	}
+	first, second := m.late(opGetAttr), m.late(opGetAttr)
+	stop := m.serveLate(first)
+	asked := m.ask("name")
+	first.await(t, 1)
+	first.mu.Lock()
+	var id uint64
+	for id = range first.held {
+	}
+	first.mu.Unlock()
+	stop()
+	if first.begun != 1 || first.ended != 1 {
+		t.Errorf("it was told of %d beginnings and %d ends", first.begun, first.ended)
+	}
+	first.answerer.Fail(id, fuse.Status(unix.ENXIO)) // is ignored
+	m.serveLate(second)
+	second.await(t, 1)
+	second.letGo(fuse.Status(unix.ENOTCONN))
+	if err := await(t, asked); err != unix.ENOTCONN {
+		t.Errorf("the reader gets %v, want ENOTCONN", err)
+	}
+}
+
+// hasty is a file system that answers before it says that it will.
+type hasty struct{ *late }
+
+func (h hasty) Hold(r connection.Request) bool {
+	held := h.late.Hold(r)
+	if held {
+		h.answerer.Fail(r.ID, fuse.Status(unix.ENXIO))
+		h.answerer.Fail(r.ID, fuse.Status(unix.ENXIO)) // is ignored
+		h.Interrupted(r.ID)
+	}
+	return held
+}
+
+func TestAnAnswerMayComeAtOnce(t *testing.T) {
+	m := mountOne(t)
+	c, err := connection.New(m.device, m.agreed, hasty{m.late(opGetAttr)}, buffers(t, 2), func(problem string) { t.Error(problem) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.serveToTheEnd(c)
+	for range 100 {
+		if err := await(t, m.ask("name")); err != unix.ENXIO {
+			t.Fatalf("the reader gets %v, want ENXIO", err)
+		}
+	}
+}
+
+// Go programs get signals all the time, and other programs do not expect EINTR of open(2).
+func TestASignalThatDoesNotKillEndsNoHeldRequest(t *testing.T) {
+	m := mountOne(t)
+	l := m.late(opGetAttr)
+	m.serveLate(l)
+	asked := m.ask("name")
+	l.await(t, 1)
+	l.mu.Lock()
+	for _, r := range l.held {
+		if err := unix.Tgkill(os.Getpid(), int(r.PID), unix.SIGURG); err != nil {
+			t.Error(err)
+		}
+	}
+	l.mu.Unlock()
+	select {
+	case err := <-asked:
+		t.Fatalf("the reader gets %v, and was to wait", err)
+	case <-time.After(time.Second): // in which the kernel tells again and again
+	}
+	l.letGo(fuse.Status(unix.ENXIO))
+	if err := await(t, asked); err != unix.ENXIO {
+		t.Errorf("the reader gets %v, want ENXIO", err)
+	}
+}
+
+// Before Linux 6.9, what the process before has held is asked for again by the kernel's walk.
+func TestWithoutResendTheHeldAreAskedForAgain(t *testing.T) {
+	m := mountOne(t)
+	first, second := m.late(opGetAttr), m.late(opGetAttr)
+	stop := m.serveLate(first)
+	asked := m.ask("name")
+	first.await(t, 1)
+	stop()
+	c, err := connection.New(m.device, m.agreed, second, buffers(t, 2), func(problem string) { t.Error(problem) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.FailOrphans(m.root); err != nil {
+		t.Fatal(err)
+	}
+	m.serveToTheEnd(c)
+	second.await(t, 1)
+	second.letGo(fuse.ENOENT)
+	if err := await(t, asked); err != unix.ENOENT {
+		t.Errorf("the reader gets %v, want ENOENT", err)
+	}
+}
