@@ -1,0 +1,79 @@
+package podfuse
+
+import (
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// CallOuts are the call-outs of the driver: those of package survive for client volumes, which are
+// stand-ins, and [Servers] for server volumes, which no process serves. It implements
+// [flex.Driver].
+type CallOuts struct {
+	survive.CallOuts
+	// Forget ends what a program serves for a client volume that was unmounted. It asks the
+	// mounter, within a limit.
+	Forget func(volume.ID) error
+}
+
+var _ flex.Driver = CallOuts{}
+
+// Mount makes a volume of either kind appear in dir. When it fails, it leaves nothing behind.
+func (c CallOuts) Mount(dir string, options flex.Options) error {
+	if _, serves := options.Lookup(OptionServes); !serves {
+		return c.CallOuts.Mount(dir, options)
+	}
+	record, err := c.Record(dir, options)
+	if err != nil {
+		return err
+	}
+	servers := ServersOn(c.Node)
+	if err := servers.check(record.Dir); err != nil {
+		return err
+	}
+	release, err := c.Node.Use()
+	if err != nil {
+		return err
+	}
+	defer release()
+	unlock, err := c.Node.LockVolume(record.ID())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return servers.mount(record)
+}
+
+// Unmount removes a volume of either kind from dir. A directory that has no volume is a success,
+// because the kubelet repeats calls whose end it does not know.
+//
+// With the client volume, it also ends the program's connection: a process that waits for a program
+// that hangs would keep its container from ending.
+func (c CallOuts) Unmount(dir string) error {
+	layout := Layout{c.Node.RunDir}
+	client, known := layout.clientOf(volume.NewID(dir))
+	if err := c.CallOuts.Unmount(dir); err != nil {
+		return err
+	}
+	if _, err := layout.Clients().Get(client); !known || err == nil { // nil: it was the server volume
+		return nil
+	}
+	// The volume is gone, whatever becomes of its program: the next mounter finds no record of it.
+	if err := c.Forget(client); err != nil {
+		c.Node.Log("unmount %s: end what its program serves: %v", dir, err)
+	}
+	return nil
+}
+
+// clientOf is the client volume that a volume is, or is for.
+func (l Layout) clientOf(id volume.ID) (client volume.ID, known bool) {
+	if _, err := l.Clients().Get(id); err == nil {
+		return id, true
+	}
+	server, err := l.ServerVolumes().Get(id)
+	if err != nil {
+		return 0, false
+	}
+	client, err = Client(server)
+	return client, err == nil
+}

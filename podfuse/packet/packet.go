@@ -1,0 +1,190 @@
+// Package packet sends and receives packets of JSON, with descriptors, over sockets of type
+// SOCK_SEQPACKET (man 7 unix). What it receives may be hostile: a packet is bounded, and the
+// descriptors of one that is refused are closed.
+package packet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// mostFiles is how many descriptors a packet can have.
+const mostFiles = 8
+
+// Socket is one end of a connection.
+type Socket struct {
+	conn *net.UnixConn
+	raw  syscall.RawConn
+}
+
+// Pair makes the two ends of a connection.
+func Pair() (one, other *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "link"), os.NewFile(uintptr(fds[1]), "link"), nil
+}
+
+// New returns the connection that a descriptor is of. It uses a duplicate, and makes the
+// socket non-blocking, for all who have it.
+func New(file *os.File) (*Socket, error) {
+	number, err := Number(file)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_TYPE)
+	runtime.KeepAlive(file)
+	if err == nil && kind != unix.SOCK_SEQPACKET {
+		err = unix.EPROTOTYPE
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no socket of packets: %w", file.Name(), err)
+	}
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no connection: %w", file.Name(), err)
+	}
+	if unixConn, ok := conn.(*net.UnixConn); ok {
+		return Over(unixConn)
+	}
+	conn.Close()
+	return nil, fmt.Errorf("%s is no Unix socket, but %T", file.Name(), conn)
+}
+
+// Over returns the same over a connection, which it takes over.
+func Over(conn *net.UnixConn) (*Socket, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &Socket{conn, raw}, nil
+}
+
+// Close closes this duplicate.
+func (s *Socket) Close() { s.conn.Close() }
+
+// Control calls a function with the socket's number.
+func (s *Socket) Control(f func(fd int)) error { return s.raw.Control(func(fd uintptr) { f(int(fd)) }) }
+
+// Send sends a message with descriptors, and waits at most so long for a reader.
+func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error {
+	packet, err := wire.Encode(message)
+	if err != nil {
+		return err
+	}
+	var rights []byte
+	if len(files) > 0 {
+		numbers := make([]int, len(files))
+		for i, file := range files {
+			if numbers[i], err = Number(file); err != nil {
+				return err
+			}
+		}
+		rights = unix.UnixRights(numbers...)
+	}
+	_ = s.conn.SetWriteDeadline(time.Now().Add(limit))
+	_, _, err = s.conn.WriteMsgUnix(packet, rights, nil)
+	runtime.KeepAlive(files)
+	return err
+}
+
+// ErrTooLong says that a packet was larger than any can be, or had more descriptors.
+var ErrTooLong = errors.New("a packet is too long")
+
+// Receive waits for a packet, until the deadline; the zero time is none. The error is io.EOF
+// when the other end is closed. The caller closes the files.
+func (s *Socket) Receive(deadline time.Time) (packet []byte, files []*os.File, err error) {
+	return s.receive(deadline, 0)
+}
+
+// Peek is Receive, and leaves the packet to be received again: after the death of the process
+// that has peeked, by the next one that has the socket.
+func (s *Socket) Peek() (packet []byte, files []*os.File, err error) {
+	return s.receive(time.Time{}, unix.MSG_PEEK)
+}
+
+func (s *Socket) receive(deadline time.Time, flags int) (packet []byte, files []*os.File, err error) {
+	buffer, rights := make([]byte, wire.MaxPacket), make([]byte, unix.CmsgSpace(4*mostFiles))
+	var n, rightsLen, got int
+	_ = s.conn.SetReadDeadline(deadline)
+	readErr := s.raw.Read(func(fd uintptr) bool {
+		for {
+			n, rightsLen, got, _, err = unix.Recvmsg(int(fd), buffer, rights, flags|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			if err != unix.EINTR {
+				return err != unix.EAGAIN
+			}
+		}
+	})
+	if readErr != nil {
+		return nil, nil, readErr
+	} else if err != nil {
+		return nil, nil, os.NewSyscallError("recvmsg", err)
+	}
+	if files, err = parse(rights[:rightsLen]); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case got&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		Close(files)
+		return nil, nil, ErrTooLong
+	case n == 0:
+		Close(files)
+		return nil, nil, io.EOF
+	}
+	return buffer[:n], files, nil
+}
+
+func parse(rights []byte) (files []*os.File, err error) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil, os.NewSyscallError("parse the descriptors", err)
+	}
+	for _, message := range messages {
+		numbers, err := unix.ParseUnixRights(&message)
+		if err != nil {
+			continue // something else than descriptors
+		}
+		for _, number := range numbers {
+			files = append(files, os.NewFile(uintptr(number), "received"))
+		}
+	}
+	return files, nil
+}
+
+// Decode reads a packet's JSON. An unknown field is a later version's.
+func Decode(packet []byte, into any) error {
+	if err := json.Unmarshal(packet, into); err != nil {
+		return fmt.Errorf("a packet of %d bytes: %w: %.100q", len(packet), err, packet)
+	}
+	return nil
+}
+
+// Close closes files that nobody asked for.
+func Close(files []*os.File) {
+	for _, file := range files {
+		file.Close()
+	}
+}
+
+// Number is a file's descriptor. Unlike its method Fd, it does not make the open file blocking,
+// for all who have it. The caller keeps the file alive.
+func Number(file *os.File) (number int, err error) {
+	raw, err := file.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { number = int(fd) })
+	}
+	return number, err
+}

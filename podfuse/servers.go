@@ -1,0 +1,298 @@
+package podfuse
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// Servers are the server volumes: directories of a tmpfs that the mounter makes. Nothing serves
+// them, so that the launcher and the socket are there whatever has died, and a program that
+// is started is not asked for by what it is to serve.
+type Servers struct {
+	Layout
+	Version string // of this binary
+	// Owner of the copy of this binary, which all pods have in common: a user that nobody is. An
+	// owner can take a lease, for which others' opens wait (man 2 F_SETLEASE).
+	Owner uint32
+}
+
+var _ survive.Others = Servers{}
+
+// ServersOn are those of a node.
+func ServersOn(n survive.Node) Servers { return Servers{Layout{n.RunDir}, n.Version, n.User.UID + 1} }
+
+// Volumes lists those that are recorded, with their states.
+func (s Servers) Volumes() ([]survive.Volume, error) {
+	ids, err := s.ServerVolumes().IDs()
+	if err != nil {
+		return nil, err
+	}
+	var all []survive.Volume
+	for _, id := range ids {
+		v := survive.Volume{ID: id, State: survive.VolumeUnknown}
+		v.Record, v.Problem = s.ServerVolumes().Get(id)
+		if errors.Is(v.Problem, fs.ErrNotExist) {
+			continue // unmounted just now
+		}
+		if v.Problem == nil {
+			v.State, _ = s.state(v.Dir)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// state is what is mounted on the directory of a server volume.
+func (s Servers) state(dir string) (survive.VolumeState, error) {
+	on, err := volume.OpenDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, mount.ErrLink) {
+		return survive.VolumeNotMounted, nil
+	} else if err != nil {
+		return survive.VolumeUnknown, err
+	}
+	defer on.Close()
+	return s.stateOf(on)
+}
+
+// stateOf is what is mounted on a directory. Only root mounts there: a tmpfs of our source is
+// ours, also one that another has replaced since.
+func (s Servers) stateOf(on *mount.Point) (survive.VolumeState, error) {
+	if something, err := on.Mounted(); err != nil {
+		return survive.VolumeUnknown, err
+	} else if !something {
+		return survive.VolumeNotMounted, nil
+	}
+	info, err := on.Info()
+	switch {
+	case err != nil:
+		return survive.VolumeUnknown, err
+	case info == nil: // unmounted just now
+		return survive.VolumeNotMounted, nil
+	case info.FSType != "tmpfs" || info.Source != wire.Source:
+		return survive.VolumeForeign, nil
+	case info.Root != "/"+volume.NewID(on.Path).String() || !slices.Contains(strings.Split(info.Options, ","), "ro"):
+		return survive.VolumeDead, nil // its directory was removed, or a call-out was killed before it was read-only
+	}
+	tmpfs, err := mount.Open(s.Servers())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return survive.VolumeUnknown, err
+	} else if err == nil {
+		defer tmpfs.Close()
+	}
+	if err != nil || tmpfs.Device() != on.Device() {
+		return survive.VolumeDead, nil
+	}
+	return survive.VolumeOK, nil
+}
+
+// check refuses a directory on which no server volume can be mounted.
+func (s Servers) check(dir string) error {
+	on, err := volume.OpenDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("directory %q does not exist; the kubelet makes it before it calls mount", dir)
+	} else if err != nil {
+		return err
+	}
+	defer on.Close()
+	if state, err := s.stateOf(on); err != nil {
+		return err
+	} else if state == survive.VolumeForeign {
+		return fmt.Errorf("directory %q is a mount point of something else; unmount that first", dir)
+	}
+	return nil
+}
+
+// mount binds a server volume, read-only, to the kubelet's directory. The caller has locked it.
+func (s Servers) mount(record volume.Record) (err error) {
+	if err := s.check(record.Dir); err != nil {
+		return err
+	}
+	id := record.ID()
+	state, err := s.state(record.Dir)
+	if err != nil {
+		return err
+	}
+	before, err := s.ServerVolumes().Get(id)
+	switch there := state == survive.VolumeOK; {
+	case there && err == nil && before.PodUID != record.PodUID:
+		return fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, before.PodUID)
+	case err == nil && before.Dir != record.Dir:
+		return fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
+	case there:
+		return s.ServerVolumes().Put(record)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.forget(id))
+		}
+	}()
+	// It gets the daemon's group from the run directory.
+	if err := os.Mkdir(s.ServerVolumes().Dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := s.ServerVolumes().Put(record); err != nil {
+		return fmt.Errorf("record the volume: %w", err)
+	}
+	if err := s.makeDir(id); err != nil {
+		return fmt.Errorf("make a directory for the pod's program: %w", err)
+	}
+	return s.bind(id, record.Dir)
+}
+
+// makeDir makes what the pod finds in the volume.
+func (s Servers) makeDir(id volume.ID) error {
+	if err := s.refreshBinary(); err != nil {
+		return err
+	}
+	dir := s.ServerDir(id)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	device := filepath.Join(dir, wire.Device)
+	if err := unix.Mkfifo(device, 0); err != nil && err != unix.EEXIST {
+		return &fs.PathError{Op: "mkfifo", Path: device, Err: err}
+	}
+	// The umask is the kubelet's. A socket's mode is the link's that it has.
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(device, 0o666)); err != nil {
+		return err
+	}
+	if err := link(s.Socket(), filepath.Join(dir, wire.Socket)); err != nil {
+		return err
+	}
+	for _, name := range append([]string{wire.Binary}, wire.Proxies...) {
+		if err := link(s.binary(), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// link makes a hard link, in the place of one that may be there.
+func link(from, to string) error {
+	temporary := filepath.Join(filepath.Dir(to), ".new-"+filepath.Base(to))
+	_ = os.Remove(temporary)
+	if err := os.Link(from, temporary); err != nil {
+		return err
+	}
+	return os.Rename(temporary, to)
+}
+
+func (s Servers) binary() string { return filepath.Join(s.Servers(), "binary") }
+
+// refreshBinary copies this program to the tmpfs, unless that of this version is there. A volume
+// keeps the version that it was mounted with: its launcher goes on.
+func (s Servers) refreshBinary() error {
+	note := filepath.Join(s.Servers(), "binary-version")
+	if version, err := os.ReadFile(note); err == nil && string(version) == s.Version {
+		return nil
+	}
+	source, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	// Two call-outs may be at it.
+	target, err := os.CreateTemp(s.Servers(), ".new-binary-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(target.Name())
+	_, err = io.Copy(target, source)
+	if err = errors.Join(err, target.Chmod(0o755), target.Chown(int(s.Owner), 0), target.Close()); err != nil {
+		return fmt.Errorf("copy this program to %s: %w", s.Servers(), err)
+	}
+	if err := os.Rename(target.Name(), s.binary()); err != nil {
+		return err
+	}
+	return volume.WriteFile(note, []byte(s.Version))
+}
+
+// bind binds a volume's directory to the kubelet's, in the place of one that is of no use any more.
+func (s Servers) bind(id volume.ID, dir string) error {
+	if err := s.detachAll(dir); err != nil {
+		return err
+	}
+	on, err := volume.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	defer on.Close()
+	source, err := mount.Open(s.ServerDir(id))
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	if err := on.Bind(source); err != nil {
+		return err
+	}
+	// A bind mount takes no flags of its own. Nobody but the kubelet sees it before.
+	mounted, err := volume.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	defer mounted.Close()
+	if err := mounted.MakeReadOnly(); err != nil {
+		return errors.Join(err, mounted.Detach())
+	}
+	return nil
+}
+
+// Unmount removes a server volume from a directory, if there is one, with its record.
+func (s Servers) Unmount(dir string) error {
+	if err := s.detachAll(dir); err != nil {
+		return err
+	}
+	if state, err := s.state(dir); err != nil || state != survive.VolumeNotMounted {
+		return err // what covers it is somebody else's
+	}
+	return s.forget(volume.NewID(dir))
+}
+
+// detachAll removes all mounts of server volumes from a directory.
+func (s Servers) detachAll(dir string) error {
+	const tries = 100 // more than are ever stacked
+	for range tries {
+		if more, err := s.detach(dir); err != nil || !more {
+			return err
+		}
+	}
+	return fmt.Errorf("directory %q is still mounted after %d attempts to unmount it", dir, tries)
+}
+
+// detach removes the topmost mount from a directory, if it is of a server volume.
+func (s Servers) detach(dir string) (more bool, err error) {
+	on, err := volume.OpenDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, mount.ErrLink) {
+		return false, nil // survive says what is wrong with it
+	} else if err != nil {
+		return false, err
+	}
+	defer on.Close()
+	state, err := s.stateOf(on)
+	if err != nil || state != survive.VolumeOK && state != survive.VolumeDead {
+		return false, err
+	}
+	if err := on.Detach(); !errors.Is(err, unix.EINVAL) {
+		return true, err
+	}
+	return true, nil // another process was faster; look again
+}
+
+// forget removes what there is of a volume, which is mounted nowhere in the kubelet's
+// directories. A container that still has it keeps an empty directory.
+func (s Servers) forget(id volume.ID) error {
+	return errors.Join(os.RemoveAll(s.ServerDir(id)), s.ServerVolumes().Delete(id))
+}

@@ -1,0 +1,156 @@
+// Package wire has what the processes of pod-fuse say to each other.
+//
+//	 in the pod                    pair (no privilege)              mounter (root)
+//	launcher, proxy                       │                               │
+//	   │ ── Request{serve} ─────────────> │ ── Order{serve}, its socket ─> │ checks, mounts
+//	   │ <─────────── Answer, with the descriptor of /dev/fuse ──────────── │
+//	   │                                  │ <── Event{served} ──────────── │ the program has answered
+//	a reader                              │                               │
+//	   │ ── touches the stand-in ───────> │ ── Order{attach}, its PID ───> │ attaches in its container
+//	   │ <── ESTALE: walk again ───────── │ <── Event{attached} ────────── │
+//
+// All sockets are of type SOCK_SEQPACKET, and each packet is a JSON text of at most [MaxPacket]
+// bytes. A packet that carries a descriptor says so here. Whoever reads one that it did not ask
+// for closes it.
+//
+// The pair reads what a pod wrote, and the mounter never does: an [Order] has only what the pair
+// made of it, and the mounter compares every fact in it with root's records and the kernel.
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// MaxPacket is the largest packet, in bytes.
+const MaxPacket = 16 << 10
+
+// LongestPath is the longest mount point, in bytes, of which JSON may make six times as many.
+const LongestPath = 2000
+
+// MostNames is how many names an Event has.
+const MostNames = 40
+
+// Format is the number of this format, which each Request and Answer has: a launcher goes on
+// when the node's driver has been upgraded. A driver answers older ones.
+const Format = 1
+
+// The names in a server volume.
+const (
+	Socket = "socket"   // of a Request
+	Device = "fuse"     // a FIFO, which programs open instead of /dev/fuse
+	Binary = "pod-fuse" // this program; also by the names of Proxies
+)
+
+// Source is the source of the tmpfs that all server volumes are directories of, as mountinfo
+// shows it. The name of such a directory is the volume's id.
+const Source = "pod-fuse"
+
+// Proxies are the names by which the binary stands in for fusermount(1).
+var Proxies = []string{"fusermount3", "fusermount", "mergerfs-fusermount"}
+
+// Kind is what a packet is for.
+type Kind string
+
+// Request is what a process in a pod asks for, by the socket of a server volume.
+type Request struct {
+	Format int  `json:"format"`
+	Kind   Kind `json:"kind"` // Serve, Unmount, or Ready
+	// Server is the server volume whose socket this is: the name of its directory, as mountinfo
+	// shows it. The driver finds out whether the process has that volume.
+	Server volume.ID `json:"server,omitempty"`
+	Options
+	// Mountpoint is where the program wants to see its own mount, in its own container: an
+	// absolute path. "" for nowhere, as with /dev/fd/N. Of Unmount, where it is to go.
+	Mountpoint string `json:"mountpoint,omitempty"`
+}
+
+// Options are those of a FUSE mount that a program may choose. The volume's author chooses
+// default_permissions, too; allow_other, nosuid and nodev are always set.
+type Options struct {
+	ReadOnly           bool   `json:"readOnly,omitempty"`
+	DefaultPermissions bool   `json:"defaultPermissions,omitempty"`
+	MaxRead            int    `json:"maxRead,omitempty"` // bytes; 0: the kernel's most
+	Subtype            string `json:"subtype,omitempty"` // mountinfo shows it
+}
+
+// Answer answers a Request. That of Serve comes with the descriptor of /dev/fuse, from the
+// mounter, unless it has an Error, which comes from either.
+type Answer struct {
+	Format     int    `json:"format"`
+	Error      string `json:"error,omitempty"`
+	Again      bool   `json:"again,omitempty"`      // the Error may pass, as that of another program which serves
+	Generation uint64 `json:"generation,omitempty"` // of Serve
+	State      State  `json:"state,omitempty"`      // of Ready
+}
+
+// State is that of a client volume.
+type State string
+
+const (
+	Waiting State = "waiting"      // no program has served it yet
+	Served  State = "served"       // a program serves it
+	Dead    State = "program dead" // its program has died; who asks waits
+	Gone    State = "gone"         // nobody has served it for as long as was to be waited
+)
+
+// The kinds of a Request, an Order, and an Event.
+const (
+	Serve   Kind = "serve"   // Request, Order: a program is to serve a volume
+	Unmount Kind = "unmount" // Request, Order: its own mount in its container is to go
+	Ready   Kind = "ready"   // Request: is the volume served?
+
+	Hello  Kind = "hello"  // Order: this process of the pair serves now; tell it everything. Event: this mounter does, and answers no Order from before
+	Attach Kind = "attach" // Order: attach the program's mount where a process runs
+	// Creating is an Order: which names are threads in the volume's containers about to make? And the
+	// Event with them.
+	Creating Kind = "creating"
+	Spent    Kind = "spent"  // Order: nobody uses the connection of a dead program any more
+	Counts   Kind = "counts" // Order: how many wait, for status
+
+	ServedNow Kind = "served"    // Event: the program of this generation has answered
+	Died      Kind = "died"      // Event: the program of this generation is dead, with its connection
+	Attached  Kind = "attached"  // Event: Attach is done, or has failed
+	Done      Kind = "done"      // Event: Serve or Unmount is done, or has failed; all has been told after Hello
+	Forgotten Kind = "forgotten" // Event: the volume is unmounted
+)
+
+// Order is what the pair wants of the mounter.
+type Order struct {
+	Kind Kind `json:"kind"`
+	// Ticket is in the Event that answers. Its sender chooses it so that no other process of
+	// the pair has chosen the same.
+	Ticket     uint64    `json:"ticket,omitempty"`
+	Server     volume.ID `json:"server,omitempty"` // of Serve and Unmount: whose socket was asked
+	Volume     volume.ID `json:"volume,omitempty"` // of Attach, Spent and Counts: the client volume
+	Generation uint64    `json:"generation,omitempty"`
+	PID        int       `json:"pid,omitempty"` // of Attach: the process, or a thread of it; 0: wherever the mount of a dead program is
+	Options              // of Serve
+	Mountpoint string    `json:"mountpoint,omitempty"` // of Serve and Unmount
+	Waiting    int       `json:"waiting,omitempty"`    // of Counts
+}
+
+// Event is what the mounter tells the pair.
+type Event struct {
+	Kind       Kind      `json:"kind"`
+	Ticket     uint64    `json:"ticket,omitempty"` // of the Order that it answers, 0 for none
+	Volume     volume.ID `json:"volume,omitempty"`
+	Generation uint64    `json:"generation,omitempty"`
+	Error      string    `json:"error,omitempty"` // of Attached, Creating and Done
+	Names      [][]byte  `json:"names,omitempty"` // of Creating: at most [MostNames]
+	// Since is when the program of Died did, or not said. Who waits does so from then on, whatever
+	// process of the pair he waits for.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Encode returns a packet.
+func Encode(message any) ([]byte, error) {
+	packet, err := json.Marshal(message)
+	if err == nil && len(packet) > MaxPacket {
+		err = fmt.Errorf("a message of %d bytes is too long", len(packet))
+	}
+	return packet, err
+}
