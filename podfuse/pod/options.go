@@ -1,0 +1,100 @@
+package pod
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// What becomes of the options that fusermount3(1) takes and a request has no field for.
+var (
+	// meaningless are those that are so anyhow, or that the driver or the kernel decides.
+	meaningless = words("rw nosuid nodev exec async atime noatime nodiratime norelatime nostrictatime symfollow " +
+		"allow_other auto_unmount nonempty")
+	// unmet are those that a program misses, so that it is told.
+	unmet = words("noexec nosymfollow sync dirsync")
+	// unsafe are those that fusermount3 ignores as well, for all but root.
+	unsafe = words("suid dev")
+	// private are of a mount(2) that the program has tried by itself.
+	private = words("fd rootmode user_id group_id fsname")
+)
+
+func words(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, word := range strings.Fields(text) {
+		set[word] = true
+	}
+	return set
+}
+
+// parseOptions reads the text of option -o as fusermount3 does (libfuse, util/fusermount.c): what
+// that one refuses is refused here, above all what it does not know. The warnings are of
+// options that have no effect.
+//
+// auto_unmount has no effect because it is so always: the driver detaches the mount of a program that has
+// died. fusermount3 stays for that until its socket is closed; a process that did so here could
+// take away the next program's mount.
+func parseOptions(text string) (o wire.Options, warnings []string, err error) {
+	for text != "" {
+		var option string
+		option, text = cutOption(text)
+		name, value, hasValue := strings.Cut(option, "=")
+		switch {
+		case option == "", strings.HasPrefix(option, "x-"), meaningless[option], hasValue && private[name]:
+			if option == "rw" {
+				o.ReadOnly = false
+			}
+		case option == "ro":
+			o.ReadOnly = true
+		case option == "default_permissions":
+			o.DefaultPermissions = true
+		case name == "subtype" && hasValue:
+			o.Subtype = unescape(value)
+		case name == "max_read" && hasValue:
+			// man 8 mount.fuse; the kernel has an unsigned number of 32 bits for it.
+			n, err := strconv.ParseUint(value, 10, 32)
+			if err != nil || n > math.MaxInt32 {
+				return wire.Options{}, nil, fmt.Errorf("option '%s' has no valid number of bytes", option)
+			}
+			o.MaxRead = int(n)
+		case unsafe[option]:
+			warnings = append(warnings, fmt.Sprintf("unsafe option %s ignored", option))
+		case unmet[option]:
+			warnings = append(warnings, fmt.Sprintf("option %s ignored: the container's mount of the volume decides", option))
+		case option == "blkdev", name == "blksize" && hasValue:
+			return wire.Options{}, nil, fmt.Errorf("option %s is privileged: a volume is no block device", name)
+		default:
+			return wire.Options{}, nil, fmt.Errorf("unknown option '%s'", option)
+		}
+	}
+	return o, warnings, nil
+}
+
+// cutOption returns the first option, and the text after its comma. A backslash hides a comma
+// in those two that libfuse escapes.
+func cutOption(text string) (option, rest string) {
+	escapes := strings.HasPrefix(text, "fsname=") || strings.HasPrefix(text, "subtype=")
+	for i := 0; i < len(text); i++ {
+		switch {
+		case escapes && text[i] == '\\':
+			i++
+		case text[i] == ',':
+			return text[:i], text[i+1:]
+		}
+	}
+	return text, ""
+}
+
+func unescape(text string) string {
+	var plain strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) {
+			i++
+		}
+		plain.WriteByte(text[i])
+	}
+	return plain.String()
+}

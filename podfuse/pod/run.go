@@ -1,0 +1,336 @@
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+const (
+	// deviceFD is the descriptor of /dev/fuse in the program, whose arguments have {} for it.
+	deviceFD    = 3
+	placeholder = "{}"
+)
+
+// The exit status where the program has none, as shells have it.
+const (
+	statusRefused   = 1
+	statusUsage     = 2
+	statusNoExec    = 126
+	statusNotFound  = 127
+	statusSignalled = 128 // and the signal's number
+)
+
+const runUsage = `usage: pod-fuse run [--restart] [-o OPTION,...] -- PROGRAM [ARGUMENT ...]
+
+Starts a FUSE program, which serves a volume of this pod. Where an argument has {}, the program
+is told /dev/fd/3 instead, and has the connection to the kernel by that descriptor. Without {},
+the program is to mount by itself, by the fusermount3 of the same volume. It must stay in the
+foreground.
+
+Signals go to the program, and its exit status is returned (128 + N if signal N has ended it);
+126 or 127 if it cannot be executed, and 1 if the driver refuses.
+
+`
+
+// Run is the launcher. As PID 1 of a container, it reaps all that is orphaned.
+func Run(args []string) int {
+	flags := newFlags("run", runUsage)
+	options := flags.StringP("options", "o", "", "how to mount for {}, as of fusermount3: ro, default_permissions, max_read=BYTES, subtype=NAME")
+	restart := flags.Bool("restart", false, "start the program again when it has ended, but for SIGTERM, SIGINT and SIGQUIT")
+	flags.SetInterspersed(false)
+	if status, ok := parse(flags, args, -1); !ok {
+		return status
+	}
+	if flags.NArg() == 0 {
+		complain(program, "run: no program is named; see %s run --help", program)
+		return statusUsage
+	}
+	l := launcher{args: flags.Args(), signals: make(chan os.Signal, 64), children: make(chan os.Signal, 1)}
+	var warnings []string
+	var err error
+	if l.options, warnings, err = parseOptions(*options); err != nil {
+		complain(program, "run: %v", err)
+		return statusUsage
+	}
+	for _, warning := range warnings {
+		complain(program, "%s", warning)
+	}
+	if l.path, err = lookPath(l.args[0]); err != nil {
+		complain(program, "%v", err)
+		return statusOf(err)
+	}
+	if slices.ContainsFunc(l.args[1:], func(arg string) bool { return strings.Contains(arg, placeholder) }) {
+		s, err := findServer()
+		if err != nil {
+			complain(program, "%v", err)
+			return statusRefused
+		}
+		l.server = &s
+	}
+	signal.Notify(l.children, unix.SIGCHLD)
+	signal.Notify(l.signals)
+	if !*restart {
+		return l.live().report()
+	}
+	return l.liveOn()
+}
+
+// launcher starts one program, as often as it is wanted.
+type launcher struct {
+	path     string
+	args     []string
+	options  wire.Options
+	server   *server // nil: the program mounts by itself
+	signals  chan os.Signal
+	children chan os.Signal // that one has ended
+}
+
+// life is how a program, or the attempt to start it, has ended.
+type life struct {
+	status int
+	err    error         // of the attempt
+	last   bool          // we were told to end, or another attempt fails as well
+	length time.Duration // of the program
+	how    string        // it ended, for people
+}
+
+// report says what has gone wrong, and returns the exit status.
+func (l life) report() int {
+	if l.err != nil {
+		complain(program, "%v", l.err)
+	}
+	return l.status
+}
+
+// young is the age below which a program's end makes the next one wait: it would rather die
+// again. One that lives longer is started again at once.
+const young = time.Second
+
+const firstDelay, mostDelay = 100 * time.Millisecond, 10 * time.Second
+
+// nextDelay is how long the program is not started, after a life and the delay before it. The
+// first that ends young is nothing yet.
+func nextDelay(delay time.Duration, youngs int) time.Duration {
+	if youngs < 2 {
+		return 0
+	}
+	return min(max(2*delay, firstDelay), mostDelay)
+}
+
+// liveOn starts the program again until it is told to end.
+func (l *launcher) liveOn() int {
+	var delay time.Duration
+	youngs := 0
+	for {
+		one := l.live()
+		if one.last {
+			return one.report()
+		}
+		if youngs++; one.length >= young {
+			youngs = 0
+		}
+		delay = nextDelay(delay, youngs)
+		when := "at once"
+		if delay > 0 {
+			when = "in " + delay.String()
+		}
+		if one.err != nil {
+			complain(program, "%v; trying again %s", one.err, when)
+		} else {
+			complain(program, "%s %s; starting it again %s", l.args[0], one.how, when)
+		}
+		if s, ended := l.pause(delay); ended {
+			return statusSignalled + s
+		}
+	}
+}
+
+// ends tells whether a signal is to end a launcher that restarts.
+func ends(s os.Signal) bool { return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGQUIT }
+
+// pause waits, unless it is told to end. It reaps what ends meanwhile.
+func (l *launcher) pause(delay time.Duration) (signal int, ended bool) {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return 0, false
+		case <-l.children:
+			reap(0)
+		case s := <-l.signals:
+			if ends(s) {
+				return int(s.(syscall.Signal)), true
+			}
+		}
+	}
+}
+
+// live starts the program with a new descriptor, and returns when it has ended.
+func (l *launcher) live() life {
+	device, stopped := l.connect()
+	if stopped != nil {
+		return *stopped
+	}
+	began := time.Now()
+	pid, err := l.start(device)
+	closeAll(device) // or the driver would take it for the program
+	if err != nil {
+		err = fmt.Errorf("start %s: %w", l.path, err)
+		return life{status: statusOf(err), err: err, last: true}
+	}
+	told := false
+	for {
+		select {
+		case s := <-l.signals:
+			if forwarded(s) {
+				told = told || ends(s)
+				_ = unix.Kill(pid, s.(syscall.Signal))
+			}
+		case <-l.children:
+			status, ended := reap(pid)
+			if !ended {
+				continue
+			}
+			// What it has left, an ssh(1) of sshfs, may hold the descriptor, with which the
+			// driver would take the program for alive.
+			_ = unix.Kill(-pid, unix.SIGKILL)
+			one := life{length: time.Since(began), last: told}
+			if status.Signaled() {
+				one.status = statusSignalled + int(status.Signal())
+				one.how = fmt.Sprintf("was ended by signal %d (%v)", status.Signal(), status.Signal())
+			} else {
+				one.status = status.ExitStatus()
+				one.how = fmt.Sprintf("has ended with status %d", status.ExitStatus())
+			}
+			return one
+		}
+	}
+}
+
+// connect has the driver mount, and returns the descriptor, or -1 for a program that has it by
+// itself. It returns the end of this life if there is none.
+func (l *launcher) connect() (device int, stopped *life) {
+	if l.server == nil {
+		return -1, nil
+	}
+	type result struct {
+		device int
+		err    error
+	}
+	results := make(chan result, 1)
+	go func() {
+		_, device, err := l.server.ask(wire.Request{Kind: wire.Serve, Options: l.options}, patience, func(format string, args ...any) {
+			complain(program, format, args...)
+		})
+		results <- result{device, err}
+	}()
+	for {
+		select {
+		case r := <-results:
+			if r.err == nil {
+				return r.device, nil
+			}
+			refused, isRefusal := errors.AsType[refusal](r.err)
+			return -1, &life{status: statusRefused, err: r.err, last: isRefusal && !refused.again}
+		case <-l.children:
+			reap(0)
+		case s := <-l.signals:
+			if ends(s) {
+				return -1, &life{status: statusSignalled + int(s.(syscall.Signal)), last: true}
+			}
+		}
+	}
+}
+
+// start executes the program, with the descriptor of /dev/fuse if there is one.
+func (l *launcher) start(device int) (pid int, err error) {
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	args := slices.Clone(l.args)
+	if device >= 0 {
+		// A duplicate that ends here: os.File would close ours when it is collected.
+		copied, err := unix.FcntlInt(uintptr(device), unix.F_DUPFD_CLOEXEC, deviceFD+1)
+		if err != nil {
+			return 0, os.NewSyscallError("fcntl", err)
+		}
+		file := os.NewFile(uintptr(copied), "/dev/fuse")
+		defer file.Close()
+		files = append(files, file)
+		for i := range args[1:] {
+			args[i+1] = strings.ReplaceAll(args[i+1], placeholder, fmt.Sprintf("/dev/fd/%d", deviceFD))
+		}
+	}
+	process, err := os.StartProcess(l.path, args, &os.ProcAttr{
+		Files: files,
+		// A group of its own, to be killed whole; but a terminal gives its input to ours.
+		Sys: &syscall.SysProcAttr{Setpgid: !isTerminal(unix.Stdin)},
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer process.Release() // reap waits for it
+	return process.Pid, nil
+}
+
+func isTerminal(fd int) bool {
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil
+}
+
+// reap takes all children that have ended, and returns the status of one if it has. Only the
+// goroutine that starts children calls it: os.StartProcess may have one of its own.
+func reap(pid int) (status unix.WaitStatus, ended bool) {
+	for {
+		var one unix.WaitStatus
+		switch child, err := unix.Wait4(-1, &one, unix.WNOHANG, nil); {
+		case err == unix.EINTR:
+		case err != nil || child == 0:
+			return status, ended
+		case child == pid:
+			status, ended = one, true
+		}
+	}
+}
+
+// forwarded tells whether a signal is for the program: not those that the kernel or the Go
+// runtime has sent to this process.
+func forwarded(s os.Signal) bool {
+	switch s {
+	case unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE, unix.SIGTTIN, unix.SIGTTOU:
+		return false
+	}
+	return true
+}
+
+// lookPath returns the program that a shell would execute for a name.
+func lookPath(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no directory of PATH (%s) has a program %s: %w", os.Getenv("PATH"), name, fs.ErrNotExist)
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, fs.ErrNotExist) {
+		return statusNotFound
+	}
+	return statusNoExec
+}

@@ -1,0 +1,67 @@
+package pod
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// mountLine is a line of mountinfo.
+func mountLine(root, at, fsType, source string) string {
+	return fmt.Sprintf("300 200 0:50 %s %s ro,nosuid,nodev,relatime - %s %s rw,mode=755\n", root, at, fsType, source)
+}
+
+func TestServerOf(t *testing.T) {
+	const a, b = "/00000000000001", "/00000000000002"
+	// of is one of our mounts, and the first line every container's.
+	of := func(root, at string) string { return mountLine(root, at, "tmpfs", "pod-fuse") }
+	noise := mountLine("/", "/", "overlay", "overlay") + mountLine("/", "/dev/shm", "tmpfs", "shm")
+	usual := of(a, "/run/pod-fuse") + of(a+"/fuse", "/dev/fuse") + of(a+"/fusermount3", "/usr/bin/fusermount3")
+	for _, test := range []struct {
+		what, executable, table string
+		dir, err                string
+	}{
+		{"by a file", "/usr/bin/fusermount3", usual, "/run/pod-fuse", ""},
+		{"by the directory", "/run/pod-fuse/pod-fuse", usual, "/run/pod-fuse", ""},
+		{"copied elsewhere", "/usr/bin/pod-fuse", usual, "/run/pod-fuse", ""},
+		{"a directory elsewhere", "/usr/bin/fusermount3", of(a, "/x") + of(a+"/fusermount3", "/usr/bin/fusermount3"), "/x", ""},
+		{"a space in its path", "/a b/pod-fuse", of(a, `/a\040b`), "/a b", ""},
+		{"mounted twice, by the usual one", "/usr/bin/fusermount3", of(a, "/x") + usual, "/run/pod-fuse", ""},
+		{"mounted twice, by its own", "/x/pod-fuse", usual + of(a, "/x"), "/x", ""},
+		{"another's directory is usual", "/usr/bin/fusermount", usual + of(b, "/b") + of(b+"/fusermount", "/usr/bin/fusermount"), "/b", ""},
+		{"another's file on top", "/usr/bin/fusermount3", usual + of(b, "/b") + of(b+"/fusermount3", "/usr/bin/fusermount3"), "/b", ""},
+		{"copied, of two the usual one", "/usr/bin/pod-fuse", of(b, "/b") + usual, "/run/pod-fuse", ""},
+		{"copied, none of two is usual", "/usr/bin/pod-fuse", of(a, "/a") + of(b, "/b"), "", "server volumes at /a and at /b"},
+		{"a file without its directory", "/usr/bin/fusermount3", of(a+"/fusermount3", "/usr/bin/fusermount3"), "", "no server volume"},
+		{"another's directory is not its own", "/usr/bin/fusermount3", of(b, "/run/pod-fuse") + of(a+"/fusermount3", "/usr/bin/fusermount3"), "", "no server volume"},
+		{"nothing", "/pod-fuse", "", "", "no server volume"},
+		{"not a tmpfs", "/run/pod-fuse/pod-fuse", mountLine(a, "/run/pod-fuse", "ext4", "pod-fuse"), "", "no server volume"},
+		{"a tmpfs of others", "/run/pod-fuse/pod-fuse", mountLine(a, "/run/pod-fuse", "tmpfs", "tmpfs"), "", "no server volume"},
+		{"the whole tmpfs", "/run/pod-fuse/pod-fuse", of("/", "/run/pod-fuse"), "", "no server volume"},
+		{"deleted on the node", "/run/pod-fuse/pod-fuse", of(a+"//deleted", "/run/pod-fuse"), "", "no server volume"},
+	} {
+		got, err := serverOf(test.executable, strings.NewReader(noise+test.table))
+		switch {
+		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+			t.Errorf("%s: got %+v, %v; want an error with %q", test.what, got, err, test.err)
+		case test.err == "" && (err != nil || got.dir != test.dir):
+			t.Errorf("%s: got %+v, %v; want %s", test.what, got, err, test.dir)
+		}
+	}
+}
+
+func TestDelaysOfAProgramThatDiesYoung(t *testing.T) {
+	var got []string
+	delay, youngs := nextDelay(0, 0), 0
+	for range 10 {
+		youngs++
+		delay = nextDelay(delay, youngs)
+		got = append(got, delay.String())
+	}
+	if got, want := strings.Join(got, " "), "0s 100ms 200ms 400ms 800ms 1.6s 3.2s 6.4s 10s 10s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if delay := nextDelay(delay, 0); delay != 0 {
+		t.Errorf("after a long life: %v", delay)
+	}
+}
