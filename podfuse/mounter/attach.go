@@ -1,0 +1,116 @@
+package mounter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// attach puts what a program serves on top of the volume's stand-ins where a process runs. Of an
+// order without a process, it does so wherever something of a former program is on top of one.
+func (m *mounter) attach(o *order) error {
+	record, err := m.Clients().Get(o.Volume)
+	if err != nil {
+		return err
+	}
+	release, err := m.lockVolume(o.Volume)
+	if err != nil {
+		return err
+	}
+	defer release()
+	until := time.Now().Add(orderTime)
+	select {
+	case m.children <- struct{}{}:
+	case <-time.After(time.Until(until)):
+		return errors.New("too many containers do not let the mounter attach; it is tried again")
+	}
+	defer func() { <-m.children }()
+	if o.PID != 0 {
+		p, err := openProcess(o.PID)
+		if err != nil {
+			return err
+		}
+		defer p.close()
+		return m.attachIn(o, record, p, until)
+	}
+	return m.eachContainer(record, func(p *process, all []standIn) error {
+		if !slices.ContainsFunc(all, func(s standIn) bool { return s.Above > 0 }) {
+			return nil // nobody has looked there yet
+		}
+		return m.attachIn(o, record, p, until)
+	})
+}
+
+// eachContainer calls a function with a process of each mount namespace that has a volume inside a
+// container. Its errors are joined, but for those of processes that have ended: others of their
+// namespaces are found by their own requests.
+func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
+	namespaces, err := mount.Others()
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, namespace := range namespaces {
+		p, err := openProcess(namespace.PID)
+		if err != nil {
+			continue
+		}
+		if there, err := m.standIns(record, p); err == nil {
+			if err := f(p, there); err != nil && p.alive() == nil {
+				problems = append(problems, err)
+			}
+		}
+		p.close()
+	}
+	return errors.Join(problems...)
+}
+
+// attachIn does so in the mount namespace of one process.
+func (m *mounter) attachIn(o *order, record volume.Record, p *process, until time.Time) error {
+	const tries = 5 // a child of a mounter that was killed may be at it, too
+	for try := 0; ; try++ {
+		all, err := m.standIns(record, p)
+		if err != nil {
+			return err
+		}
+		dir, device, err := m.served(o)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(s standIn) bool { return s.Top == device })
+		if len(all) == 0 {
+			return nil
+		}
+		if len(all) > mostStandIns {
+			return fmt.Errorf("the container has the volume on %d paths; at most %d can be served", len(all), mostStandIns)
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return errors.New("no time is left for it; it is tried again")
+		}
+		pause("attach")
+		_, err = m.send(min(childTime, left), job{Kind: "attach", Dir: dir, PID: p.pid, StandIns: all}, p.fd)
+		if !errors.Is(err, errAgain) || try == tries {
+			return err
+		}
+	}
+}
+
+// mostStandIns is how many paths a container can have a volume on: they are told to a child on
+// its command line.
+const mostStandIns = 100
+
+// served returns where the program of an order's generation is mounted in the vault.
+func (m *mounter) served(o *order) (dir string, device uint64, err error) {
+	err = fmt.Errorf("generation %d does not serve", o.Generation)
+	m.do(func() {
+		if c := m.volumes[o.Volume]; c != nil && c.living != nil && c.living.Generation == o.Generation && c.living.Served {
+			dir, device, err = c.living.dir(), c.living.Device, nil
+		}
+	})
+	return dir, device, err
+}

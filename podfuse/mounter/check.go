@@ -1,0 +1,363 @@
+package mounter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// What an order says is compared here with root's records and with what the kernel says of a
+// process. The process is held by a descriptor: what /proc says of its number holds if it is
+// alive afterwards.
+
+// process is one in a pod.
+type process struct {
+	pid      int
+	fd       *os.File // a pidfd
+	uid, gid uint32   // of a socket's peer
+}
+
+// soPeerPIDFD returns a socket's peer (include/uapi/asm-generic/socket.h; Linux 6.5).
+const soPeerPIDFD = 77
+
+// peerOf returns the process that connected a socket.
+func peerOf(socket *packet.Socket) (p *process, err error) {
+	var credentials *unix.Ucred
+	number := -1
+	controlErr := socket.Control(func(fd int) {
+		if credentials, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil {
+			return
+		}
+		if peer, peerErr := unix.GetsockoptInt(fd, unix.SOL_SOCKET, soPeerPIDFD); peerErr == nil {
+			number = peer
+		} else {
+			number, err = unix.PidfdOpen(int(credentials.Pid), 0)
+		}
+	})
+	if err = errors.Join(controlErr, err); err != nil {
+		return nil, fmt.Errorf("find out who asks: %w", err)
+	}
+	p = &process{int(credentials.Pid), pidFile(number), credentials.Uid, credentials.Gid}
+	if p.pid <= 0 {
+		p.close()
+		return nil, errors.New("who asks is in no PID namespace below this one")
+	}
+	return p, nil
+}
+
+// openProcess opens the process that a thread belongs to.
+func openProcess(thread int) (*process, error) {
+	if thread <= 0 {
+		return nil, fmt.Errorf("%d is no process", thread)
+	}
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", thread))
+	if err != nil {
+		return nil, err
+	}
+	pid, err := strconv.Atoi(status["Tgid"])
+	if err != nil {
+		return nil, fmt.Errorf("thread %d is of no process", thread)
+	}
+	number, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_open", err)
+	}
+	return &process{pid: pid, fd: pidFile(number)}, nil
+}
+
+// pidFile is non-blocking, so that the runtime waits for it with all others.
+func pidFile(number int) *os.File {
+	_ = unix.SetNonblock(number, true)
+	return os.NewFile(uintptr(number), "process")
+}
+
+func (p *process) close() { p.fd.Close() }
+
+// alive returns an error if the process has ended.
+func (p *process) alive() error {
+	number, err := packet.Number(p.fd)
+	if err != nil {
+		return err
+	}
+	return aliveAt(number, p.pid)
+}
+
+// aliveAt returns an error if the process of a pidfd has ended: then it can be read (man 2
+// pidfd_open).
+func aliveAt(pidfd, pid int) error {
+	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(poll, 0)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return os.NewSyscallError("poll", err)
+		case n > 0:
+			return fmt.Errorf("process %d: %w", pid, unix.ESRCH)
+		default:
+			return nil
+		}
+	}
+}
+
+func (p *process) path(name string) string { return fmt.Sprintf("/proc/%d/%s", p.pid, name) }
+
+// mounts lists what the process has mounted below its root directory.
+func (p *process) mounts() ([]*mountinfo.Info, error) {
+	text, err := readSome(p.path("mountinfo"))
+	if err != nil {
+		return nil, err
+	}
+	return mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
+}
+
+// readSome reads a file of /proc that a pod can make large.
+func readSome(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	const most = 32 << 20 // 100,000 mounts (man 5 proc_sys_fs, mount-max)
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && len(text) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return text, err
+}
+
+// checkPod refuses a process that is in another pod. A kubelet with cgroupsPerQOS=false puts
+// pods into no cgroup of their own: then the mounts alone decide.
+func (p *process) checkPod(uid string) error {
+	text, err := readSome(p.path("cgroup"))
+	if err != nil {
+		return err
+	}
+	for _, found := range podUIDs(string(text)) {
+		if found != plainUID(uid) {
+			return fmt.Errorf("process %d is in pod %s, and the volume is of pod %s", p.pid, found, uid)
+		}
+	}
+	return nil
+}
+
+// podUIDs returns the UIDs of the pod that a file /proc/PID/cgroup tells, without dashes: one for
+// each hierarchy that knows it. The kubelet's cgroup for a pod is .../pod<UID>, or
+// ...-pod<UID with _ for ->.slice (kubernetes v1.34, pkg/kubelet/cm, cgroup_manager_linux.go). The
+// outermost one counts: a pod could make one inside its own.
+func podUIDs(cgroups string) (uids []string) {
+	for line := range strings.Lines(cgroups) {
+		_, path, _ := strings.Cut(strings.TrimSpace(line), ":")
+		_, path, _ = strings.Cut(path, ":")
+		for name := range strings.SplitSeq(path, "/") {
+			name = strings.TrimSuffix(name, ".slice")
+			if at := strings.LastIndex(name, "-pod"); at >= 0 {
+				name = name[at+1:]
+			}
+			if uid, is := strings.CutPrefix(name, "pod"); is && volume.IsUID(plainUID(uid)) {
+				uids = append(uids, plainUID(uid))
+				break
+			}
+		}
+	}
+	return uids
+}
+
+func plainUID(uid string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(uid))
+}
+
+// checkServer returns what a request by the socket of a server volume is for, if the process
+// that asks has that volume.
+func (m *mounter) checkServer(server volume.ID, p *process) (record volume.Record, client volume.ID, err error) {
+	record, err = m.ServerVolumes().Get(server)
+	if err != nil {
+		return record, 0, fmt.Errorf("there is no such server volume: %w", err)
+	}
+	if client, err = podfuse.Client(record); err != nil {
+		return record, 0, err
+	}
+	tmpfs, err := mount.Open(m.Servers())
+	if err != nil {
+		return record, 0, err
+	}
+	defer tmpfs.Close()
+	mounts, err := p.mounts()
+	if err != nil {
+		return record, 0, err
+	}
+	if !slices.ContainsFunc(mounts, func(info *mountinfo.Info) bool {
+		return info.FSType == "tmpfs" && info.Source == wire.Source && deviceOf(info) == tmpfs.Device() && info.Root == "/"+server.String()
+	}) {
+		return record, 0, fmt.Errorf("process %d does not have server volume %s", p.pid, server)
+	}
+	if err := p.checkPod(record.PodUID); err != nil {
+		return record, 0, err
+	}
+	return record, client, p.alive()
+}
+
+// standIn is one in a process's mount namespace, and what is on top of it.
+type standIn struct {
+	Path     string `json:"path"`
+	Sub      string `json:"sub,omitempty"` // the directory below the volume's that it shows
+	ReadOnly bool   `json:"readOnly,omitempty"`
+	Above    int    `json:"above,omitempty"` // how many mounts of programs are on top
+	Top      uint64 `json:"top"`             // the topmost mount's device
+}
+
+// standIns finds those of a client volume, which the process's namespace must have inside a
+// container.
+func (m *mounter) standIns(record volume.Record, p *process) ([]standIn, error) {
+	text, err := readSome(p.path("mountinfo"))
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Contains(text, []byte(record.ID().String())) { // of nearly all
+		return nil, fmt.Errorf("process %d does not have volume %s", p.pid, record.ID())
+	}
+	if err := p.checkPod(record.PodUID); err != nil {
+		return nil, err
+	}
+	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
+	if err != nil {
+		return nil, err
+	}
+	ours, err := m.nodeDevices()
+	if err != nil {
+		return nil, err
+	}
+	host, err := sharedHere()
+	if err != nil {
+		return nil, err
+	}
+	found, err := findStandIns(mounts, ours, record, m.Type, m.Source, host)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("process %d does not have volume %s", p.pid, record.ID())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, p.alive()
+}
+
+// findStandIns finds them in a namespace's mounts. ours are the devices of stand-ins, and host
+// the peer groups that the host's mounts are in.
+func findStandIns(mounts []*mountinfo.Info, ours map[uint64]bool, record volume.Record, fsType, source string, host map[string]bool) (found []standIn, err error) {
+	on := map[int]*mountinfo.Info{} // by what they cover
+	for _, info := range mounts {
+		on[info.Parent] = pick(on[info.Parent], info)
+	}
+	for _, info := range mounts {
+		root := strings.TrimSuffix(info.Root, "//deleted") // fs/proc_namespace.c, show_mountinfo
+		sub, is := cutPath(root, "/"+record.ID().String())
+		if !is || info.FSType != fsType || info.Source != source || !ours[deviceOf(info)] {
+			continue
+		}
+		if isHostPath(info.Mountpoint, record.PodUID) {
+			return nil, fmt.Errorf("the mount namespace is no container's: it has the volume on %s", info.Mountpoint)
+		}
+		if peers := peerGroup(info); host[peers] {
+			return nil, fmt.Errorf("what is mounted on %s in the container would appear on the host; remove mountPropagation: Bidirectional from the container", info.Mountpoint)
+		}
+		s := standIn{Path: info.Mountpoint, Sub: sub, ReadOnly: slices.Contains(strings.Split(info.Options, ","), "ro"), Top: deviceOf(info)}
+		for top := on[info.ID]; top != nil && top.Mountpoint == info.Mountpoint; top = on[top.ID] {
+			if top.FSType != "fuse" && !strings.HasPrefix(top.FSType, "fuse.") {
+				return nil, fmt.Errorf("a file system of type %s covers the volume on %s", top.FSType, info.Mountpoint)
+			}
+			s.Above, s.Top = s.Above+1, deviceOf(top)
+		}
+		// Of stand-ins on top of each other, the upper one counts.
+		if !slices.ContainsFunc(found, func(other standIn) bool { return other.Path == s.Path }) {
+			found = append(found, s)
+		}
+	}
+	return found, nil
+}
+
+// pick prefers the mount that covers its parent as a whole to those somewhere inside it.
+func pick(a, b *mountinfo.Info) *mountinfo.Info {
+	if a == nil || len(b.Mountpoint) < len(a.Mountpoint) {
+		return b
+	}
+	return a
+}
+
+// isHostPath tells whether a path is the kubelet's for a volume of a pod:
+// .../pods/UID/volumes/... or .../pods/UID/volume-subpaths/...
+func isHostPath(path, uid string) bool { return strings.Contains(path, "/pods/"+uid+"/volume") }
+
+// cutPath removes a directory from the beginning of a path.
+func cutPath(path, dir string) (rest string, is bool) {
+	rest, is = strings.CutPrefix(path, dir)
+	if !is || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return strings.TrimPrefix(rest, "/"), true
+}
+
+// peerGroup is that of a shared mount, "" for one that is not shared.
+func peerGroup(info *mountinfo.Info) string {
+	for field := range strings.FieldsSeq(info.Optional) {
+		if group, shared := strings.CutPrefix(field, "shared:"); shared {
+			return group
+		}
+	}
+	return ""
+}
+
+// sharedHere lists the peer groups of our own mounts: what is mounted on their peers appears
+// here, too.
+func sharedHere() (map[string]bool, error) {
+	own := &process{pid: os.Getpid()}
+	mounts, err := own.mounts()
+	if err != nil {
+		return nil, err
+	}
+	groups := map[string]bool{}
+	for _, info := range mounts {
+		if group := peerGroup(info); group != "" {
+			groups[group] = true
+		}
+	}
+	return groups, nil
+}
+
+// nodeDevices are those that stand-ins are of: that of the node mount, and those of former ones,
+// which package survive keeps in RUN/dead until nothing of them is left.
+func (m *mounter) nodeDevices() (map[uint64]bool, error) {
+	paths, _ := filepath.Glob(filepath.Join(m.RunDir, "dead", "*"))
+	devices := map[uint64]bool{}
+	for _, path := range append(paths, m.FS()) {
+		point, err := mount.Open(path)
+		if err != nil {
+			continue
+		}
+		if mounted, err := point.Mounted(); err == nil && mounted {
+			devices[point.Device()] = true
+		}
+		point.Close()
+	}
+	if len(devices) == 0 {
+		return nil, fmt.Errorf("nothing is mounted on %s", m.FS())
+	}
+	return devices, nil
+}
+
+func deviceOf(info *mountinfo.Info) uint64 { return unix.Mkdev(uint32(info.Major), uint32(info.Minor)) }

@@ -1,0 +1,320 @@
+package mounter
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/podfuse/mounter/keep"
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// Client is the side of root's call-outs. They start the mounter, and have it do what is theirs
+// to decide. It is a companion of the pair's.
+type Client struct {
+	Config
+	Log calllog.Log
+	// Settle moves a process out of the kubelet's cgroup. nil: it stays.
+	Settle func(pid int) error
+}
+
+const (
+	answerTime = 5 * time.Second  // of a mounter that has nothing to do for it
+	forgetTime = 15 * time.Second // it sends children
+	ensureTime = 30 * time.Second // for other call-outs
+)
+
+var (
+	errNone   = errors.New("no mounter runs")
+	errSilent = errors.New("the mounter does not answer")
+)
+
+// Ensure makes sure that a mounter of this version answers. The identity is another one when a
+// link that was given before leads nowhere any more.
+func (c Client) Ensure() (identity string, err error) {
+	unlock, err := c.lockCallOuts()
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	for range 4 {
+		var r reply
+		r, _, err = c.ask(request{Kind: askStatus}, answerTime)
+		switch {
+		case err == nil && r.Trouble != "":
+			return "", errors.New(r.Trouble)
+		case err == nil && r.Version == c.Version:
+			return r.Identity, nil
+		case err == nil:
+			err = c.replace()
+		case errors.Is(err, errNone):
+			err = c.launch()
+		case errors.Is(err, errSilent):
+			c.Log.Line("%v; it is killed, and its spare goes on", err)
+			c.kill()
+		}
+		if err != nil && !errors.Is(err, errSilent) {
+			return "", fmt.Errorf("start the mounter: %w", err)
+		}
+	}
+	return "", err
+}
+
+// Give returns the socket on which pods ask, and the pair's end of a new link. The link that
+// was given before stays until its end is closed.
+func (c Client) Give() ([]*os.File, error) {
+	_, files, err := c.ask(request{Kind: askPair}, answerTime)
+	if err == nil && len(files) != 2 {
+		packet.Close(files)
+		err = fmt.Errorf("the mounter gave %d descriptors, not 2", len(files))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return files, nil
+}
+
+// Forget ends what programs serve for a volume that was unmounted.
+func (c Client) Forget(id volume.ID) error {
+	_, _, err := c.ask(request{Kind: askForget, Volume: id}, forgetTime)
+	if errors.Is(err, errNone) {
+		return nil
+	}
+	return err
+}
+
+// Stop ends all that programs serve, and the mounter with its spare, and removes what they have in
+// the run directory.
+func (c Client) Stop() error {
+	unlock, err := c.lockCallOuts()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for range 3 { // a mounter and its spare that are silent, and then none
+		if err = c.stop(); !errors.Is(err, errSilent) {
+			break
+		}
+		c.Log.Line("%v; it is killed", err)
+		c.kill()
+	}
+	if err == nil || errors.Is(err, errNone) {
+		return c.remove()
+	}
+	return err
+}
+
+// stop returns when the processes have ended: they are in a cgroup that is to be removed.
+func (c Client) stop() error {
+	now, _, err := c.ask(request{Kind: askStatus}, answerTime)
+	if err != nil {
+		return err
+	}
+	var ending []*process
+	for _, pid := range []int{now.PID, now.Spare} {
+		if p, err := openProcess(pid); err == nil {
+			defer p.close()
+			ending = append(ending, p)
+		}
+	}
+	if _, _, err := c.ask(request{Kind: askStop}, forgetTime); err != nil {
+		return err
+	}
+	for until := time.Now().Add(answerTime); len(ending) > 0; time.Sleep(time.Millisecond) {
+		ending = slices.DeleteFunc(ending, func(p *process) bool { return p.alive() != nil })
+		if time.Now().After(until) {
+			for _, p := range ending {
+				_ = unix.Kill(p.pid, unix.SIGKILL)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// Status asks for the mounter's state. The error is [fs.ErrNotExist] if none runs.
+func (c Client) Status() (Status, error) {
+	r, _, err := c.ask(request{Kind: askStatus}, answerTime)
+	all := r.Status
+	for err == nil && len(r.Volumes) == mostVolumesTold {
+		from := r.Volumes[len(r.Volumes)-1].Volume + 1
+		r, _, err = c.ask(request{Kind: askStatus, Volume: from}, answerTime)
+		if len(r.Volumes) > 0 && r.Volumes[0].Volume < from { // of a version before, which tells no more
+			break
+		}
+		all.Volumes = append(all.Volumes, r.Volumes...)
+	}
+	return all, err
+}
+
+// ask asks the mounter. While another one takes over, the question waits.
+func (c Client) ask(r request, limit time.Duration, files ...*os.File) (answer reply, given []*os.File, err error) {
+	deadline := time.Now().Add(limit)
+	for {
+		answer, given, err = c.askOnce(r, deadline, files)
+		// The mounter has ended with our question.
+		ended := errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+		if !ended || time.Now().After(deadline) {
+			return answer, given, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (c Client) askOnce(r request, deadline time.Time, files []*os.File) (answer reply, given []*os.File, err error) {
+	dialer := net.Dialer{Deadline: deadline}
+	conn, err := dialer.Dial("unixpacket", c.MounterSocket())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+		return answer, nil, fmt.Errorf("%w: %w", errNone, fs.ErrNotExist)
+	} else if isTimeout(err) {
+		return answer, nil, errSilent
+	} else if err != nil {
+		return answer, nil, err
+	}
+	socket, err := packet.Over(conn.(*net.UnixConn))
+	if err != nil {
+		return answer, nil, err
+	}
+	defer socket.Close()
+	if err := socket.Send(time.Until(deadline), r, files...); err != nil {
+		return answer, nil, err
+	}
+	text, given, err := socket.Receive(deadline)
+	if isTimeout(err) {
+		return answer, nil, errSilent
+	} else if err != nil {
+		return answer, nil, err
+	}
+	if err = packet.Decode(text, &answer); err == nil && answer.Error != "" {
+		err = errors.New(answer.Error)
+	}
+	if err != nil {
+		packet.Close(given)
+		return answer, nil, err
+	}
+	return answer, given, nil
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// launch starts a mounter where there is none: as the spare of this process, with nothing but the
+// socket of call-outs.
+func (c Client) launch() error {
+	_ = os.Remove(c.MounterSocket())
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: c.MounterSocket(), Net: "unixpacket"})
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	listener.SetUnlinkOnClose(false)
+	if err := os.Chmod(c.MounterSocket(), 0o600); err != nil {
+		return err
+	}
+	control, err := listener.File()
+	if err != nil {
+		return err
+	}
+	set := keep.New()
+	set.Put(controlName, controlMeta{newIdentity()}, control)
+	defer set.Close()
+	process, err := c.startWith(set)
+	if err != nil {
+		return err
+	}
+	set.Forget() // it has all, and takes over
+	go func() { _, _ = process.Wait() }()
+	return nil
+}
+
+// startWith starts a mounter as the spare of a set's owner.
+func (c Client) startWith(set *keep.Set) (*os.Process, error) {
+	log, err := c.Log.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	link, process, err := c.Config.start(log)
+	if err != nil {
+		return nil, err
+	}
+	defer link.Close()
+	c.settle(process)
+	kill := func() { _ = process.Kill() }
+	if err := set.Feed(link, kill); err != nil {
+		_, _ = process.Wait()
+		return nil, err
+	}
+	return process, nil
+}
+
+// settle moves a process out of the kubelet's cgroup, while it has no children.
+func (c Client) settle(process *os.Process) {
+	if c.Settle == nil {
+		return
+	}
+	if err := c.Settle(process.Pid); err != nil {
+		c.Log.Line("mounter: %v; a restart of the kubelet may kill it", err)
+	}
+}
+
+// replace starts a mounter of this version, and has the one of another version give it all.
+func (c Client) replace() error {
+	log, err := c.Log.Open()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	link, process, err := c.Config.start(log)
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	c.settle(process)
+	go func() { _, _ = process.Wait() }()
+	if _, _, err = c.ask(request{Kind: askReplace}, answerTime, link); err != nil {
+		_ = process.Kill()
+	}
+	return err
+}
+
+// kill kills the process that is the mounter.
+func (c Client) kill() {
+	file, err := os.OpenFile(c.lockPath(), os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	query := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &query); err == nil && query.Type != unix.F_UNLCK && query.Pid > 1 {
+		_ = unix.Kill(int(query.Pid), unix.SIGKILL)
+	}
+}
+
+// lockCallOuts has one call-out at a time start or end the mounter.
+func (c Client) lockCallOuts() (unlock func(), err error) {
+	file, err := os.OpenFile(c.startsPath(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for until := time.Now().Add(ensureTime); ; time.Sleep(10 * time.Millisecond) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
+		} else if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Now().After(until) {
+			file.Close()
+			return nil, fmt.Errorf("another call-out starts or ends the mounter: %w", err)
+		}
+	}
+}

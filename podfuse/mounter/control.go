@@ -1,0 +1,257 @@
+package mounter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// request is what a call-out of root's asks.
+type request struct {
+	Kind   string    `json:"kind"`
+	Volume volume.ID `json:"volume,omitempty"` // of forget; of status, the first to be told of
+}
+
+const (
+	askStatus  = "status"
+	askPair    = "pair"    // the answer comes with the pods' socket and the pair's end of a link
+	askForget  = "forget"  // a volume was unmounted
+	askReplace = "replace" // it comes with a link to a spare of another version, which takes over
+	askStop    = "stop"
+)
+
+// Status is the state of the mounter.
+type Status struct {
+	Version string `json:"version"`
+	// Identity is another one after all connections have been lost.
+	Identity string         `json:"identity"`
+	PID      int            `json:"pid"`
+	Spare    int            `json:"spare,omitempty"` // PID; 0: there is none
+	Linked   bool           `json:"linked"`          // the pair has said hello
+	Trouble  string         `json:"trouble,omitempty"`
+	Volumes  []VolumeStatus `json:"volumes,omitempty"`
+}
+
+// VolumeStatus is that of a client volume.
+type VolumeStatus struct {
+	Volume     volume.ID `json:"volume"`
+	Generation uint64    `json:"generation,omitempty"` // of the program that lives; 0: none
+	Served     bool      `json:"served"`
+	Dead       int       `json:"dead,omitempty"`    // connections of dead programs that are still used
+	Waiting    int       `json:"waiting,omitempty"` // processes that wait
+	PID        int       `json:"pid,omitempty"`     // of the program
+	History
+}
+
+type reply struct {
+	Error string `json:"error,omitempty"`
+	Status
+}
+
+// mostVolumesTold keeps a status within a packet.
+const mostVolumesTold = 64
+
+// control answers call-outs.
+func (m *mounter) control() {
+	var listener net.Listener
+	var err error
+	m.do(func() {
+		file, there := m.set.Get(controlName, nil)
+		if !there || file == nil {
+			err = errors.New("there is no socket for call-outs")
+			return
+		}
+		listener, err = net.FileListener(file)
+	})
+	if err != nil {
+		m.log("%v", err)
+		return
+	}
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			m.log("accept a call-out: %v", err)
+			time.Sleep(time.Second)
+			continue
+		}
+		if socket, err := packet.Over(conn.(*net.UnixConn)); err == nil {
+			go m.callOut(socket)
+		}
+	}
+}
+
+func (m *mounter) callOut(socket *packet.Socket) {
+	defer socket.Close()
+	var user *unix.Ucred
+	err := socket.Control(func(fd int) { user, _ = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err != nil || user == nil || user.Uid != 0 {
+		return
+	}
+	text, files, err := socket.Receive(time.Now().Add(10 * time.Second))
+	if err != nil {
+		return
+	}
+	defer packet.Close(files)
+	var r request
+	var give []*os.File
+	if err = packet.Decode(text, &r); err == nil {
+		give, err = m.ask(r, files)
+	}
+	answer := reply{Status: m.status(r.Volume)}
+	if err != nil {
+		answer.Error = short(err)
+	}
+	_ = socket.Send(time.Second, answer, give...)
+	packet.Close(give)
+	if err == nil && (r.Kind == askReplace || r.Kind == askStop) {
+		os.Exit(0)
+	}
+}
+
+func (m *mounter) ask(r request, files []*os.File) (give []*os.File, err error) {
+	switch r.Kind {
+	case askStatus:
+		m.do(m.mend)
+	case askPair:
+		m.do(func() { give, err = m.give() })
+	case askForget:
+		m.forget(r.Volume)
+	case askReplace:
+		if len(files) != 1 {
+			return nil, errors.New("replace comes with one descriptor")
+		}
+		m.do(func() { err = m.replace(files[0]) })
+	case askStop:
+		err = m.stop()
+	default:
+		err = fmt.Errorf("version %s does not know the request %q", m.Version, r.Kind)
+	}
+	return give, err
+}
+
+// mend tries again what has failed.
+func (m *mounter) mend() {
+	m.trouble = nil
+	m.openVault()
+	m.openPods()
+}
+
+func (m *mounter) give() ([]*os.File, error) {
+	file, there := m.set.Get(podsName, nil)
+	if !there {
+		return nil, cmp.Or(m.trouble, errors.New("there is no socket for pods"))
+	}
+	pods, err := duplicate(file)
+	if err != nil {
+		return nil, err
+	}
+	end, err := m.newLink()
+	if err != nil {
+		pods.Close()
+		return nil, err
+	}
+	return []*os.File{pods, end}, nil
+}
+
+// forget ends the connections of a volume, or those that came by a server volume.
+func (m *mounter) forget(id volume.ID) {
+	var ended []*connection
+	m.do(func() {
+		for _, client := range m.volumes {
+			for _, c := range append(slices.Clone(client.dead), client.living) {
+				if c != nil && (c.Volume == id || c.Server == id) {
+					ended = append(ended, c)
+				}
+			}
+		}
+	})
+	m.abort(ended)
+	for _, c := range ended {
+		m.detachOwn(c)
+	}
+	m.do(func() {
+		for _, c := range ended {
+			if !isClosed(c.gone) {
+				m.drop(c)
+			}
+		}
+		m.forgetHistory(id)
+		m.tell(wire.Event{Kind: wire.Forgotten, Volume: id})
+	})
+}
+
+// replace gives all that there is to a process of another version, which takes over when this one
+// ends.
+func (m *mounter) replace(link *os.File) error {
+	own, err := duplicate(link)
+	if err != nil {
+		return err
+	}
+	spare := m.spare
+	m.spare, m.leaving = nil, true
+	m.set.Leave()
+	if err := m.set.Feed(own, nil); err != nil {
+		// The link stays open, or the other would take over: its parent ends it.
+		if m.leaving = false; spare != nil {
+			m.newSpare(spareBackoff)
+		}
+		return fmt.Errorf("hand over: %w", err)
+	}
+	// No turn is taken any more: what is done from now on would be lost.
+	go func() { time.Sleep(5 * time.Second); os.Exit(0) }()
+	return nil
+}
+
+// stop ends all connections.
+func (m *mounter) stop() error {
+	var ids []volume.ID
+	m.do(func() {
+		m.spare, m.leaving = nil, true
+		m.set.Leave()
+		for id := range m.volumes {
+			ids = append(ids, id)
+		}
+	})
+	for _, id := range ids {
+		m.forget(id)
+	}
+	return m.remove()
+}
+
+// status tells of some volumes, from one on.
+func (m *mounter) status(from volume.ID) (s Status) {
+	m.do(func() {
+		var meta controlMeta
+		m.set.Get(controlName, &meta)
+		s = Status{Version: m.Version, Identity: meta.Identity, PID: os.Getpid(), Linked: m.current != 0}
+		if m.spare != nil {
+			s.Spare = m.spare.Pid
+		}
+		if m.trouble != nil {
+			s.Trouble = short(m.trouble)
+		}
+		for id, c := range m.volumes {
+			if id < from {
+				continue
+			}
+			v := VolumeStatus{Volume: id, Dead: len(c.dead), Waiting: c.waiting, History: c.history}
+			if c.living != nil {
+				v.Generation, v.Served, v.PID = c.living.Generation, c.living.Served, c.living.program
+			}
+			s.Volumes = append(s.Volumes, v)
+		}
+	})
+	slices.SortFunc(s.Volumes, func(a, b VolumeStatus) int { return cmp.Compare(a.Volume, b.Volume) })
+	s.Volumes = s.Volumes[:min(len(s.Volumes), mostVolumesTold)]
+	return s
+}

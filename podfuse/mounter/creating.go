@@ -1,0 +1,128 @@
+package mounter
+
+import (
+	"bytes"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// mkdir(2) and its like look a name up before they make it, and do not walk the path again when
+// that look-up, and nothing else, is answered ESTALE (fs/namei.c, filename_create). So the pair has
+// to tell such a look-up from the step of a walk, and on the connection of a dead program nothing
+// tells who asks. But whoever asks waits in the kernel, and the kernel tells root in which system
+// call, and where its path is.
+
+// paths are the system calls that make a name, and which argument is its path.
+func paths() map[int64]int {
+	all := map[int64]int{unix.SYS_MKDIRAT: 1, unix.SYS_MKNODAT: 1, unix.SYS_SYMLINKAT: 2, unix.SYS_LINKAT: 3}
+	if runtime.GOARCH == "amd64" { // mkdir, mknod, symlink, link: arch/x86/entry/syscalls/syscall_64.tbl
+		for number, argument := range map[int64]int{83: 0, 133: 0, 88: 1, 86: 1} {
+			all[number] = argument
+		}
+	}
+	return all
+}
+
+// longestName is what the kernel takes (linux/limits.h, NAME_MAX), in bytes.
+const longestName = 255
+
+// mostThreads are looked at for an order.
+const mostThreads = 8192
+
+// creating returns the names that threads in a volume's containers are about to make. They may be
+// anywhere.
+func (m *mounter) creating(o *order) (names [][]byte, err error) {
+	record, err := m.Clients().Get(o.Volume)
+	if err != nil {
+		return nil, err
+	}
+	namespaces := map[string]bool{}
+	err = m.eachContainer(record, func(p *process, _ []standIn) error {
+		if name, err := os.Readlink(p.path("ns/mnt")); err == nil && p.alive() == nil {
+			namespaces[name] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	threads, calls := mostThreads, paths()
+	for _, pid := range numbersIn("/proc") {
+		dir := "/proc/" + pid
+		if name, err := os.Readlink(dir + "/ns/mnt"); err != nil || !namespaces[name] {
+			continue
+		}
+		for _, thread := range numbersIn(dir + "/task") {
+			if threads--; threads < 0 || len(names) == wire.MostNames {
+				return names, nil
+			}
+			made := nameMade(dir+"/task/"+thread, calls)
+			if made != nil && !slices.ContainsFunc(names, func(name []byte) bool { return bytes.Equal(name, made) }) {
+				names = append(names, made)
+			}
+		}
+	}
+	return names, nil
+}
+
+// nameMade is the last name of the path that a thread is about to make; nil, if it is not about
+// to. It may be wrong by the time that the caller has it: who waits is asked about.
+func nameMade(task string, calls map[int64]int) []byte {
+	text, err := os.ReadFile(task + "/syscall") // man 5 proc_pid_syscall
+	if err != nil {
+		return nil
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return nil // it runs
+	}
+	number, err := strconv.ParseInt(fields[0], 10, 64)
+	argument, makes := calls[number]
+	if err != nil || !makes || len(fields) <= 1+argument {
+		return nil
+	}
+	address, err := strconv.ParseUint(fields[1+argument], 0, 64)
+	if err != nil {
+		return nil
+	}
+	pid, _ := strconv.Atoi(path.Base(task))
+	where := textAt(pid, uintptr(address))
+	if name := path.Base(string(where)); where != nil && len(name) <= longestName {
+		return []byte(name)
+	}
+	return nil
+}
+
+// textAt reads a path out of a thread's memory; nil: there is none.
+func textAt(thread int, address uintptr) (text []byte) {
+	page := uintptr(os.Getpagesize())
+	for len(text) < unix.PathMax {
+		chunk := make([]byte, page-address%page)
+		local := []unix.Iovec{{Base: &chunk[0]}}
+		local[0].SetLen(len(chunk))
+		n, err := unix.ProcessVMReadv(thread, local, []unix.RemoteIovec{{Base: address, Len: len(chunk)}}, 0)
+		if err != nil || n == 0 {
+			return nil
+		}
+		before, _, ended := bytes.Cut(chunk[:n], []byte{0})
+		if text = append(text, before...); ended {
+			return text
+		}
+		address += uintptr(n)
+	}
+	return nil
+}
+
+// numbersIn lists what is called by a number.
+func numbersIn(dir string) []string {
+	names, _ := readNames(dir)
+	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
+}

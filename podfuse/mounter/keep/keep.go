@@ -1,0 +1,250 @@
+// Package keep has two processes hold the same descriptors, so that they outlive either. The
+// owner uses them. The spare only has them, and becomes the owner when the owner has died.
+//
+//	owner                                        spare
+//	  │ ── put NAME, meta, a descriptor ──────────> │
+//	  │ ── note NAME, another meta ───────────────> │
+//	  │ ── drop NAME ─────────────────────────────> │
+//	  │ ── leave ─────────────────────────────────> │ ends: it is not needed
+//	  x    end-of-file                              │ is the owner from now on
+//
+// Nothing is answered. What was sent arrives although the sender has died: packets wait in the
+// kernel with their descriptors, and end-of-file comes after them. So the owner uses a
+// descriptor as soon as it was sent.
+//
+// End-of-file must mean that the owner is dead. It closes its end of a link only after it has
+// killed the spare at the other.
+package keep
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/packet"
+)
+
+// patience is how long the owner waits for a spare that does not read.
+const patience = time.Second
+
+const (
+	put   = "put"
+	note  = "note"
+	drop  = "drop"
+	leave = "leave"
+)
+
+type message struct {
+	Kind string          `json:"kind"`
+	Name string          `json:"name,omitempty"`
+	Meta json.RawMessage `json:"meta,omitempty"`
+}
+
+type entry struct {
+	meta json.RawMessage
+	file *os.File // nil: only its meta is kept
+}
+
+// Set is descriptors by name, each with what its owner has to know of it. It is used by one
+// goroutine.
+type Set struct {
+	entries map[string]entry
+	spare   *packet.Socket // nil: there is none
+	kill    func()
+	// Lost is told when the spare could not be told something, and was killed.
+	Lost func(err error)
+}
+
+// New returns an empty set.
+func New() *Set { return &Set{entries: map[string]entry{}} }
+
+// ErrLeave says that a spare was told to end.
+var ErrLeave = errors.New("the owner has another spare")
+
+// Stand is the life of a spare: it takes what the owner puts, and returns it when the owner
+// has died.
+func Stand(link *os.File) (*Set, error) {
+	socket, err := packet.New(link)
+	if err != nil {
+		return nil, err
+	}
+	defer socket.Close()
+	s := New()
+	for {
+		text, files, err := socket.Receive(time.Time{})
+		if errors.Is(err, io.EOF) || isReset(err) {
+			return s, nil
+		} else if err != nil {
+			s.Close()
+			return nil, err
+		}
+		var m message
+		if err := packet.Decode(text, &m); err != nil { // of a later version
+			packet.Close(files)
+			continue
+		}
+		if m.Kind == leave {
+			packet.Close(files)
+			s.Close()
+			return nil, ErrLeave
+		}
+		s.take(m, files)
+	}
+}
+
+func (s *Set) take(m message, files []*os.File) {
+	switch old := s.entries[m.Name]; m.Kind {
+	case put:
+		closeFile(old.file)
+		e := entry{meta: m.Meta}
+		if len(files) > 0 {
+			e.file, files = files[0], files[1:]
+		}
+		s.entries[m.Name] = e
+	case note:
+		s.entries[m.Name] = entry{m.Meta, old.file}
+	case drop:
+		closeFile(old.file)
+		delete(s.entries, m.Name)
+	}
+	packet.Close(files)
+}
+
+// Put keeps a descriptor, which belongs to the set from now on, in the place of one of that
+// name. The file may be nil.
+func (s *Set) Put(name string, meta any, file *os.File) {
+	text := encode(meta)
+	if old := s.entries[name].file; old != file {
+		closeFile(old)
+	}
+	s.entries[name] = entry{text, file}
+	if file == nil {
+		s.send(message{put, name, text})
+	} else {
+		s.send(message{put, name, text}, file)
+	}
+}
+
+// Note keeps another meta with a descriptor.
+func (s *Set) Note(name string, meta any) {
+	text := encode(meta)
+	s.entries[name] = entry{text, s.entries[name].file}
+	s.send(message{note, name, text})
+}
+
+// Drop closes a descriptor in both processes.
+func (s *Set) Drop(name string) {
+	e, there := s.entries[name]
+	if !there {
+		return
+	}
+	closeFile(e.file)
+	delete(s.entries, name)
+	s.send(message{Kind: drop, Name: name})
+}
+
+// Get returns a descriptor, and reads its meta. It returns false if there is none of that name,
+// or its meta is not of this form.
+func (s *Set) Get(name string, meta any) (*os.File, bool) {
+	e, there := s.entries[name]
+	if there && meta != nil {
+		there = json.Unmarshal(e.meta, meta) == nil
+	}
+	return e.file, there
+}
+
+// Names lists the names that begin with a prefix.
+func (s *Set) Names(prefix string) []string {
+	names := slices.Sorted(maps.Keys(s.entries))
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+}
+
+// Feed makes the process at the other end of a link the spare: it is sent all that there is.
+// kill kills it for certain; nil: an error is for the caller to deal with.
+func (s *Set) Feed(link *os.File, kill func()) error {
+	socket, err := packet.New(link)
+	if err != nil {
+		return err
+	}
+	s.spare, s.kill = socket, kill
+	for name, e := range s.entries {
+		files := []*os.File{e.file}
+		if e.file == nil {
+			files = nil
+		}
+		if err := socket.Send(patience, message{put, name, e.meta}, files...); err != nil {
+			s.spare = nil
+			if kill != nil {
+				kill()
+				socket.Close()
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget closes the link to a spare that has died.
+func (s *Set) Forget() {
+	if s.spare != nil {
+		s.spare.Close()
+		s.spare = nil
+	}
+}
+
+// Leave has the spare end.
+func (s *Set) Leave() {
+	if s.spare == nil {
+		return
+	}
+	if err := s.spare.Send(patience, message{Kind: leave}); err != nil && s.kill != nil {
+		s.kill()
+	}
+	s.Forget()
+}
+
+func (s *Set) send(m message, files ...*os.File) {
+	if s.spare == nil {
+		return
+	}
+	if err := s.spare.Send(patience, m, files...); err != nil {
+		if s.kill != nil {
+			s.kill()
+		}
+		s.Forget()
+		if s.Lost != nil {
+			s.Lost(err)
+		}
+	}
+}
+
+// Close closes this process's descriptors.
+func (s *Set) Close() {
+	for _, e := range s.entries {
+		closeFile(e.file)
+	}
+}
+
+func encode(meta any) json.RawMessage {
+	text, err := json.Marshal(meta)
+	if err != nil {
+		panic(err) // text, numbers and times can always be encoded
+	}
+	return text
+}
+
+func closeFile(file *os.File) {
+	if file != nil {
+		file.Close()
+	}
+}
+
+// isReset tells whether the owner died with packets that it had not read.
+func isReset(err error) bool { return errors.Is(err, unix.ECONNRESET) }

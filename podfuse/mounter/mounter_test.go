@@ -1,0 +1,116 @@
+package mounter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+func TestServeAndAttach(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{Sub: "there"})
+	generation := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
+	status, err := w.client.Status()
+	must(t, err)
+	for _, pid := range []int{status.PID, status.Spare} {
+		fields, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
+		for _, set := range []string{"CapEff", "CapPrm", "CapBnd"} {
+			if want := "00000000002c0004"; err != nil || fields[set] != want {
+				t.Errorf("%s of process %d: %s, want %s; %v", set, pid, fields[set], want, err)
+			}
+		}
+	}
+	if text, err := c.read("/m/text"); text != "one" {
+		t.Errorf("at the program's own mount point: %q, %v", text, err)
+	}
+	if text, err := c.read("/data/text"); err == nil {
+		t.Errorf("before it is attached: %q", text)
+	}
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	for _, path := range []string{"/data/text", "/sub/text"} {
+		if text, err := c.read(path); text != "one" {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Errorf("attached a second time: %s", problem)
+	}
+
+	began := c.killProgram()
+	died := w.event(wire.Died)
+	if took := time.Since(began); took > 100*time.Millisecond || died.Generation != generation || len(died.files) != 1 {
+		t.Errorf("died after %v: %+v", took, died)
+	}
+	if err := unix.Access("/proc/self/fd", 0); err != nil {
+		t.Fatal(err)
+	}
+	next := c.serve(launchOptions{Text: "two", Mountpoint: "/m"})
+	if next <= generation {
+		t.Errorf("generation %d after %d", next, generation)
+	}
+	if problem := w.attach(generation, c.pid); !strings.Contains(problem, "does not serve") {
+		t.Errorf("attach the dead generation: %q", problem)
+	}
+	if problem := w.attach(next, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	for _, path := range []string{"/data/text", "/sub/text", "/m/text"} {
+		if text, err := c.read(path); text != "two" {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+	if err := w.client.Forget(w.data.ID()); err != nil {
+		t.Fatal(err)
+	}
+	w.event(wire.Forgotten)
+}
+
+// A program's own mount goes when it asks for that, as with fusermount -u, and it is told so.
+func TestUnmountOwn(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
+	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/mine"}); answer == "served" {
+		t.Error("what is mounted nowhere was unmounted")
+	}
+	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
+		t.Errorf("unmount: %s", answer)
+	}
+	if mounts := c.mounts("fuse"); len(mounts) > 0 {
+		t.Errorf("left: %q", mounts)
+	}
+}
+
+// The answer to the first request may be an error.
+func TestServedWithoutStatFS(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{Text: "one", NoStatFS: true})
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	if text, err := c.read("/data/text"); text != "one" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A pair that does not read for a while is told what it has missed.
+func TestSlowPair(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{Text: "one"})
+	for range 2*mostEvents + cap(w.events) {
+		w.order(wire.Order{Kind: "unknown"}) // whose answers wait
+	}
+	c.killProgram()
+	time.Sleep(200 * time.Millisecond)
+	w.died(generation)
+}

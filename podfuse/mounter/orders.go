@@ -1,0 +1,167 @@
+package mounter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// order is one that takes time. It is kept in the set until it is answered.
+type order struct {
+	wire.Order
+	Link uint64 `json:"link"`
+
+	name  string
+	file  *os.File // of Serve and Unmount: the socket of who asks
+	names [][]byte // the result of Creating
+}
+
+// order takes an order, and returns an error for one that it refuses at once. It is called
+// again with one that the mounter before had peeked at.
+func (m *mounter) order(link uint64, o wire.Order, files []*os.File) error {
+	with := 0
+	switch o.Kind {
+	case wire.Serve, wire.Unmount:
+		with = 1
+	case wire.Attach, wire.Creating, wire.Hello, wire.Spent, wire.Counts:
+	default:
+		packet.Close(files)
+		err := errors.New("there is no such order")
+		m.answer(&order{Order: o, Link: link}, err)
+		return err
+	}
+	if len(files) != with {
+		packet.Close(files)
+		err := fmt.Errorf("it has %d descriptors, not %d", len(files), with)
+		m.answer(&order{Order: o, Link: link}, err)
+		return err
+	}
+	switch o.Kind {
+	case wire.Hello:
+		m.hello(link)
+		m.answer(&order{Order: o, Link: link}, nil) // it has been told everything
+	case wire.Spent:
+		return m.spent(o.Volume, o.Generation)
+	case wire.Counts:
+		if _, err := m.Clients().Get(o.Volume); err == nil {
+			m.client(o.Volume).waiting = max(0, o.Waiting)
+			m.tidy(o.Volume)
+		}
+	default:
+		return m.accept(&order{Order: o, Link: link, name: fmt.Sprintf("%s%d/%d", orderPrefix, link, o.Ticket)}, files)
+	}
+	return nil
+}
+
+func (m *mounter) accept(o *order, files []*os.File) error {
+	if m.orders[o.name] != nil {
+		packet.Close(files)
+		return nil
+	}
+	if len(m.orders) >= mostOrders {
+		packet.Close(files)
+		err := errors.New("too many orders wait")
+		m.answer(o, err)
+		return err
+	}
+	if len(files) > 0 {
+		o.file = files[0]
+	}
+	m.set.Put(o.name, o, o.file)
+	m.work(o)
+	return nil
+}
+
+func (m *mounter) resumeOrder(name string) {
+	o := order{name: name}
+	file, good := m.set.Get(name, &o)
+	if o.file = file; !good || (file != nil) != (o.Kind == wire.Serve || o.Kind == wire.Unmount) {
+		m.log("%s was kept for nothing", name)
+		m.set.Drop(name)
+		return
+	}
+	m.work(&o)
+}
+
+// work has an order carried out.
+func (m *mounter) work(o *order) {
+	m.orders[o.name] = o
+	go func() {
+		var err error
+		switch o.Kind {
+		case wire.Serve:
+			err = m.serve(o)
+		case wire.Unmount:
+			err = m.unmountOwn(o)
+		case wire.Attach:
+			err = m.attach(o)
+		case wire.Creating:
+			o.names, err = m.creating(o)
+		}
+		if err != nil {
+			m.do(func() { m.logFailure(o, err) })
+		}
+		pause("answer " + string(o.Kind))
+		m.do(func() {
+			m.answer(o, err)
+			delete(m.orders, o.name)
+			m.set.Drop(o.name)
+		})
+	}()
+}
+
+// logFailure logs that an order has failed. A pod can make that happen as often as it likes.
+func (m *mounter) logFailure(o *order, err error) {
+	id := subject(o.Order)
+	if m.failures[id]++; m.failures[id] <= 20 || m.failures[id]%1000 == 0 {
+		m.log("%s of volume %s: %v (failure %d)", o.Kind, id, err, m.failures[id])
+	}
+	if len(m.failures) > mostOrders {
+		clear(m.failures)
+	}
+}
+
+// subject is the volume that an order is about.
+func subject(o wire.Order) volume.ID {
+	if o.Volume != 0 {
+		return o.Volume
+	}
+	return o.Server
+}
+
+// answer tells the pair how an order has ended.
+func (m *mounter) answer(o *order, err error) {
+	e := wire.Event{Kind: wire.Done, Ticket: o.Ticket, Volume: o.Volume, Generation: o.Generation}
+	switch o.Kind {
+	case wire.Attach:
+		e.Kind = wire.Attached
+	case wire.Creating:
+		e.Kind, e.Names = wire.Creating, o.names
+	}
+	if err != nil {
+		e.Error = short(err)
+	}
+	if l := m.links[o.Link]; l != nil {
+		l.tell(e)
+	}
+}
+
+func short(err error) string {
+	text := strings.ToValidUTF8(err.Error(), "?")
+	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
+}
+
+// hello is said by the process of the pair that serves from now on.
+func (m *mounter) hello(link uint64) {
+	if old := m.links[m.current]; old != nil && old.number != link {
+		m.set.Note(peerName(old.number), peerMeta{})
+	}
+	m.current = link
+	m.set.Note(peerName(link), peerMeta{Current: true})
+	m.tellAll()
+}

@@ -1,0 +1,245 @@
+package mounter
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// A program can mount for itself where fusermount(1) would let it.
+func TestOwnMountPoint(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	for _, row := range []struct {
+		path string
+		user int
+		want string // "": it is served
+	}{
+		{"/link", 0, "symbolic link"},
+		{"/link/below", 1000, "symbolic link"},
+		{"/file", 0, "not a directory"},
+		{"/nothing", 0, "no such file"},
+		{"/", 0, "absolute path"},
+		{"m", 0, "absolute path"},
+		{"/m/../m", 0, "absolute path"},
+		{"/etc", 1000, "may not write"},
+		{"/tmp", 1000, "sticky"},
+		{"/theirs", 1000, "sticky"},
+		{"/mine", 1001, "may not write"},
+		{"/mine", 1000, ""},
+		{"/m", 1000, ""},
+		{"/etc", 0, ""},
+	} {
+		what := fmt.Sprintf("user %d on %s", row.user, row.path)
+		if row.want == "" {
+			generation := c.serve(launchOptions{User: row.user, Mountpoint: row.path, Text: "own"})
+			if text, err := c.read(row.path + "/text"); text != "own" {
+				t.Errorf("%s: %q, %v", what, text, err)
+			}
+			c.killProgram()
+			w.died(generation)
+			must(t, w.client.Forget(w.data.ID()))
+		} else if answer := c.refused(row.user, launchOptions{Mountpoint: row.path}); !strings.Contains(answer, row.want) {
+			t.Errorf("%s: %q, want %q", what, answer, row.want)
+		}
+		if mounts := c.mounts("fuse"); len(mounts) > 0 {
+			t.Errorf("%s: left: %q", what, mounts)
+		}
+		if status, err := w.client.Status(); err != nil || len(status.Volumes) > 0 {
+			t.Errorf("%s: left: %+v, %v", what, status, err)
+		}
+	}
+}
+
+func TestRefusedOptions(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	for want, o := range map[string]wire.Options{
+		"is no subtype":     {Subtype: "a,allow_root"},
+		"this driver's own": {Subtype: "pod-fuse"},
+		"less than 0":       {MaxRead: -1},
+	} {
+		if answer := c.refused(0, launchOptions{Options: o}); !strings.Contains(answer, want) {
+			t.Errorf("%+v: %q, want %q", o, answer, want)
+		}
+	}
+	c.serve(launchOptions{Mountpoint: "/m", Options: wire.Options{Subtype: "some", ReadOnly: true, DefaultPermissions: true, MaxRead: 8192}})
+	mounts := c.mounts("fuse.some")
+	if len(mounts) != 1 {
+		t.Fatalf("%q", mounts)
+	}
+	for _, want := range []string{" data ", "ro", "nosuid", "nodev", "allow_other", "default_permissions", "max_read=8192", "user_id=0"} {
+		if !strings.Contains(mounts[0], want) {
+			t.Errorf("%s: no %q", mounts[0], want)
+		}
+	}
+}
+
+// The pair could be in the hands of a pod.
+func TestHostileOrders(t *testing.T) {
+	w := newWorld(t)
+	const otherUID = "99999999-2222-3333-4444-555555555555"
+	otherData, otherServer := w.mount("data", otherUID)
+	c := w.container(containerOptions{})
+	other := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID()})
+	host := w.container(containerOptions{HostView: "/var/lib/kubelet/pods/" + podUID + "/volumes/x/data"})
+	generation := c.serve(launchOptions{Text: "good"})
+
+	must(t, send(w.link, []byte("garbage")))
+	must(t, send(w.link, []byte(`{"kind":"serve","ticket":"x"}`)))
+	if err := send(w.link, make([]byte, wire.MaxPacket+1)); err != nil {
+		t.Error(err)
+	}
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	ours, theirs, err := packet.Pair()
+	must(t, err)
+	defer ours.Close()
+	defer theirs.Close()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	stream := os.NewFile(uintptr(fds[0]), "stream")
+	defer stream.Close()
+	defer unix.Close(fds[1])
+
+	data, server := w.data.ID(), w.server.ID()
+	for name, row := range map[string]struct {
+		order wire.Order
+		files []*os.File
+		want  string
+	}{
+		"unknown":                        {wire.Order{Kind: "mount"}, nil, "no such order"},
+		"serve, no socket":               {wire.Order{Kind: wire.Serve, Server: server}, nil, "0 descriptors"},
+		"serve, two sockets":             {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{ours, theirs}, "2 descriptors"},
+		"serve, no socket but a device":  {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{null}, "no socket"},
+		"serve, a stream":                {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{stream}, "no socket of packets"},
+		"serve, a process of the host":   {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{ours}, "does not have server volume"},
+		"serve, an unknown volume":       {wire.Order{Kind: wire.Serve, Server: 17}, []*os.File{ours}, "no such server volume"},
+		"serve, a client volume":         {wire.Order{Kind: wire.Serve, Server: data}, []*os.File{ours}, "no such server volume"},
+		"attach with a descriptor":       {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: c.pid}, []*os.File{null}, "1 descriptors"},
+		"attach on the host":             {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: os.Getpid()}, nil, "does not have volume"},
+		"attach in the host's view":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: host.pid}, nil, "no container's"},
+		"attach to the first process":    {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1}, nil, "does not have volume"},
+		"attach to a negative":           {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: -1}, nil, "no process"},
+		"attach to one that is not":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1 << 22}, nil, "no such file"},
+		"attach in another pod":          {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: other.pid}, nil, "does not have volume"},
+		"attach another pod's volume":    {wire.Order{Kind: wire.Attach, Volume: otherData.ID(), Generation: generation, PID: other.pid}, nil, "does not serve"},
+		"attach another generation":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation - 1, PID: c.pid}, nil, "does not serve"},
+		"attach an unknown volume":       {wire.Order{Kind: wire.Attach, Volume: 17, Generation: generation, PID: c.pid}, nil, "no such file"},
+		"unmount of a process elsewhere": {wire.Order{Kind: wire.Unmount, Server: server, Mountpoint: "/m"}, []*os.File{ours}, "does not have server volume"},
+	} {
+		ticket := w.order(row.order, row.files...)
+		if e := w.answered(ticket, name); !strings.Contains(e.Error, row.want) {
+			t.Errorf("%s: %q, want %q", name, e.Error, row.want)
+		}
+	}
+	// An order is kept in a packet, which has more than the order's.
+	before, err := w.client.Status()
+	must(t, err)
+	long := wire.Order{Kind: wire.Unmount, Ticket: w.ticket(), Server: server, Mountpoint: "/"}
+	for {
+		longer := long
+		longer.Mountpoint += "<" // JSON has six bytes for it
+		if _, err := wire.Encode(longer); err != nil {
+			break
+		}
+		long = longer
+	}
+	must(t, w.link.Send(time.Second, long, ours))
+	w.order(wire.Order{Kind: wire.Spent, Volume: data, Generation: generation})
+	w.order(wire.Order{Kind: wire.Spent, Volume: 17, Generation: 4})
+	w.order(wire.Order{Kind: wire.Counts, Volume: data, Waiting: -7})
+	w.order(wire.Order{Kind: wire.Counts, Volume: 18, Waiting: 7})
+
+	// A program of another pod asks by its own socket for this pod's volume.
+	if answer := other.refused(0, launchOptions{Server: server}); !strings.Contains(answer, "does not have server volume") {
+		t.Errorf("another pod's program: %q", answer)
+	}
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	if text, err := c.read("/data/text"); text != "good" {
+		t.Errorf("after all that: %q, %v", text, err)
+	}
+	for _, c := range []*pod{other, host} {
+		if mounts := c.mounts("fuse"); len(mounts) > 0 {
+			t.Errorf("in another container: %q", mounts)
+		}
+	}
+	if status, _ := w.client.Status(); len(status.Volumes) != 1 || status.Spare != before.Spare {
+		t.Errorf("left: %+v, of %+v", status, before)
+	}
+}
+
+// The pod that a process is in counts, whatever it has mounted.
+func TestWrongPod(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{})
+	const otherUID = "99999999-2222-3333-4444-555555555555"
+	hierarchy := "/sys/fs/cgroup"
+	if _, err := os.Stat(hierarchy + "/cgroup.procs"); err != nil { // cgroup v1
+		hierarchy += "/pids"
+	}
+	group := filepath.Join(hierarchy, "mounter-test", "pod"+otherUID)
+	if err := os.MkdirAll(group, 0o755); err != nil {
+		t.Skipf("there are no cgroups to make: %v", err)
+	}
+	procs := filepath.Join(group, "cgroup.procs")
+	inner := w.container(containerOptions{})
+	t.Cleanup(func() {
+		inner.kill()
+		for try := 0; try < 100 && unix.Rmdir(group) != nil; try++ {
+			time.Sleep(10 * time.Millisecond)
+		}
+		must(t, os.Remove(filepath.Dir(group)))
+	})
+	must(t, os.WriteFile(procs, fmt.Appendln(nil, inner.pid), 0))
+	if problem := w.attach(generation, inner.pid); !strings.Contains(problem, "is in pod 99999999") {
+		t.Errorf("attach: %q", problem)
+	}
+	cmd := inner.exec(0, "asker", fmt.Sprintf(`{"Server":%d}`, w.server.ID()))
+	cmd = exec.Command("sh", append([]string{"-c", `echo $$ > "$0"; exec "$@"`, procs}, cmd.Args...)...)
+	if output, _ := cmd.CombinedOutput(); !strings.Contains(string(output), "is in pod 99999999") {
+		t.Errorf("serve: %q", output)
+	}
+}
+
+func TestPodUIDs(t *testing.T) {
+	const uid = "0123456789abcdef0123456789abcdef"
+	dashed := "01234567-89ab-cdef-0123-456789abcdef"
+	for cgroups, want := range map[string][]string{
+		"0::/kubepods/burstable/pod" + dashed + "/abc\n":                                                                     {uid},
+		"0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(dashed, "-", "_") + ".slice/cri-containerd-1.scope\n":         {uid},
+		"0::/../../kubelet-kubepods-besteffort-pod" + strings.ReplaceAll(dashed, "-", "_") + ".slice/cri-containerd-1.scope": {uid},
+		"0::/kubepods/pod" + uid + "/x":                                                          {uid},
+		"0::/kubepods/pod" + dashed + "/x/pod99999999-89ab-cdef-0123-456789abcdef":               {uid}, // made inside
+		"12:cpu:/kubepods/pod" + dashed + "\n1:name=systemd:/kubepods/pod" + dashed + "\n0::/\n": {uid, uid},
+		"0::/system.slice/podman.service\n":                                                      nil,
+		"0::/user.slice/pod-something\n":                                                         nil,
+		"":                                                                                       nil, "x": nil, "::": nil,
+	} {
+		if got := podUIDs(cgroups); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", cgroups, got, want)
+		}
+	}
+}
+
+func send(s *packet.Socket, text []byte) (err error) {
+	controlErr := s.Control(func(fd int) { err = unix.Sendmsg(fd, text, nil, nil, unix.MSG_NOSIGNAL) })
+	if err == nil {
+		err = controlErr
+	}
+	return err
+}

@@ -1,0 +1,557 @@
+package mounter
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// connection is an open /dev/fuse that a program was given, or is to be given.
+type connection struct {
+	connectionMeta
+	file *os.File      // the mounter's duplicate. It stays blocking, as the program's is
+	gone chan struct{} // closed when it is not in the table any more
+	// hurry is closed when another program wants to serve: a descriptor that nobody has by now
+	// is not waited for.
+	hurry   chan struct{}
+	program int // a process that has it open; 0: not known
+}
+
+// connectionMeta is what the next mounter has to know of it.
+type connectionMeta struct {
+	Volume     volume.ID `json:"volume"`
+	Generation uint64    `json:"generation"`
+	Server     volume.ID `json:"server"`
+	Order      string    `json:"order"` // that it was made for
+	Peer       identity  `json:"peer"`
+	Device     uint64    `json:"device,omitempty"`     // of its file system; 0: not mounted yet
+	Mountpoint string    `json:"mountpoint,omitempty"` // where it was attached in its own container
+	Sent       time.Time `json:"sent,omitzero"`        // when the program was given it, or a little before
+	Served     bool      `json:"served,omitempty"`     // the program has answered
+	Dead       bool      `json:"dead,omitempty"`       // the program is dead
+	Since      time.Time `json:"since,omitzero"`       // the time of its death
+	Unmounted  bool      `json:"unmounted,omitempty"`  // it is not in the vault any more
+}
+
+// identity is what there is to know of the process that asked for it.
+type identity struct {
+	PID    int    `json:"pid"`
+	Start  string `json:"start"`  // tells processes apart that follow each other with one number
+	PIDs   string `json:"pids"`   // a namespace, such as pid:[4026531836]
+	Mounts string `json:"mounts"` // another one
+	// Digests: a pod chooses how long the texts are, and all of this must be within a packet.
+	Exe     string `json:"exe"`     // of the path of what it executes
+	Cgroups string `json:"cgroups"` // of its cgroups; "" where they are no pod's
+}
+
+func (c *connection) name() string { return connectionName(c.Volume, c.Generation) }
+
+// dir is its directory in the vault.
+func (c *connection) dir() string { return fmt.Sprintf("%s.%d", c.Volume, c.Generation) }
+
+// note keeps what has changed of a connection. It returns an error if it is gone.
+func (m *mounter) note(c *connection, change func()) (err error) {
+	m.do(func() {
+		select {
+		case <-c.gone:
+			err = errors.New("the volume was unmounted meanwhile")
+		default:
+			change()
+			m.set.Note(c.name(), c.connectionMeta)
+		}
+	})
+	return err
+}
+
+// drop closes a connection.
+func (m *mounter) drop(c *connection) {
+	close(c.gone)
+	if client := m.volumes[c.Volume]; client != nil {
+		if client.living == c {
+			client.living = nil
+		}
+		client.dead = slices.DeleteFunc(client.dead, func(other *connection) bool { return other == c })
+	}
+	m.set.Drop(c.name())
+	m.tidy(c.Volume)
+}
+
+// addConnection makes an entry of one.
+func (m *mounter) addConnection(meta connectionMeta, file *os.File) *connection {
+	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), hurry: make(chan struct{})}
+	if client := m.client(c.Volume); c.Dead {
+		client.dead = append(client.dead, c)
+	} else {
+		client.living = c
+	}
+	m.last = max(m.last, c.Generation)
+	return c
+}
+
+func (m *mounter) resumeConnection(name string) {
+	var meta connectionMeta
+	file, good := m.set.Get(name, &meta)
+	if !good || file == nil || connectionName(meta.Volume, meta.Generation) != name {
+		m.log("%s was kept for nothing", name)
+		m.set.Drop(name)
+		return
+	}
+	c := m.addConnection(meta, file)
+	_, ordered := m.set.Get(c.Order, nil)
+	switch {
+	case c.Dead, ordered: // the order goes on with it
+	case c.Sent.IsZero():
+		go m.abandon(c)
+	default:
+		m.follow(c)
+	}
+}
+
+// follow waits for the program's first answer, and for its death.
+func (m *mounter) follow(c *connection) {
+	if !c.Served {
+		go m.waitServed(c)
+	}
+	go m.waitDead(c)
+}
+
+// serve has a program serve a volume. Each step can be repeated by the next mounter.
+func (m *mounter) serve(o *order) error {
+	socket, err := packet.New(o.file)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	c, begun := m.begun(o)
+	if begun && !c.Sent.IsZero() {
+		// The program may have it, and who asked may have ended; or not. One that has it does not
+		// read another answer.
+		_ = m.sendDevice(c, socket)
+	} else if c, err = m.serveOn(o, socket); err != nil {
+		if c, begun := m.begun(o); begun {
+			m.abandon(c)
+		}
+		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes)})
+		return err
+	}
+	m.do(func() { o.Volume, o.Generation = c.Volume, c.Generation })
+	if !c.Dead {
+		m.follow(c)
+	}
+	return nil
+}
+
+// begun finds the connection that was made for an order.
+func (m *mounter) begun(o *order) (found *connection, begun bool) {
+	m.do(func() {
+		for _, client := range m.volumes {
+			for _, c := range append(slices.Clone(client.dead), client.living) {
+				if c != nil && c.Order == o.name {
+					found, begun = c, true
+				}
+			}
+		}
+	})
+	return found, begun
+}
+
+func (m *mounter) sendDevice(c *connection, socket *packet.Socket) error {
+	if err := m.note(c, func() { c.Sent = time.Now() }); err != nil {
+		return err
+	}
+	if err := socket.Send(sendTime, wire.Answer{Format: wire.Format, Generation: c.Generation}, c.file); err != nil {
+		return fmt.Errorf("send the descriptor: %w", err)
+	}
+	return nil
+}
+
+// sendTime is how long a program in a pod may take to read an answer; it waits for it.
+const sendTime = 100 * time.Millisecond
+
+func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) {
+	p, err := peerOf(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	server, client, err := m.checkServer(o.Server, p)
+	if err != nil {
+		return nil, err
+	}
+	fileSystem, err := m.fileSystem(server, client, o.Options, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.checkMountpoint(o.Mountpoint, p); err != nil {
+		return nil, err
+	}
+	asks, err := identify(p)
+	if err != nil {
+		return nil, err
+	}
+	pause("admit")
+	c, err := m.admit(o, client, asks)
+	if err != nil {
+		return nil, err
+	}
+	release, err := m.lockVolume(client)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	pause("mount")
+	if c.Device == 0 {
+		done, err := m.send(childTime, job{Kind: "mount", Dir: c.dir(), FS: fileSystem}, c.file)
+		if err != nil {
+			return nil, err
+		}
+		if err := m.note(c, func() { c.Device = done.Device }); err != nil {
+			return nil, err
+		}
+	}
+	pause("own")
+	if o.Mountpoint != "" {
+		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
+			return nil, err
+		}
+		own := job{Kind: "own", Dir: c.dir(), PID: p.pid, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p)}
+		if _, err := m.send(childTime, own, p.fd); err != nil {
+			return nil, err
+		}
+	}
+	pause("send")
+	if err := m.sendDevice(c, socket); err != nil {
+		return nil, err
+	}
+	pause("sent")
+	return c, nil
+}
+
+// fileSystem returns the options of a program's mount.
+func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Options, p *process) (fileSystem, error) {
+	fsType := "fuse"
+	if o.Subtype != "" {
+		fsType += "." + o.Subtype
+	}
+	const name = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.#"
+	switch {
+	case len(o.Subtype) > 64 || strings.Trim(o.Subtype, name) != "":
+		return fileSystem{}, fmt.Errorf("%.70q is no subtype of a file system", o.Subtype)
+	case fsType == m.Type:
+		return fileSystem{}, fmt.Errorf("the subtype %q is this driver's own", o.Subtype)
+	case o.MaxRead < 0:
+		return fileSystem{}, fmt.Errorf("max_read=%d is less than 0", o.MaxRead)
+	}
+	serves, err := podfuse.AttributesOf(server)
+	if err != nil {
+		return fileSystem{}, err
+	}
+	record, err := m.Clients().Get(client)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the kubelet mounts it later
+	case err != nil:
+		return fileSystem{}, err
+	case record.PodUID != server.PodUID:
+		return fileSystem{}, fmt.Errorf("volume %s is of pod %s, and not of pod %s", client, record.PodUID, server.PodUID)
+	default:
+		attributes, err := podfuse.AttributesOf(record)
+		if err != nil {
+			return fileSystem{}, err
+		}
+		o.DefaultPermissions = o.DefaultPermissions || attributes.DefaultPermissions
+	}
+	options := fmt.Sprintf("user_id=%d,group_id=%d,allow_other", p.uid, p.gid)
+	if o.DefaultPermissions {
+		options += ",default_permissions"
+	}
+	if o.MaxRead > 0 {
+		options += ",max_read=" + strconv.Itoa(o.MaxRead)
+	}
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	if o.ReadOnly {
+		flags |= unix.MS_RDONLY
+	}
+	return fileSystem{Type: fsType, Source: serves.Serves, Options: options, Flags: flags}, nil
+}
+
+// checkMountpoint refuses a path that is none, and one below which the host would see the mount.
+func (m *mounter) checkMountpoint(path string, p *process) error {
+	if path == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || len(path) > wire.LongestPath {
+		return fmt.Errorf("%.100q is not an absolute path in its shortest form, below /, of at most %d bytes", path, wire.LongestPath)
+	}
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	if theirs, err := os.Readlink(p.path("ns/mnt")); err != nil || theirs == ours {
+		return errors.Join(errors.New("the program is in no container: its mount would be the host's"), err)
+	}
+	mounts, err := p.mounts()
+	if err != nil {
+		return err
+	}
+	host, err := sharedHere()
+	if err != nil {
+		return err
+	}
+	at := ""
+	shared := false
+	for _, info := range mounts {
+		if _, below := cutPath(path, strings.TrimSuffix(info.Mountpoint, "/")); below && len(info.Mountpoint) >= len(at) {
+			at, shared = info.Mountpoint, host[peerGroup(info)]
+		}
+	}
+	if shared {
+		return fmt.Errorf("what is mounted on %s would appear on the host, because the mount on %s is shared; mount elsewhere, or remove mountPropagation: Bidirectional from the container", path, at)
+	}
+	return p.alive()
+}
+
+// groups are those of a process.
+func groups(p *process) (all []uint32) {
+	all = []uint32{p.gid}
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", p.pid))
+	if err != nil {
+		return all
+	}
+	for field := range strings.FieldsSeq(status["Groups"]) {
+		if gid, err := strconv.ParseUint(field, 10, 32); err == nil {
+			all = append(all, uint32(gid))
+		}
+	}
+	return all
+}
+
+// identify finds out what tells the program's processes from others.
+func identify(p *process) (id identity, err error) {
+	id.PID = p.pid
+	link := func(name string) string {
+		text, linkErr := os.Readlink(p.path(name))
+		err = errors.Join(err, linkErr)
+		return text
+	}
+	id.Exe, id.PIDs, id.Mounts = exe(p.pid), link("ns/pid"), link("ns/mnt")
+	cgroups, cgroupErr := readSome(p.path("cgroup"))
+	if len(podUIDs(string(cgroups))) > 0 {
+		id.Cgroups = digest(string(cgroups))
+	}
+	id.Start = startOf(p.pid)
+	return id, errors.Join(err, cgroupErr, p.alive())
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// takeOverTime is how long a program waits for the end of the one before.
+const takeOverTime = 3 * time.Second
+
+// admit makes a connection for a program, if no other serves the volume. One whose death is not
+// known yet is waited for.
+func (m *mounter) admit(o *order, id volume.ID, asks identity) (c *connection, err error) {
+	hurried := false
+	for until := time.Now().Add(takeOverTime); ; time.Sleep(10 * time.Millisecond) {
+		m.do(func() {
+			client := m.client(id)
+			living := client.living
+			if living != nil && living.Order == o.name { // the mounter before has begun
+				c = living
+				return
+			}
+			if living != nil {
+				if !hurried && !isClosed(living.hurry) {
+					close(living.hurry)
+				}
+				hurried = true
+				return
+			}
+			var fd int
+			if fd, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+				err = fmt.Errorf("open /dev/fuse: %w; load the kernel's fuse module (modprobe fuse)", err)
+				m.tidy(id)
+				return
+			}
+			meta := connectionMeta{Volume: id, Generation: m.nextGeneration(), Server: o.Server, Order: o.name, Peer: asks}
+			c = m.addConnection(meta, os.NewFile(uintptr(fd), "/dev/fuse"))
+			m.set.Put(c.name(), c.connectionMeta, c.file)
+		})
+		if c != nil || err != nil {
+			return c, err
+		}
+		if time.Now().After(until) {
+			return nil, errServes
+		}
+	}
+}
+
+var errServes = errors.New("another program serves the volume; end it first")
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// lockVolume keeps others from mounting and attaching what a volume has.
+func (m *mounter) lockVolume(id volume.ID) (release func(), err error) {
+	var busy chan struct{}
+	m.do(func() { busy = m.client(id).busy })
+	select {
+	case busy <- struct{}{}:
+		return func() { m.do(func() { <-busy; m.tidy(id) }) }, nil
+	case <-time.After(orderTime):
+		return nil, errors.New("other work on the volume does not end")
+	}
+}
+
+// waitServed waits for the program's first answer.
+func (m *mounter) waitServed(c *connection) {
+	for said := false; ; said = true {
+		_, err := m.send(0, job{Kind: "probe", Dir: c.dir()})
+		if isClosed(c.gone) {
+			return
+		} else if err == nil {
+			break
+		}
+		if !said {
+			m.log("volume %s: the program of generation %d does not serve: %v", c.Volume, c.Generation, err)
+		}
+		select { // its death comes; or it was the child that has failed
+		case <-c.gone:
+			return
+		case <-time.After(lookAgain):
+		}
+	}
+	pause("served")
+	var former []string
+	err := m.note(c, func() {
+		if c.Dead {
+			return
+		}
+		c.Served = true
+		m.remember(c.Volume, 1)
+		for _, dead := range m.client(c.Volume).dead {
+			if !dead.Unmounted {
+				former = append(former, dead.dir())
+				dead.Unmounted = true
+				m.set.Note(dead.name(), dead.connectionMeta)
+			}
+		}
+		m.tell(wire.Event{Kind: wire.ServedNow, Volume: c.Volume, Generation: c.Generation})
+	})
+	if err == nil && len(former) > 0 {
+		// The kernel ends a connection when its last mount, in some container, is gone.
+		if _, err := m.send(childTime, job{Kind: "unmount", Dirs: former}); err != nil {
+			m.log("volume %s: unmount what dead programs served: %v", c.Volume, err)
+		}
+	}
+}
+
+// abandon removes a connection, and all that was mounted of it.
+func (m *mounter) abandon(c *connection) {
+	m.detachOwn(c)
+	m.abort([]*connection{c})
+	m.do(func() {
+		if !isClosed(c.gone) {
+			m.drop(c)
+		}
+	})
+}
+
+// abort ends connections: those who wait get ECONNABORTED.
+func (m *mounter) abort(all []*connection) {
+	var dirs []string
+	for _, c := range all {
+		if !c.Unmounted {
+			dirs = append(dirs, c.dir())
+		}
+	}
+	if len(dirs) == 0 {
+		return
+	}
+	if _, err := m.send(childTime, job{Kind: "unmount", Dirs: dirs, Force: true}); err != nil {
+		m.log("end connections %v: %v", dirs, err)
+	}
+}
+
+// detachOwn removes a program's mount from its own container.
+func (m *mounter) detachOwn(c *connection) {
+	if c.Mountpoint == "" || c.Device == 0 {
+		return
+	}
+	all, err := mount.Others()
+	if err != nil {
+		return
+	}
+	for _, namespace := range all {
+		if namespace.Name != c.Peer.Mounts {
+			continue
+		}
+		p, err := openProcess(namespace.PID)
+		if err == nil {
+			_, err = m.send(childTime, job{Kind: "detach", PID: p.pid, Path: c.Mountpoint, Device: c.Device}, p.fd)
+			p.close()
+		}
+		if err != nil {
+			m.log("volume %s: remove the program's own mount from %s: %v", c.Volume, c.Mountpoint, err)
+		}
+		return
+	}
+}
+
+// unmountOwn removes the program's mount from its own container, as fusermount -u does. Of an
+// error, the pair tells who has asked.
+func (m *mounter) unmountOwn(o *order) error {
+	socket, err := packet.New(o.file)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	p, err := peerOf(socket)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	_, client, err := m.checkServer(o.Server, p)
+	if err != nil {
+		return err
+	}
+	path := o.Mountpoint
+	var device uint64
+	m.do(func() {
+		if c := m.volumes[client]; c != nil && c.living != nil && c.living.Mountpoint == path {
+			device = c.living.Device
+		}
+	})
+	if path == "" || device == 0 {
+		return fmt.Errorf("%q is not where the program has mounted", path)
+	}
+	if _, err := m.send(childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd); err != nil {
+		return err
+	}
+	return socket.Send(sendTime, wire.Answer{Format: wire.Format})
+}

@@ -1,0 +1,129 @@
+package mounter
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// The servers' tmpfs has a directory for each server volume, which call-outs make. All of them
+// have a link to one socket, on which the pair listens.
+
+// openPods makes the tmpfs and the socket, unless they are there.
+func (m *mounter) openPods() {
+	if err := m.makePods(); err != nil {
+		m.trouble = fmt.Errorf("make %s: %w", m.Servers(), err)
+		m.log("%v", m.trouble)
+	}
+}
+
+func (m *mounter) makePods() error {
+	there, err := m.mountServers()
+	if err != nil {
+		return err
+	}
+	if _, kept := m.set.Get(podsName, nil); kept && there {
+		return nil
+	}
+	socket, err := listen(m.Socket())
+	if err != nil {
+		return err
+	}
+	m.set.Put(podsName, struct{}{}, socket)
+	// Those that are there have a link to one that nobody listens on any more.
+	ids, err := m.ServerVolumes().IDs()
+	for _, id := range ids {
+		linkErr := link(m.Socket(), filepath.Join(m.ServerDir(id), wire.Socket))
+		if !errors.Is(linkErr, fs.ErrNotExist) {
+			err = errors.Join(err, linkErr)
+		}
+	}
+	return err
+}
+
+// mountServers reports whether the tmpfs was there.
+func (m *mounter) mountServers() (there bool, err error) {
+	path := m.Servers()
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, err
+	}
+	point, err := mount.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer point.Close()
+	info, err := point.Info()
+	if err == nil && info != nil && info.Mountpoint == path {
+		if info.FSType != "tmpfs" || info.Source != wire.Source {
+			return false, fmt.Errorf("a file system of type %s is mounted there; unmount it", info.FSType)
+		}
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := unix.Mount(wire.Source, path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=64m"); err != nil {
+		return false, &fs.PathError{Op: "mount a tmpfs on", Path: path, Err: err}
+	}
+	return false, nil
+}
+
+// listen makes a socket at a path, for everybody.
+func listen(path string) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	socket := os.NewFile(uintptr(fd), path)
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(dir)
+		_ = os.Remove(path)
+		// The path itself could be too long for an address.
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(dir) + "/" + filepath.Base(path)})
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o666)
+	}
+	if err == nil {
+		err = unix.Listen(fd, 4096)
+	}
+	if err != nil {
+		socket.Close()
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	return socket, nil
+}
+
+// link makes a hard link, in the place of one that may be there.
+func link(from, to string) error {
+	temporary := filepath.Join(filepath.Dir(to), ".new-"+filepath.Base(to))
+	_ = os.Remove(temporary)
+	if err := os.Link(from, temporary); err != nil {
+		return err
+	}
+	return os.Rename(temporary, to)
+}
+
+// remove removes all that the mounter has in the run directory.
+func (c Config) remove() error {
+	err := unix.Unmount(c.Servers(), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+		err = nil
+	}
+	err = errors.Join(err, os.RemoveAll(c.ServerVolumes().Dir))
+	for _, path := range []string{c.Servers(), c.MounterSocket(), c.lockPath(), c.startsPath()} {
+		if removeErr := os.Remove(path); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+	}
+	return err
+}

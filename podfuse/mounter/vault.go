@@ -1,0 +1,405 @@
+package mounter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse/packet"
+)
+
+// The vault is a mount namespace that no process is in: its descriptor keeps it. Its root is a
+// tmpfs, and a program's file system is mounted on a directory of that. It is where a
+// connection can be aborted (umount2(2), MNT_FORCE), whatever became of its other mounts.
+
+// openVault makes the vault, unless there is one.
+func (m *mounter) openVault() {
+	if _, there := m.set.Get(vaultName, nil); there {
+		return
+	}
+	vault, err := newVault(m.RunDir)
+	if err != nil {
+		m.trouble = fmt.Errorf("make a mount namespace for programs: %w", err)
+		m.log("%v", m.trouble)
+		return
+	}
+	m.set.Put(vaultName, struct{}{}, vault)
+}
+
+// newVault makes one. dir is a directory on which its root is mounted, which nobody else sees.
+func newVault(dir string) (vault *os.File, err error) {
+	err = proc.OnThread(func() error {
+		for _, step := range []struct {
+			what string
+			do   func() error
+		}{
+			{"unshare", func() error { return unix.Unshare(unix.CLONE_NEWNS) }},
+			{"open", func() (err error) { vault, err = os.Open("/proc/thread-self/ns/mnt"); return err }},
+			{"make all mounts private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
+			{"mount a tmpfs", func() error {
+				return unix.Mount("vault", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=16m")
+			}},
+			{"chdir", func() error { return unix.Chdir(dir) }},
+			{"pivot_root", func() error { return unix.PivotRoot(".", ".") }},
+			{"unmount the node's mounts", func() error { return unix.Unmount(".", unix.MNT_DETACH) }},
+		} {
+			if err := step.do(); err != nil {
+				return fmt.Errorf("%s: %w", step.what, err)
+			}
+		}
+		return nil
+	})
+	if err != nil && vault != nil {
+		vault.Close()
+		vault = nil
+	}
+	return vault, err
+}
+
+// vault returns a duplicate of its descriptor.
+func (m *mounter) vault() (vault *os.File, there bool) {
+	m.do(func() {
+		if file, kept := m.set.Get(vaultName, nil); kept {
+			vault, _ = duplicate(file)
+		}
+	})
+	return vault, vault != nil
+}
+
+func duplicate(file *os.File) (*os.File, error) {
+	number, err := packet.Number(file)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.FcntlInt(uintptr(number), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, os.NewSyscallError("dup", err)
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
+}
+
+// fileSystem is that of a program.
+type fileSystem struct {
+	Type    string `json:"type"`
+	Source  string `json:"source"`
+	Options string `json:"options"`
+	Flags   uintptr
+}
+
+// The errands. They run in a child.
+
+// mountInVault mounts a program's file system, unless it is mounted already. The requests have the
+// host's PIDs, those of who mounts (fs/fuse/inode.c, fuse_conn_init).
+func mountInVault(j job) (done result, err error) {
+	err = inVault(func() error {
+		path := "/" + j.Dir
+		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		for try := 0; ; try++ {
+			point, err := mount.Open(path)
+			if err != nil {
+				return err
+			}
+			mounted, err := point.Mounted()
+			done.Device = point.Device()
+			point.Close()
+			if err != nil || mounted || try > 0 {
+				return err
+			}
+			data := fmt.Sprintf("fd=%d,rootmode=40000,%s", otherFD, j.FS.Options)
+			if err := unix.Mount(j.FS.Source, path, j.FS.Type, j.FS.Flags, data); err != nil {
+				return fmt.Errorf("mount a file system of type %s: %w", j.FS.Type, err)
+			}
+		}
+	})
+	return done, err
+}
+
+// probe returns when the program has answered, be it with an error: many have no statfs(2). These
+// errors are the kernel's (fs/fuse/dev.c, fuse_get_req and fuse_abort_conn).
+func probe(j job) (result, error) {
+	return result{}, inVault(func() error {
+		var stat unix.Statfs_t
+		switch err := unix.Statfs("/"+j.Dir, &stat); err {
+		case unix.ENOENT, unix.ENOTCONN, unix.ECONNABORTED, unix.ECONNREFUSED:
+			return err
+		}
+		return nil
+	})
+}
+
+// unmountInVault removes connections' mounts from the vault. With force, it aborts them first:
+// readers that wait get ECONNABORTED, everywhere.
+func unmountInVault(j job) (result, error) {
+	return result{}, inVault(func() (err error) {
+		for _, dir := range j.Dirs {
+			path := "/" + dir
+			if j.Force {
+				// It aborts before it finds that the mount is busy, or none.
+				_ = unix.Unmount(path, unix.MNT_FORCE|unix.UMOUNT_NOFOLLOW)
+			}
+			unmountErr := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+			if unmountErr == nil || errors.Is(unmountErr, unix.EINVAL) { // none
+				unmountErr = os.Remove(path)
+			}
+			if !errors.Is(unmountErr, os.ErrNotExist) {
+				err = errors.Join(err, unmountErr)
+			}
+		}
+		return err
+	})
+}
+
+// attachStandIns puts a program's file system on top of stand-ins in a container, in the place of
+// former programs'.
+func attachStandIns(j job) (result, error) {
+	there, err := openContainer(j.PID)
+	if err != nil {
+		return result{}, err
+	}
+	return result{}, inVault(func() error {
+		trees := make([]*mount.Tree, len(j.StandIns))
+		for i, s := range j.StandIns {
+			if trees[i], err = cloneBelow("/"+j.Dir, s.Sub); err != nil {
+				return err
+			}
+			if err := setReadOnly(trees[i], s.ReadOnly); err != nil {
+				return err
+			}
+		}
+		if err := there.enter(); err != nil {
+			return err
+		}
+		for i, s := range j.StandIns {
+			err := putOn(trees[i], s)
+			if errors.Is(err, mount.ErrGone) || errors.Is(err, os.ErrNotExist) {
+				err = fmt.Errorf("%w: %w", errAgain, err)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func putOn(tree *mount.Tree, s standIn) error {
+	if s.Above > 0 {
+		return tree.Replace(s.Path, s.Above, s.Top)
+	}
+	point, err := mount.OpenBelow("/", strings.TrimPrefix(s.Path, "/"))
+	if err != nil {
+		return err
+	}
+	defer point.Close()
+	if point.Device() != s.Top {
+		return mount.ErrGone
+	}
+	return tree.Attach(point)
+}
+
+func setReadOnly(tree *mount.Tree, is bool) error {
+	if !is {
+		return nil
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(int(tree.File().Fd()), "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return fmt.Errorf("make it read-only: %w", err)
+	}
+	return nil
+}
+
+// cloneBelow copies a mount from a directory in it, which it makes if there is none: the
+// kubelet found it on the stand-in, which has every name.
+func cloneBelow(base, sub string) (*mount.Tree, error) {
+	point, err := mount.Open(base)
+	if err == nil && sub != "" {
+		point.Close()
+		if err = makeDirs(base, sub); err == nil {
+			point, err = mount.OpenBelow(base, sub)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer point.Close()
+	return point.Clone()
+}
+
+// makeDirs makes the directories on a path below another, with the mode of that one, as the
+// kubelet does (kubernetes v1.34, pkg/volume/util/subpath, SafeMakeDir). It follows no link.
+func makeDirs(base, sub string) error {
+	at, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: base, Err: err}
+	}
+	defer func() { unix.Close(at) }()
+	var stat unix.Stat_t
+	if err := unix.Fstat(at, &stat); err != nil {
+		return &os.PathError{Op: "stat", Path: base, Err: err}
+	}
+	for name := range strings.SplitSeq(sub, "/") {
+		const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		next, err := unix.Openat(at, name, flags, 0)
+		if errors.Is(err, unix.ENOENT) {
+			if err = unix.Mkdirat(at, name, stat.Mode&0o777); err == nil || errors.Is(err, unix.EEXIST) {
+				next, err = unix.Openat(at, name, flags, 0)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("make the directory of a subPath in what the program serves: %w", &os.PathError{Op: "open", Path: filepath.Join("/", sub), Err: err})
+		}
+		unix.Close(at)
+		at = next
+	}
+	return nil
+}
+
+// attachOwn attaches a program's file system where the program wants to see it itself, if its
+// user could mount something there with fusermount(1): on a directory that he may write to, and
+// that is not another's with the sticky bit.
+func attachOwn(j job) (done result, err error) {
+	there, err := openContainer(j.PID)
+	if err != nil {
+		return done, err
+	}
+	err = inVault(func() error {
+		tree, err := cloneBelow("/"+j.Dir, "")
+		if err != nil {
+			return err
+		}
+		if err := there.enter(); err != nil {
+			return err
+		}
+		fd, err := openNoLinks(j.Path)
+		if err != nil {
+			return err
+		}
+		if device, err := deviceAt(fd, ""); err != nil || device == j.Device {
+			return err // it is there already
+		}
+		var stat unix.Stat_t
+		if err := unix.Fstat(fd, &stat); err != nil {
+			return &os.PathError{Op: "stat", Path: j.Path, Err: err}
+		}
+		if err := mayMount(&stat, j.UID, j.GIDs); err != nil {
+			return fmt.Errorf("mount on %s: %w", j.Path, err)
+		}
+		err = unix.MoveMount(int(tree.File().Fd()), "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+		if err != nil {
+			return &os.PathError{Op: "mount on", Path: j.Path, Err: err}
+		}
+		return nil
+	})
+	return done, err
+}
+
+// mayMount is the rule of fusermount (libfuse 3.16, util/fusermount.c, check_perm).
+func mayMount(stat *unix.Stat_t, uid uint32, gids []uint32) error {
+	if uid == 0 {
+		return nil
+	}
+	if stat.Mode&unix.S_ISVTX != 0 && stat.Uid != uid {
+		return fmt.Errorf("the directory belongs to user %d and is sticky; user %d needs one of his own", stat.Uid, uid)
+	}
+	write := uint32(unix.S_IWOTH)
+	if stat.Uid == uid {
+		write = unix.S_IWUSR
+	} else {
+		for _, gid := range gids {
+			if stat.Gid == gid {
+				write = unix.S_IWGRP
+			}
+		}
+	}
+	if stat.Mode&write == 0 {
+		return fmt.Errorf("user %d may not write to the directory", uid)
+	}
+	return nil
+}
+
+// detach removes a program's mount from a path in its container, if it is there.
+func detach(j job) (result, error) {
+	there, err := openContainer(j.PID)
+	if err != nil {
+		return result{}, err
+	}
+	return result{}, proc.OnThread(func() error {
+		if err := there.enter(); err != nil {
+			return err
+		}
+		fd, err := openNoLinks(filepath.Dir(j.Path))
+		if err != nil {
+			return err
+		}
+		base := filepath.Base(j.Path)
+		for {
+			device, err := deviceAt(fd, base)
+			if errors.Is(err, os.ErrNotExist) || err == nil && device != j.Device {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			// umount2(2) takes no descriptor.
+			if err := unix.Fchdir(fd); err != nil {
+				return &os.PathError{Op: "chdir", Path: j.Path, Err: err}
+			}
+			if err := unix.Unmount("./"+base, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+				return &os.PathError{Op: "unmount", Path: j.Path, Err: err}
+			}
+		}
+	})
+}
+
+// deviceAt is the device of what is mounted on a name in a directory, or of the directory. No
+// server is asked.
+func deviceAt(fd int, name string) (uint64, error) {
+	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_STATX_DONT_SYNC | unix.AT_NO_AUTOMOUNT
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	var stat unix.Statx_t
+	if err := unix.Statx(fd, name, flags, unix.STATX_TYPE, &stat); err != nil {
+		return 0, &os.PathError{Op: "statx", Path: name, Err: err}
+	}
+	return unix.Mkdev(stat.Dev_major, stat.Dev_minor), nil
+}
+
+// openNoLinks opens a directory by a path without links. Those of a container could lead
+// anywhere in it, at any moment.
+func openNoLinks(path string) (int, error) {
+	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: "/", Err: err}
+	}
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if name == "" {
+			break
+		}
+		next, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		unix.Close(at)
+		if err != nil {
+			return -1, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		at = next
+		var stat unix.Statx_t
+		if err := unix.Statx(at, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat); err != nil {
+			return -1, &os.PathError{Op: "statx", Path: path, Err: err}
+		}
+		switch stat.Mode & unix.S_IFMT {
+		case unix.S_IFDIR:
+		case unix.S_IFLNK:
+			return -1, &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("%q on the way %w", name, mount.ErrLink)}
+		default:
+			return -1, &os.PathError{Op: "open", Path: path, Err: unix.ENOTDIR}
+		}
+	}
+	return at, nil
+}

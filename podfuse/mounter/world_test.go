@@ -1,0 +1,731 @@
+package mounter
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// The test binary is also all other processes: the mounter and its children, the first
+// process of a container, a launcher and its program, and a reader.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		if run := Internal(os.Args[1]); run != nil {
+			pauseAt(os.Getenv("PAUSE"))
+			exit(run(os.Args[2:]))
+		}
+		if run := roles[os.Args[1]]; run != nil {
+			exit(run(os.Args[2:]))
+		}
+	}
+	if os.Getenv("REAPED") == "" {
+		os.Exit(reap())
+	}
+	os.Exit(m.Run())
+}
+
+// reap runs the tests below a process that waits for orphans: a container does not end before
+// somebody has waited for each process in its PID namespace.
+func reap() int {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	process, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{
+		Env: append(os.Environ(), "REAPED=1"), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		if pid == process.Pid {
+			return status.ExitStatus()
+		} else if err != nil && err != unix.EINTR {
+			return 1
+		}
+	}
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, os.Args[1], err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+var roles = map[string]func([]string) error{
+	"container": containerMain, "launcher": launcherMain, "program": programMain, "asker": askerMain,
+}
+
+// pauseAt has the mounter stop at a step, once: it makes a file, and stops itself.
+func pauseAt(step string) {
+	step, file, given := strings.Cut(step, "=")
+	if !given {
+		return
+	}
+	pause = func(now string) {
+		if now != step {
+			return
+		}
+		if f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
+			fmt.Fprint(f, os.Getpid())
+			f.Close()
+			select {}
+		}
+	}
+}
+
+const (
+	podUID   = "11111111-2222-3333-4444-555555555555"
+	source   = "example.com/pod-fuse"
+	thisTest = "1.0"
+)
+
+// world is a node, with a pair that the test plays.
+type world struct {
+	t      *testing.T
+	client Client
+	events chan got
+	link   *packet.Socket
+	pods   net.Listener
+	tick   uint64
+	server volume.Record // of volume "data"
+	data   volume.Record
+}
+
+type got struct {
+	wire.Event
+	files []*os.File
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Fatal("this test mounts: run it as root")
+	}
+	dir := t.TempDir()
+	w := &world{t: t, events: make(chan got, 100)}
+	w.client = Client{Config: Config{podfuse.Layout{RunDir: dir}, "fuse.pod-fuse", source, thisTest}, Log: calllog.New("test", filepath.Join(dir, "log"))}
+	for _, d := range []string{"volumes", "server-volumes", "fs"} {
+		must(t, os.Mkdir(filepath.Join(dir, d), 0o755))
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			t.Logf("log:\n%s", log)
+		}
+	})
+	t.Cleanup(w.checkLeft)
+	w.nodeMount(w.client.FS())
+	w.start()
+	w.data, w.server = w.mount("data", podUID)
+	return w
+}
+
+// start ensures the mounter, and connects the pair.
+func (w *world) start() {
+	w.t.Helper()
+	_, err := w.client.Ensure()
+	must(w.t, err)
+	w.t.Cleanup(func() {
+		if err := w.client.Stop(); err != nil {
+			w.t.Errorf("stop: %v", err)
+		}
+	})
+	w.connect()
+}
+
+func (w *world) connect() {
+	w.t.Helper()
+	files, err := w.client.Give()
+	must(w.t, err)
+	w.pods, err = net.FileListener(files[0])
+	must(w.t, err)
+	w.link, err = packet.New(files[1])
+	must(w.t, err)
+	packet.Close(files)
+	w.t.Cleanup(func() { w.pods.Close(); w.link.Close() })
+	link, pods := w.link, w.pods
+	go func() {
+		for {
+			text, files, err := link.Receive(time.Time{})
+			if err != nil {
+				return
+			}
+			var e wire.Event
+			if packet.Decode(text, &e) == nil {
+				w.events <- got{e, files}
+			}
+		}
+	}()
+	go func() {
+		for {
+			conn, err := pods.Accept()
+			if err != nil {
+				return
+			}
+			go w.pass(conn.(*net.UnixConn))
+		}
+	}()
+	must(w.t, w.link.Send(time.Second, wire.Order{Kind: wire.Hello}))
+}
+
+// pass has the mounter answer a pod's request.
+func (w *world) pass(conn *net.UnixConn) {
+	file, err := conn.File()
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	socket, err := packet.Over(conn)
+	if err != nil {
+		return
+	}
+	defer socket.Close()
+	text, _, err := socket.Receive(time.Now().Add(5 * time.Second))
+	var r wire.Request
+	if err == nil {
+		err = packet.Decode(text, &r)
+	}
+	if err == nil {
+		err = w.link.Send(time.Second, wire.Order{Kind: r.Kind, Ticket: w.ticket(), Server: r.Server, Options: r.Options, Mountpoint: r.Mountpoint}, file)
+	}
+	if err != nil {
+		w.t.Logf("pass: %v", err)
+	}
+}
+
+func (w *world) ticket() uint64 {
+	w.tick++
+	return w.tick<<16 + uint64(time.Now().UnixNano())<<32
+}
+
+func (w *world) order(o wire.Order, files ...*os.File) uint64 {
+	w.t.Helper()
+	o.Ticket = w.ticket()
+	must(w.t, w.link.Send(time.Second, o, files...))
+	return o.Ticket
+}
+
+// event waits for one.
+func (w *world) event(kind wire.Kind) got {
+	w.t.Helper()
+	for {
+		select {
+		case e := <-w.events:
+			if e.Kind == kind {
+				return e
+			}
+			packet.Close(e.files)
+		case <-time.After(10 * time.Second):
+			w.t.Fatalf("no event %q", kind)
+		}
+	}
+}
+
+// answered waits for the answer to an order.
+func (w *world) answered(ticket uint64, what string) got {
+	w.t.Helper()
+	for {
+		select {
+		case e := <-w.events:
+			if e.Ticket == ticket {
+				return e
+			}
+		case <-time.After(10 * time.Second):
+			w.t.Fatalf("%s: no answer", what)
+		}
+	}
+}
+
+// attach orders, and returns the answer's error.
+func (w *world) attach(generation uint64, pid int) string {
+	w.t.Helper()
+	ticket := w.order(wire.Order{Kind: wire.Attach, Volume: w.data.ID(), Generation: generation, PID: pid})
+	return w.answered(ticket, "attach").Error
+}
+
+// mount records a client volume and its server volume, as call-outs do.
+func (w *world) mount(name, uid string) (client, server volume.Record) {
+	w.t.Helper()
+	dir := filepath.Join(w.client.RunDir, "kubelet", "pods", uid, "volumes", "example.com~pod-fuse")
+	attributes, _ := json.Marshal(podfuse.Attributes{Format: 1})
+	client = volume.Record{Dir: filepath.Join(dir, name), PodUID: uid, Name: name, Attributes: attributes}
+	must(w.t, w.client.Clients().Put(client))
+	attributes, _ = json.Marshal(podfuse.Attributes{Format: 1, Serves: name})
+	server = volume.Record{Dir: filepath.Join(dir, name+"-server"), PodUID: uid, Name: name + "-server", Attributes: attributes}
+	must(w.t, w.client.ServerVolumes().Put(server))
+	must(w.t, os.Mkdir(w.client.ServerDir(server.ID()), 0o755))
+	must(w.t, os.Link(w.client.Socket(), filepath.Join(w.client.ServerDir(server.ID()), wire.Socket)))
+	return client, server
+}
+
+// nodeMount serves stand-ins as empty directories.
+func (w *world) nodeMount(dir string) {
+	w.t.Helper()
+	server, err := gofs.Mount(dir, &everyName{}, &gofs.Options{MountOptions: fuse.MountOptions{
+		Name: "pod-fuse", FsName: source, DirectMountStrict: true, AllowOther: true,
+	}})
+	must(w.t, err)
+	w.t.Cleanup(func() {
+		if err := server.Unmount(); err != nil {
+			w.t.Errorf("the node mount is in use: %v", err)
+			_ = unix.Unmount(dir, unix.MNT_DETACH|unix.MNT_FORCE)
+		}
+	})
+}
+
+// everyName is a directory in which every name is one. A name stands for the same node each time:
+// the kernel mounts nothing on a directory that has become another one.
+type everyName struct{ gofs.Inode }
+
+func (n *everyName) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
+	hash := fnv.New64()
+	fmt.Fprintf(hash, "%d/%s", n.StableAttr().Ino, name)
+	return n.NewInode(ctx, &everyName{}, gofs.StableAttr{Mode: fuse.S_IFDIR, Ino: hash.Sum64()}), 0
+}
+
+func (n *everyName) Getattr(_ context.Context, _ gofs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	out.Mode = fuse.S_IFDIR | 0o555
+	return 0
+}
+
+// containerOptions are what a container has.
+type containerOptions struct {
+	Server, Client volume.ID
+	Run            string // the run directory
+	Sub            string // directory of the volume that /sub shows
+	HostView       string // where the volume is, too, as in the host's namespace
+	Wide           bool   // the mounts are the host's peers
+}
+
+type pod struct {
+	w   *world
+	pid int
+	cmd *exec.Cmd
+}
+
+// container starts one with both volumes.
+func (w *world) container(o containerOptions) *pod {
+	w.t.Helper()
+	o.Run = w.client.RunDir
+	if o.Client == 0 {
+		o.Client = w.data.ID()
+	}
+	if o.Server == 0 {
+		o.Server = w.server.ID()
+	}
+	args, _ := json.Marshal(o)
+	cmd := exec.Command("/proc/self/exe", "container", string(args))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID}
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(w.t, err)
+	must(w.t, cmd.Start())
+	c := &pod{w, cmd.Process.Pid, cmd}
+	w.t.Cleanup(c.kill)
+	line := make([]byte, 6)
+	if _, err := out.Read(line); err != nil || string(line) != "ready\n" {
+		w.t.Fatalf("the container does not start: %q, %v", line, err)
+	}
+	return c
+}
+
+func (c *pod) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+// containerMain is the first process of a container.
+func containerMain(args []string) error {
+	var o containerOptions
+	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
+		return err
+	}
+	root := filepath.Join(o.Run, "root")
+	_ = os.Mkdir(root, 0o755)
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "mode=0755"); err != nil {
+		return err
+	}
+	for path, mode := range map[string]uint32{"proc": 0o555, "data": 0o755, "sub": 0o755, "run": 0o755, "dev": 0o755, "etc": 0o755,
+		"tmp": 0o1777, "m": 0o777, "mine": 0o700, "theirs": 0o1777, "run/pod-fuse": 0o755} {
+		_ = os.MkdirAll(filepath.Join(root, path), 0o755)
+		if err := unix.Chmod(filepath.Join(root, path), mode); err != nil {
+			return err
+		}
+	}
+	_ = os.Chown(filepath.Join(root, "mine"), 1000, 1000)
+	_ = os.Symlink("/m", filepath.Join(root, "link"))
+	for _, file := range []string{"test", "program", "file", "dev/null"} {
+		if err := os.WriteFile(filepath.Join(root, file), nil, 0o755); err != nil {
+			return err
+		}
+	}
+	bind := func(from, to string) error {
+		if err := unix.Mount(from, filepath.Join(root, to), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("bind %s: %w", from, err)
+		}
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	layout := podfuse.Layout{RunDir: o.Run}
+	standIn := filepath.Join(layout.FS(), o.Client.String())
+	steps := []func() error{
+		func() error { return bind(standIn, "data") },
+		func() error { return bind(layout.ServerDir(o.Server), "run/pod-fuse") },
+		func() error { return bind(self, "test") },
+		func() error { return bind(self, "program") },
+		func() error { return bind("/dev/null", "dev/null") },
+		func() error { return unix.Mount("proc", filepath.Join(root, "proc"), "proc", 0, "") },
+		func() error {
+			return unix.Mount("", filepath.Join(root, "run/pod-fuse"), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
+		},
+	}
+	if o.Sub != "" {
+		steps = append(steps, func() error { return bind(filepath.Join(standIn, o.Sub), "sub") }, func() error {
+			return unix.Mount("", filepath.Join(root, "sub"), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
+		})
+	}
+	if o.HostView != "" {
+		steps = append(steps, func() error { return os.MkdirAll(filepath.Join(root, o.HostView), 0o755) },
+			func() error { return bind(standIn, o.HostView) })
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	for { // as the first process of a container does
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(-1, &status, 0, nil); err != nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// exec starts a process of this binary in the container.
+func (c *pod) exec(user int, args ...string) *exec.Cmd {
+	prefix := []string{"-t", strconv.Itoa(c.pid), "-m", "-p", "-r", "-w", "--"}
+	if user != 0 {
+		prefix = append([]string{"-S", strconv.Itoa(user), "-G", strconv.Itoa(user)}, prefix...)
+	}
+	return exec.Command("nsenter", append(append(prefix, "/test"), args...)...)
+}
+
+// run runs a shell-less command of the test's own in the container.
+func (c *pod) read(path string) (string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/root%s", c.pid, path))
+	return strings.TrimSpace(string(text)), err
+}
+
+// mounts lists those of a type in the container, and of "fuse" all programs'.
+func (c *pod) mounts(fsType string) (found []string) {
+	table, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", c.pid))
+	for line := range strings.Lines(string(table)) {
+		_, fs, _ := strings.Cut(line, " - ")
+		is, _, _ := strings.Cut(fs, " ")
+		if is == fsType || fsType == "fuse" && strings.HasPrefix(is, "fuse.") && is != "fuse.pod-fuse" {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// launch starts a launcher and its program.
+func (c *pod) launch(user int, o launchOptions) *exec.Cmd {
+	c.w.t.Helper()
+	if o.Server == 0 {
+		o.Server = c.w.server.ID()
+	}
+	args, _ := json.Marshal(o)
+	cmd := c.exec(user, "launcher", string(args))
+	output, err := os.CreateTemp(c.w.client.RunDir, "launcher-") // a pipe would be waited for
+	must(c.w.t, err)
+	cmd.Stderr, cmd.Stdout = output, output
+	must(c.w.t, cmd.Start())
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	c.w.t.Cleanup(func() {
+		c.kill() // and all that is in it
+		<-done
+		if c.w.t.Failed() {
+			text, _ := os.ReadFile(output.Name())
+			c.w.t.Logf("launcher: %s", text)
+		}
+		output.Close()
+	})
+	return cmd
+}
+
+// serve starts a program, and waits until it serves.
+func (c *pod) serve(o launchOptions) (generation uint64) {
+	c.w.t.Helper()
+	began := uint64(time.Now().UnixMicro())
+	c.launch(o.User, o)
+	for generation < began { // a new mounter tells of former ones again
+		generation = c.w.event(wire.ServedNow).Generation
+	}
+	return generation
+}
+
+// died waits for the death of a generation.
+func (w *world) died(generation uint64) got {
+	w.t.Helper()
+	for {
+		if e := w.event(wire.Died); e.Generation == generation {
+			return e
+		}
+	}
+}
+
+// refused has a program ask, and returns the answer.
+func (c *pod) refused(user int, o launchOptions) string {
+	c.w.t.Helper()
+	if o.Server == 0 {
+		o.Server = c.w.server.ID()
+	}
+	args, _ := json.Marshal(o)
+	output, err := c.exec(user, "asker", string(args)).CombinedOutput()
+	if err == nil {
+		return "served"
+	}
+	return strings.TrimSpace(string(output))
+}
+
+type launchOptions struct {
+	Server     volume.ID
+	User       int
+	Mountpoint string
+	Text       string // that the file "text" has
+	Mode       string // "": the launcher waits; "keep": it keeps the descriptor; "exit": it does not; "daemon": the program forks; "exec": it is the program
+	Options    wire.Options
+	Silent     bool // the program does not answer
+	NoStatFS   bool // it answers statfs(2) with an error
+	Unmount    bool // of an asker: the mount point
+}
+
+func askerMain(args []string) error {
+	_, _, err := ask(args[0])
+	return err
+}
+
+func ask(text string) (o launchOptions, device *os.File, err error) {
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return o, nil, err
+	}
+	conn, err := net.Dial("unixpacket", "/run/pod-fuse/socket")
+	if err != nil {
+		return o, nil, err
+	}
+	socket, err := packet.Over(conn.(*net.UnixConn))
+	if err != nil {
+		return o, nil, err
+	}
+	defer socket.Close()
+	r := wire.Request{Format: 1, Kind: wire.Serve, Server: o.Server, Mountpoint: o.Mountpoint, Options: o.Options}
+	if o.Unmount {
+		r.Kind = wire.Unmount
+	}
+	if err := socket.Send(time.Second, r); err != nil {
+		return o, nil, err
+	}
+	answerText, files, err := socket.Receive(time.Now().Add(20 * time.Second))
+	if err != nil {
+		return o, nil, err
+	}
+	var answer wire.Answer
+	if err := packet.Decode(answerText, &answer); err != nil {
+		return o, nil, err
+	}
+	if o.Unmount && answer.Error == "" {
+		return o, nil, nil
+	}
+	if answer.Error != "" || len(files) != 1 {
+		return o, nil, fmt.Errorf("refused: %s", answer.Error)
+	}
+	return o, files[0], nil
+}
+
+func launcherMain(args []string) error {
+	o, device, err := ask(args[0])
+	if err != nil {
+		return err
+	}
+	if o.Mode == "exec" {
+		if err := unix.Dup2(int(device.Fd()), 3); err != nil {
+			return err
+		}
+		return unix.Exec("/program", []string{"/program", "program", args[0]}, nil)
+	}
+	process, err := os.StartProcess("/test", []string{"/test", "program", args[0]}, &os.ProcAttr{
+		Files: []*os.File{nil, os.Stdout, os.Stderr, device},
+	})
+	if err != nil || o.Mode == "exit" {
+		return err
+	}
+	if o.Mode != "keep" {
+		device.Close()
+	}
+	state, err := process.Wait()
+	if o.Mode == "keep" {
+		time.Sleep(time.Hour)
+	}
+	if err == nil {
+		err = fmt.Errorf("the program has ended: %v", state)
+	}
+	return err
+}
+
+// programMain serves what descriptor 3 is.
+func programMain(args []string) error {
+	var o launchOptions
+	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
+		return err
+	}
+	if o.Silent {
+		time.Sleep(time.Hour)
+	}
+	if o.Mode == "daemon" {
+		o.Mode = ""
+		text, _ := json.Marshal(o)
+		_, err := os.StartProcess("/test", []string{"/test", "program", string(text)}, &os.ProcAttr{
+			Files: []*os.File{nil, os.Stdout, os.Stderr, os.NewFile(3, "device")},
+		})
+		return err
+	}
+	var node gofs.InodeEmbedder = &gofs.Inode{}
+	if o.NoStatFS {
+		node = &noStatFS{}
+	}
+	root := node.EmbeddedInode()
+	raw := gofs.NewNodeFS(node, &gofs.Options{OnAdd: func(ctx context.Context) {
+		add := func(parent *gofs.Inode, name string, node gofs.InodeEmbedder, mode uint32) *gofs.Inode {
+			child := parent.NewPersistentInode(ctx, node, gofs.StableAttr{Mode: mode})
+			parent.AddChild(name, child, false)
+			return child
+		}
+		add(root, "text", &gofs.MemRegularFile{Data: []byte(o.Text)}, fuse.S_IFREG)
+		dir := add(root, "there", &gofs.Inode{}, fuse.S_IFDIR)
+		add(dir, "text", &gofs.MemRegularFile{Data: []byte(o.Text)}, fuse.S_IFREG)
+		add(root, "link", &gofs.MemSymlink{Data: []byte("there")}, fuse.S_IFLNK)
+	}})
+	server, err := fuse.NewServer(raw, "/dev/fd/3", &fuse.MountOptions{AllowOther: true})
+	if err != nil {
+		return err
+	}
+	server.Serve()
+	return nil
+}
+
+type noStatFS struct{ gofs.Inode }
+
+func (*noStatFS) Statfs(context.Context, *fuse.StatfsOut) syscall.Errno { return syscall.EIO }
+
+// programs lists the processes of a role in the container, by their numbers on the host.
+func (c *pod) programs(role string) (pids []int) {
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	namespace, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", c.pid))
+	for _, name := range names {
+		text, _ := os.ReadFile(name)
+		words := strings.Split(string(text), "\x00")
+		if len(words) < 2 || words[1] != role {
+			continue
+		}
+		if link, _ := os.Readlink(filepath.Join(filepath.Dir(name), "ns/pid")); link == namespace {
+			pid, _ := strconv.Atoi(strings.Split(name, "/")[2])
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// killProgram kills the program, and returns when it did.
+func (c *pod) killProgram() time.Time {
+	c.w.t.Helper()
+	pids := c.programs("program")
+	if len(pids) == 0 {
+		c.w.t.Fatal("there is no program to kill")
+	}
+	began := time.Now()
+	for _, pid := range pids {
+		must(c.w.t, unix.Kill(pid, unix.SIGKILL))
+	}
+	return began
+}
+
+// checkLeft fails if something is left: it runs last.
+func (w *world) checkLeft() {
+	w.t.Helper()
+	for try := 0; ; try++ {
+		table, _ := os.ReadFile("/proc/self/mountinfo")
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+		left := ""
+		if strings.Contains(string(table), w.client.RunDir) {
+			left = "mounts:\n" + string(table)
+		}
+		if names, _ := filepath.Glob("/proc/[0-9]*/cmdline"); true {
+			for _, name := range names {
+				text, _ := os.ReadFile(name)
+				if bytes.Contains(text, []byte(w.client.RunDir)) {
+					left += name + " " + strings.ReplaceAll(string(text), "\x00", " ") + "\n"
+				}
+			}
+		}
+		if left == "" {
+			return
+		}
+		if try == 100 {
+			w.t.Errorf("left: %s; children %s", left, children)
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
