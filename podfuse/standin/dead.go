@@ -1,0 +1,397 @@
+package standin
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// dead is the connection of a program that has died. Nobody else reads it: the mounter hands it
+// over when it is certain of the death, and to one process of the pair at a time.
+//
+// What the program had opened is lost, and whoever uses it is told so: ESTALE. Who walks a path is
+// held until the next program's mount is in the place of this one.
+type dead struct {
+	volume     volume.ID
+	generation uint64
+	file       *os.File
+	scratch    *scratch
+	out        *outages
+
+	mu sync.Mutex // guards what follows, which is for Linux before 6.9
+	// lostBelow is the id of the first request that this process has read; 0: none yet.
+	lostBelow uint64
+	lost      fuse.Status // the answer to those below that are due; OK: not yet
+}
+
+const (
+	// linux/fuse.h, enum fuse_opcode
+	opLookup        = 1
+	opForget        = 2
+	opGetAttr       = 3
+	opSetAttr       = 4
+	opOpen          = 14
+	opRead          = 15
+	opWrite         = 16
+	opStatFS        = 17
+	opRelease       = 18
+	opFsync         = 20
+	opGetXAttr      = 22
+	opListXAttr     = 23
+	opFlush         = 25
+	opOpenDir       = 27
+	opReadDir       = 28
+	opReleaseDir    = 29
+	opFsyncDir      = 30
+	opGetLk         = 31
+	opSetLk         = 32
+	opSetLkw        = 33
+	opAccess        = 34
+	opInterrupt     = 36
+	opBmap          = 37
+	opDestroy       = 38
+	opIoctl         = 39
+	opPoll          = 40
+	opNotifyReply   = 41
+	opBatchForget   = 42
+	opFallocate     = 43
+	opReadDirPlus   = 44
+	opLseek         = 46
+	opCopyFileRange = 47
+	opSyncFS        = 50
+	opStatX         = 52
+
+	inHeaderSize = 40 // struct fuse_in_header
+	getAttrFH    = 1 << 0
+	setAttrFH    = 1 << 6
+
+	// notifyResend is FUSE_NOTIFY_RESEND.
+	notifyResend = 7
+	// window is how many requests back from the first one that is read one can be that the program
+	// had read; see package connection.
+	window = 8192
+	idStep = 2 // fs/fuse/fuse_i.h, FUSE_REQ_ID_STEP
+)
+
+// usesHandle tells whether a request is about something that the program had opened.
+func usesHandle(request []byte) bool {
+	flags := func() uint32 {
+		if len(request) < inHeaderSize+4 {
+			return 0
+		}
+		return binary.NativeEndian.Uint32(request[inHeaderSize:])
+	}
+	switch opcode(request) {
+	case opRead, opWrite, opReadDir, opReadDirPlus, opFlush, opFsync, opFsyncDir, opLseek, opFallocate, opCopyFileRange,
+		opIoctl, opPoll, opGetLk, opSetLk, opSetLkw, opBmap, opSyncFS:
+		return true
+	case opGetAttr:
+		return flags()&getAttrFH != 0
+	case opSetAttr:
+		return flags()&setAttrFH != 0
+	}
+	return false
+}
+
+// lookedUp is the name that a request looks up, "" if it is no look-up.
+func lookedUp(request []byte) string {
+	if opcode(request) != opLookup {
+		return ""
+	}
+	name, _, _ := bytes.Cut(request[inHeaderSize:], []byte{0})
+	return string(name)
+}
+
+func opcode(request []byte) uint32   { return binary.NativeEndian.Uint32(request[4:]) }
+func uniqueID(request []byte) uint64 { return binary.NativeEndian.Uint64(request[8:]) }
+func thread(request []byte) uint32   { return binary.NativeEndian.Uint32(request[32:]) }
+
+// useResend is false in a test, which is as on Linux before 6.9.
+var useResend = true
+
+// serve answers requests until the connection ends, or is closed.
+func (d *dead) serve() {
+	raw, err := d.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	if !d.resend() {
+		// Those that the program had read wait for the answer to this one, which is none of theirs.
+		d.out.lose(d.volume, 0, caller{d, 0}, "")
+	}
+	for {
+		var failure error
+		err := raw.Read(func(fd uintptr) (done bool) {
+			for {
+				switch err := d.scratch.read(int(fd), d.handle); err {
+				case nil, unix.EINTR, unix.ENOENT: // ENOENT: it was interrupted while it was read
+				case unix.EAGAIN:
+					return false
+				default:
+					failure = err
+					return true
+				}
+			}
+		})
+		if err = errors.Join(err, failure); err != nil {
+			return
+		}
+	}
+}
+
+// resend has the kernel queue again what the program had read. It reports false before Linux 6.9.
+func (d *dead) resend() bool {
+	if !useResend {
+		return false
+	}
+	var notification [16]byte // struct fuse_out_header
+	binary.NativeEndian.PutUint32(notification[0:], uint32(len(notification)))
+	binary.NativeEndian.PutUint32(notification[4:], notifyResend)
+	_, err := d.file.Write(notification[:])
+	return err == nil
+}
+
+// handle answers a request, or has it held.
+func (d *dead) handle(request []byte) {
+	if len(request) < inHeaderSize {
+		return
+	}
+	id := uniqueID(request)
+	switch op := opcode(request); {
+	case op == opForget, op == opBatchForget, op == opNotifyReply:
+		return // nobody waits
+	case op == opInterrupt:
+		if len(request) >= inHeaderSize+8 {
+			d.interrupt(id, binary.NativeEndian.Uint64(request[inHeaderSize:]))
+		}
+		return
+	case op == opRelease, op == opReleaseDir, op == opDestroy:
+		d.fail(id, fuse.OK)
+	case usesHandle(request):
+		d.fail(id, fuse.Status(unix.ESTALE))
+	default:
+		d.out.lose(d.volume, thread(request), caller{d, id}, lookedUp(request))
+	}
+	d.read(id)
+}
+
+// interruptTime is how often it is looked whether somebody who has got a signal is to die.
+const interruptTime = 100 * time.Millisecond
+
+// interrupt lets somebody go who is to die of a signal, as package connection does for stand-ins. Of
+// another signal, the kernel tells again when it is answered EAGAIN.
+func (d *dead) interrupt(id, interrupted uint64) {
+	c := caller{d, interrupted}
+	if thread, held := d.out.threadOf(c); held && !proc.IsKilled(thread) {
+		time.AfterFunc(interruptTime, func() {
+			if _, held := d.out.threadOf(c); held {
+				d.fail(id, fuse.EAGAIN)
+			}
+		})
+		return
+	}
+	d.fail(interrupted, fuse.EINTR)
+	d.out.interrupted(c)
+}
+
+// fail answers a request, and 0 stands for all that the program had read.
+func (d *dead) fail(id uint64, status fuse.Status) {
+	if id == 0 {
+		d.mu.Lock()
+		d.lost = status
+		below := d.lostBelow
+		d.mu.Unlock()
+		if below != 0 {
+			d.failBelow(below, status)
+		}
+		return
+	}
+	var reply [16]byte // struct fuse_out_header
+	binary.NativeEndian.PutUint32(reply[0:], uint32(len(reply)))
+	binary.NativeEndian.PutUint32(reply[4:], uint32(-int32(status)))
+	binary.NativeEndian.PutUint64(reply[8:], id)
+	_, _ = d.file.Write(reply[:]) // ENOENT: nobody waits any more
+}
+
+// read knows the id of a request: those below were read by the program, or answered.
+func (d *dead) read(id uint64) {
+	d.mu.Lock()
+	first := d.lostBelow == 0
+	if first {
+		d.lostBelow = id
+	}
+	status := d.lost
+	d.mu.Unlock()
+	if first && !status.Ok() {
+		d.failBelow(id, status)
+	}
+}
+
+func (d *dead) failBelow(below uint64, status fuse.Status) {
+	for id := below - min(below, window*idStep); id < below; id += idStep {
+		if id > 0 {
+			d.fail(id, status)
+		}
+	}
+}
+
+// scratch is the memory into which requests of all dead connections are read, one at a time.
+// The kernel wants room for the largest write that a program has agreed on.
+type scratch struct {
+	mu     sync.Mutex
+	memory []byte
+}
+
+const (
+	leastScratch = 1<<20 + 4096
+	// mostScratch has room for writes of 256 MiB, with fs.fuse.max_pages_limit at its most.
+	mostScratch = 257 << 20
+)
+
+// read reads a request, and has it handled.
+func (s *scratch) read(fd int, handle func(request []byte)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for size := max(len(s.memory), leastScratch); ; size = min(4*size, mostScratch) {
+		if err := s.grow(size); err != nil {
+			return err
+		}
+		n, err := unix.Read(fd, s.memory)
+		if err == unix.EINVAL && size < mostScratch {
+			continue
+		}
+		if err == nil {
+			handle(s.memory[:n])
+		}
+		return err
+	}
+}
+
+// grow takes address space. Memory is taken as far as requests reach, and of the most, the
+// beginning is there before: a copy that fails while this process is killed is an error for who
+// asks.
+func (s *scratch) grow(size int) error {
+	if len(s.memory) >= size {
+		return nil
+	}
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return err
+	}
+	s.free()
+	s.memory = memory
+	for at := 0; at < 16<<10; at += os.Getpagesize() {
+		memory[at] = 1
+	}
+	return nil
+}
+
+func (s *scratch) free() {
+	if s.memory != nil {
+		_ = unix.Munmap(s.memory)
+		s.memory = nil
+	}
+}
+
+// cemetery has the connections of dead programs that are served.
+type cemetery struct {
+	out     *outages
+	spent   func(volume.ID, uint64)
+	scratch scratch
+
+	mu      sync.Mutex // guards what follows
+	ended   bool
+	volumes map[volume.ID][]*dead
+	count   int
+	running sync.WaitGroup
+}
+
+// mostDead is how many connections of dead programs are kept of one volume. The oldest is closed
+// first: who still uses it gets ECONNABORTED. So does everybody whose connection is one more than
+// mostDeadOfAll, far below the limit of descriptors.
+const (
+	mostDead      = 8
+	mostDeadOfAll = 2048
+)
+
+// add serves a connection, which it takes over.
+func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
+	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out}
+	c.mu.Lock()
+	of := c.volumes[id]
+	if c.count >= mostDeadOfAll {
+		c.mu.Unlock()
+		file.Close()
+		c.out.died(id, generation, since, nil)
+		c.spent(id, generation)
+		return
+	}
+	if c.ended || slices.ContainsFunc(of, func(other *dead) bool { return other.generation == generation }) {
+		c.mu.Unlock()
+		file.Close() // it is known
+		return
+	}
+	if len(of) >= mostDead {
+		of[0].file.Close()
+	}
+	c.volumes[id] = append(of, d)
+	c.count++
+	c.running.Add(1)
+	c.mu.Unlock()
+	c.out.died(id, generation, since, d)
+	go func() {
+		defer c.running.Done()
+		d.serve()
+		c.remove(d)
+	}()
+}
+
+// remove ends a connection that nobody uses any more, or that is one too many.
+func (c *cemetery) remove(d *dead) {
+	d.file.Close()
+	c.out.ends(d.volume, d)
+	c.mu.Lock()
+	c.volumes[d.volume] = slices.DeleteFunc(c.volumes[d.volume], func(other *dead) bool { return other == d })
+	if len(c.volumes[d.volume]) == 0 {
+		delete(c.volumes, d.volume)
+	}
+	c.count--
+	ended := c.ended
+	c.mu.Unlock()
+	if !ended {
+		c.spent(d.volume, d.generation)
+	}
+}
+
+// forget closes the connections of a volume that is unmounted.
+func (c *cemetery) forget(id volume.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.volumes[id] {
+		d.file.Close()
+	}
+}
+
+// end closes this process's descriptors, and returns when nobody reads any more.
+func (c *cemetery) end() {
+	c.mu.Lock()
+	c.ended = true
+	for _, of := range c.volumes {
+		for _, d := range of {
+			d.file.Close()
+		}
+	}
+	c.mu.Unlock()
+	c.running.Wait()
+	c.scratch.free()
+}

@@ -1,0 +1,286 @@
+package standin
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// In these tests, the mounts, the readers and the programs are real. The test plays the mounter.
+
+func TestReadersWaitForTheFirstProgram(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c := r.container("")
+	at := c.paths[0]
+	var all []*process
+	for _, what := range [][]string{
+		{"cat", at + "/x"}, {"stat", at}, {"stat", at + "/dir/y"}, {"statfs", at}, {"chdir", at}, {"access", at}, {"mkdir", at + "/new"}, {"list", at},
+	} {
+		all = append(all, c.do(what[0], what[1:]...))
+	}
+	for _, p := range all {
+		p.waits()
+	}
+	p := r.program(map[string]string{"x": "content", "dir/y": ""})
+	p.serves()
+	for i, want := range []string{"content", "", "", "", "", "", "", "dir new x"} {
+		if all[i].cmd.Env[0] == role+"=list" {
+			continue // it may be before or after mkdir
+		}
+		all[i].prints(want)
+	}
+	c.do("cat", at+"/x").prints("content")
+	r.container("").do("cat", r.containers[1].paths[0]+"/x").prints("content")
+}
+
+// The kubelet, df and find look at what they like while a container's process waits.
+func TestTheHostNeverWaits(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c := r.container("")
+	waiter := c.do("stat", c.paths[0])
+	waiter.waits()
+	done := make(chan error, 1)
+	go func() {
+		dir := r.record.Dir
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if path != dir && err == nil {
+				err = fmt.Errorf("there is %s", path)
+			}
+			return err
+		})
+		if err == nil {
+			err = unix.Statfs(dir, new(unix.Statfs_t))
+		}
+		for _, path := range []string{dir, dir + "/any", dir + "/any/name", r.layout.FS()} {
+			var stat unix.Stat_t
+			if err == nil {
+				err = unix.Stat(path, &stat)
+			}
+			if err == nil && stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+				err = fmt.Errorf("%s is no directory", path)
+			}
+		}
+		if err == nil {
+			_, err = os.ReadDir(dir + "/any/name")
+		}
+		if mkdir := os.Mkdir(dir+"/any", 0o700); err == nil && !os.IsExist(mkdir) {
+			err = mkdir
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(soon):
+		t.Fatal("the host waits")
+	}
+	waiter.waits()
+}
+
+func TestAWaiterCanBeKilled(t *testing.T) {
+	r := newRig(t, time.Hour)
+	c := r.container("")
+	for _, what := range []string{"stat", "statfs", "list", "chdir"} {
+		p := c.do(what, c.paths[0])
+		p.waits()
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		p.prints("")
+	}
+}
+
+func TestWaitingHasAnEnd(t *testing.T) {
+	r := newRig(t, time.Second)
+	c := r.container("")
+	first := c.do("stat", c.paths[0])
+	first.waits()
+	first.prints("ENOTCONN")
+	begun := time.Now()
+	c.do("stat", c.paths[0]).prints("ENOTCONN")
+	if took := time.Since(begun); took > soon {
+		t.Errorf("it took %v", took)
+	}
+	r.program(map[string]string{"x": "content"}).serves()
+	r.ask(t, `{"format":1,"kind":"ready"}`, `{"format":1,"state":"served"}`)
+	c.do("cat", c.paths[0]+"/x").prints("content")
+}
+
+func TestSubPaths(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c := r.container("dir/sub", "", "other")
+	p := c.do("cat", c.paths[0]+"/x")
+	p.waits()
+	r.program(map[string]string{"dir/sub/x": "below", "other/x": "other"}).serves()
+	p.prints("below")
+	c.do("cat", c.paths[1]+"/dir/sub/x").prints("below")
+	c.do("cat", c.paths[2]+"/x").prints("other")
+}
+
+// What would change the volume's directory itself has a lock of the kernel's, which a mount needs.
+func TestNothingIsHeldThatKeepsAMountOut(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c := r.container("")
+	c.do("chmod", c.paths[0]).prints("EROFS")
+	p := c.do("mkdir", c.paths[0]+"/new")
+	p.waits()
+	r.program(nil).serves()
+	p.prints("")
+}
+
+func TestAProgramDiesUnderReaders(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c, other := r.container(""), r.container("dir")
+	one := r.program(map[string]string{"x": "first", "dir/y": "first"})
+	one.serves()
+	c.do("cat", c.paths[0]+"/x").prints("first")
+	other.do("cat", other.paths[0]+"/y").prints("first")
+	keeps := c.do("keep", c.paths[0]+"/x")
+	keeps.reads("open")
+	keeps.reads("ok")
+
+	one.dies()
+	r.ask(t, `{"format":1,"kind":"ready"}`, `{"format":1,"state":"program dead"}`)
+	keeps.reads("ESTALE")
+	waiting := []*process{c.do("cat", c.paths[0]+"/x"), c.do("stat", c.paths[0]+"/x"), c.do("list", c.paths[0]), other.do("cat", other.paths[0]+"/y")}
+	killed := c.do("cat", c.paths[0]+"/x")
+	for _, p := range waiting {
+		p.waits()
+	}
+	if err := killed.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed.prints("")
+
+	two := r.program(map[string]string{"x": "second", "dir/y": "second"})
+	two.serves()
+	for i, want := range []string{"second", "", "dir x", "second"} {
+		waiting[i].prints(want)
+	}
+	c.do("cat", c.paths[0]+"/x").prints("second")
+	keeps.reads("ESTALE")
+	// The last one to use the first program's mount ends its connection.
+	if err := keeps.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	r.must(unix.Unmount(one.vault, unix.MNT_DETACH))
+	if order, _ := r.ordered(wire.Spent); order.Volume != r.record.ID() || order.Generation != 1 {
+		t.Errorf("%+v", order)
+	}
+}
+
+// A request that the program had read when it died is not lost.
+func TestWhatADeadProgramHadReadIsAnswered(t *testing.T) {
+	for name, resend := range map[string]bool{"RESEND": true, "before Linux 6.9": false} {
+		t.Run(name, func(t *testing.T) {
+			defer func(before bool) { useResend = before }(useResend)
+			useResend = resend
+			r := newRig(t, time.Minute)
+			c := r.container("")
+			one := r.program(map[string]string{"x": "first"})
+			one.serves()
+			c.do("cat", c.paths[0]+"/x").prints("first")
+			// A program that is stopped reads nothing, but a test can in its place.
+			r.must(one.cmd.Process.Signal(unix.SIGSTOP))
+			time.Sleep(while) // its threads may be about to read
+			waiting := c.do("stat", c.paths[0]+"/x")
+			waiting.waits()
+			read := make(chan error, 1)
+			go func() {
+				r.must(unix.SetNonblock(one.device, true))
+				_, err := unix.Read(one.device, make([]byte, 1<<21))
+				read <- err
+			}()
+			if err := <-read; err != nil && err != unix.EAGAIN {
+				t.Fatal(err)
+			} // EAGAIN: the program has read it
+			one.dies()
+			waiting.waits()
+			later := c.do("stat", c.paths[0]+"/x")
+			later.waits()
+			r.program(map[string]string{"x": "second"}).serves()
+			waiting.prints("")
+			later.prints("")
+		})
+	}
+}
+
+// The program's own container must not wait for the program: it may have to start it.
+func TestTheProgramsOwnContainerDoesNotWait(t *testing.T) {
+	r := newRig(t, time.Minute)
+	one := r.program(map[string]string{"x": "first"})
+	own := r.serverContainer(one.vault, r.mkdir("own"))
+	at := filepath.Join(r.dir, "own")
+	own.do("cat", at+"/x").prints("first")
+	one.serves()
+	r.must(one.cmd.Process.Signal(unix.SIGSTOP))
+	waiting := own.do("stat", at+"/x")
+	waiting.waits()
+	one.dies()
+	waiting.prints("ESTALE")
+	own.do("stat", at).prints("ESTALE")
+}
+
+func (r *rig) mkdir(name string) string {
+	path := filepath.Join(r.dir, name)
+	r.must(os.MkdirAll(path, 0o755))
+	return path
+}
+
+// Another process of the pair goes on where one has stopped.
+func TestWhoWaitsGoesOnWaitingForAnotherProcess(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c, fresh := r.container(""), r.container("")
+	one := r.program(map[string]string{"x": "first"})
+	r.mu.Lock()
+	r.replay = one.tellDeath
+	r.mu.Unlock()
+	one.serves()
+	c.do("cat", c.paths[0]+"/x").prints("first")
+	one.dies()
+	onDead, onStandin := c.do("cat", c.paths[0]+"/x"), fresh.do("cat", fresh.paths[0]+"/x")
+	for range 3 {
+		onDead.waits()
+		onStandin.waits()
+		r.stop()
+		r.serve()
+	}
+	onDead.waits()
+	r.program(map[string]string{"x": "second"}).serves()
+	onDead.prints("second")
+	onStandin.prints("second")
+}
+
+// A volume that is unmounted lets everybody go.
+func TestAVolumeIsForgotten(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c, fresh := r.container(""), r.container("")
+	one := r.program(map[string]string{"x": "first"})
+	one.serves()
+	c.do("cat", c.paths[0]+"/x").prints("first")
+	one.dies()
+	onDead, onStandin := c.do("stat", c.paths[0]+"/x"), fresh.do("stat", fresh.paths[0]+"/x")
+	onDead.waits()
+	onStandin.waits()
+	_ = unix.Unmount(one.vault, unix.MNT_FORCE) // which aborts the connection, though it is in use
+	r.tell(wire.Event{Kind: wire.Forgotten, Volume: r.record.ID()}, -1)
+	// The kernel looks a name up again when it cannot be confirmed, and finds no connection.
+	onDead.prints("ENOTCONN")
+	onStandin.prints("ECONNABORTED")
+}
+
+// ask asks as a process of the program's container does.
+func (r *rig) ask(t *testing.T, request, want string) {
+	t.Helper()
+	c := r.serverContainer()
+	c.do("ask", filepath.Join(c.paths[0], wire.Socket), request).prints(want)
+}

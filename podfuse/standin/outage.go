@@ -1,0 +1,800 @@
+package standin
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// outages are what this process knows of the client volumes: who serves each, who waits for it,
+// and what is being done so that they need not.
+//
+//	           served           died           since + wait
+//	Waiting ──────────> Served ──────> Dead ────────────────> Gone
+//	   │                   ^            │                       │
+//	   │                   └────────────┴──────── served ───────┤
+//	   └──────── the first who waits + wait ────────────────────┘
+//
+// Who asks while a volume is not Served is held, until it is, or until it is Gone: ENOTCONN. Who is
+// held while it is Served is answered ESTALE as soon as the program's mount is in his view, and
+// never before: the kernel then walks the path again, with LOOKUP_REVAL, but only once
+// (fs/namei.c, retry_estale).
+//
+// It is driven by the requests of the stand-ins (hold), those on connections of dead programs
+// (lose), and the mounter's events. It never waits, and nor may its env. Time is that of package
+// time, and a test's own.
+type outages struct {
+	env
+
+	mu      sync.Mutex // guards what follows
+	ended   bool
+	knows   bool // the mounter has told everything; before, nobody is told that a volume is gone
+	volumes map[volume.ID]*outage
+	callers map[caller]*view
+	orders  map[uint64]*view   // that are under way, by their tickets
+	names   map[caller]string  // that are looked up on connections of dead programs, and not asked about
+	makers  map[uint64]*outage // whose order about names is under way, by its ticket
+	answers []answer           // that are due when mu is free
+	dirty   map[*outage]bool   // how many wait has changed, and the mounter was not told
+	telling *time.Timer
+}
+
+// env is what the outages ask for.
+type env interface {
+	// order sends an order to the mounter.
+	order(wire.Order)
+	ticket() uint64
+	// seekOwn finds the threads of the containers whose program serves a volume, and calls foundOwn.
+	seekOwn(volume.ID)
+	// patience is how long an outage of a volume is waited for.
+	patience(volume.ID) time.Duration
+	log(format string, args ...any)
+}
+
+// caller is a request that is held: its id, and the connection that it came by.
+type caller struct {
+	on connection
+	id uint64
+}
+
+type connection interface {
+	// fail answers a request. Nobody may wait for it any more.
+	fail(id uint64, status fuse.Status)
+}
+
+type answer struct {
+	caller
+	status fuse.Status
+}
+
+// outage is a client volume. Served, it is none.
+type outage struct {
+	*outages
+	id         volume.ID
+	generation uint64 // of the last program that has served; 0: none
+	served     bool
+	since      time.Time // not served, and somebody waits or has waited; zero: not
+	wait       time.Duration
+	expiry     *time.Timer
+	logged     bool // that it is gone or full
+
+	held     int // requests
+	views    map[string]*view
+	queue    []*view // that are to be attached, when fewer are
+	underWay int     // orders
+
+	// Those who wait on connections of dead programs. They are in any view of the volume, and the
+	// mount is attached in all of them at once, for which an order has no process.
+	dead    map[connection]bool
+	lost    *view
+	sweeps  repeats         // of the orders for all views
+	swept   uint64          // the generation that is attached in all views; 0: none is
+	copied  bool            // there may be another view
+	asking  bool            // which names are about to be made
+	making  map[string]bool // those, as the mounter said at made
+	made    time.Time
+	asked   map[caller]string // whose names were looked up before
+	seeks   repeats           // of the looks for the program's own container
+	seeking bool
+	again   bool // seek again, afterwards
+}
+
+// repeats is how often something was done in a time of a volume's, and the pause until it is done
+// again. The pauses get longer and longer.
+type repeats struct {
+	count int
+	pause *time.Timer
+}
+
+// at does something now, for the first time, or after a pause, unless the volume has changed.
+func (v *outage) at(p *repeats, do func()) {
+	if p.pause != nil {
+		return
+	}
+	if p.count++; p.count == 1 {
+		do()
+		return
+	}
+	p.pause = v.after(min(firstPause<<min(p.count-2, 8), longestPause), func() {
+		p.pause = nil
+		do()
+	})
+}
+
+func (p *repeats) reset() {
+	p.count = 0
+	stop(&p.pause)
+}
+
+// view is a mount namespace with mounts of a volume, and those of it who wait.
+type view struct {
+	*outage
+	key        string
+	callers    map[caller]uint32 // and their threads
+	ticket     uint64            // of the order to attach it; 0: none
+	generation uint64            // that is being attached
+	answered   *time.Timer       // the order's limit
+	failures   int
+	rest       *time.Timer // until the next attempt
+	queued     bool
+}
+
+const (
+	// toldTime is how long a process waits to be told everything by the mounter, when it begins to
+	// serve. Volumes that are served are not known to be, before.
+	toldTime = 2 * time.Second
+	// atOnce is how many views of one volume are attached at the same time.
+	atOnce = 4
+	// orderTime is how long an order may take. The mounter has limits of its own, which are
+	// shorter: no answer means that it is another one.
+	orderTime = 10 * time.Second
+	// attempts at attaching a view, of which the first fails after firstRest, and each rest is
+	// four times longer than the one before: two seconds in all.
+	attempts  = 6
+	firstRest = 6 * time.Millisecond
+	// firstPause and longestPause are those between two looks at all processes for one volume, which
+	// a hostile pod can make necessary again and again.
+	firstPause   = 20 * time.Millisecond
+	longestPause = time.Second
+	// mostHeld is how many requests of one volume are held, and mostOfAll of all, beyond which no
+	// volume holds more than fewHeld. The kernel has one queue for all volumes, so that what is not
+	// held must be answered: ENOTCONN. It takes thousands of threads of one pod.
+	mostHeld  = 4096
+	mostOfAll = 65536
+	fewHeld   = 256
+	// tellEvery is how often the mounter is told how many wait.
+	tellEvery = time.Second
+)
+
+func newOutages(env env) *outages {
+	o := &outages{env: env, volumes: map[volume.ID]*outage{}, callers: map[caller]*view{},
+		orders: map[uint64]*view{}, names: map[caller]string{}, makers: map[uint64]*outage{}, dirty: map[*outage]bool{}}
+	o.after(toldTime, o.know)
+	return o
+}
+
+// told: the mounter has told this process everything.
+func (o *outages) told() { o.do(o.know) }
+
+func (o *outages) know() {
+	if o.knows {
+		return
+	}
+	o.knows = true
+	for _, v := range o.volumes {
+		if v.gone() {
+			v.expire()
+		}
+	}
+}
+
+// do changes something, and then gives the answers that are due: to wake thousands takes
+// milliseconds, in which no other volume shall wait.
+func (o *outages) do(change func()) {
+	o.mu.Lock()
+	if o.ended {
+		o.mu.Unlock()
+		return
+	}
+	change()
+	answers := o.answers
+	o.answers = nil
+	if len(o.dirty) > 0 && o.telling == nil {
+		o.telling = o.after(tellEvery, o.tell)
+	}
+	o.mu.Unlock()
+	for _, a := range answers {
+		a.on.fail(a.id, a.status)
+	}
+}
+
+// after does something later, unless all has ended.
+func (o *outages) after(d time.Duration, change func()) *time.Timer {
+	return time.AfterFunc(d, func() { o.do(change) })
+}
+
+// tell tells the mounter how many wait.
+func (o *outages) tell() {
+	o.telling = nil
+	for v := range o.dirty {
+		o.order(wire.Order{Kind: wire.Counts, Volume: v.id, Waiting: v.held})
+	}
+	clear(o.dirty)
+}
+
+// end forgets all. The next process asks for events anew, and the kernel gives it the requests
+// that are held.
+func (o *outages) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+	o.volumes, o.callers, o.names, o.orders, o.makers = nil, nil, nil, nil, nil
+}
+
+func (o *outages) volume(id volume.ID) *outage {
+	v := o.volumes[id]
+	if v == nil {
+		v = &outage{outages: o, id: id, wait: -1, views: map[string]*view{}, dead: map[connection]bool{}}
+		v.lost = v.newView("")
+		o.volumes[id] = v
+	}
+	return v
+}
+
+func (v *outage) newView(key string) *view {
+	return &view{outage: v, key: key, callers: map[caller]uint32{}}
+}
+
+// state tells how a volume is, for who asks by its socket.
+func (o *outages) state(id volume.ID) (state wire.State) {
+	state = wire.Waiting
+	o.do(func() {
+		if v := o.volumes[id]; v != nil {
+			state = v.state()
+		}
+	})
+	return state
+}
+
+func (v *outage) state() wire.State {
+	switch {
+	case v.served:
+		return wire.Served
+	case v.gone():
+		return wire.Gone
+	case v.generation > 0:
+		return wire.Dead
+	}
+	return wire.Waiting
+}
+
+// gone tells whether nobody has served the volume for as long as was to be waited.
+func (v *outage) gone() bool {
+	return v.knows && !v.served && !v.since.IsZero() && time.Since(v.since) >= v.patience()
+}
+
+func (v *outage) patience() time.Duration {
+	if v.wait < 0 {
+		v.wait = v.outages.patience(v.id)
+	}
+	return v.wait
+}
+
+// begin begins an outage, if there is none, and counts the time of those who wait.
+func (v *outage) begin(since time.Time) {
+	if v.since.IsZero() {
+		v.since = since
+	}
+	if v.expiry == nil {
+		v.expiry = v.after(max(0, time.Until(v.since.Add(v.patience()))), v.expire)
+	}
+}
+
+// expire ends the waiting.
+func (v *outage) expire() {
+	if v.expiry = nil; v.gone() {
+		v.say("volume %v: nobody has served it for %v, and who waits gets an error, %d requests now; see the log of the pod's program", v.id, v.wait, v.held)
+		v.failAll(fuse.Status(unix.ENOTCONN))
+	}
+}
+
+// say logs what happens once in an outage.
+func (v *outage) say(format string, args ...any) {
+	if !v.logged {
+		v.logged = true
+		v.log(format, args...)
+	}
+}
+
+func (v *outage) failAll(status fuse.Status) {
+	for _, w := range v.views {
+		v.answerAll(w, status)
+		v.tidy(w)
+	}
+	v.answerAll(v.lost, status)
+}
+
+// hold holds a request of a view, which a thread makes, until it can be answered. It may be
+// answered before hold returns.
+func (o *outages) hold(id volume.ID, key string, thread uint32, c caller) {
+	o.do(func() {
+		v := o.volume(id)
+		if !v.admit(c) {
+			return
+		}
+		w := v.views[key]
+		if w == nil {
+			w = v.newView(key)
+			v.views[key] = w
+		}
+		v.add(w, c, thread)
+		if v.served {
+			v.attach(w)
+		}
+	})
+}
+
+// lose holds a request on a connection of a dead program, of a thread; 0: it is not known. name is what is looked up, "" where nothing is.
+func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) {
+	o.do(func() {
+		v := o.volume(id)
+		if !v.admit(c) {
+			return
+		}
+		switch {
+		case v.isMaking(name):
+			v.answers = append(v.answers, answer{c, fuse.ENOENT})
+			return
+		case name == "" && v.served && v.swept == v.generation:
+			// It may also be in a view that was copied (unshare(2)) just before it was attached.
+			v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
+			v.copied = true
+			v.sweep()
+			return
+		}
+		v.add(v.lost, c, thread)
+		if name != "" {
+			v.names[c] = name
+		}
+		if v.served || name != "" {
+			v.sweep()
+		}
+		if !v.served && thread != 0 { // it may be of the program's own container
+			v.seek()
+		}
+	})
+}
+
+// admit tells whether a request is to be held; it is answered, if not.
+func (v *outage) admit(c caller) bool {
+	if !v.served && !v.gone() {
+		v.begin(time.Now())
+	}
+	full := v.held >= mostHeld || v.held >= fewHeld && len(v.outages.callers) >= mostOfAll
+	if full {
+		v.say("volume %v: %d requests wait for it, and no more can", v.id, v.held)
+	}
+	if full || v.gone() {
+		v.answers = append(v.answers, answer{c, fuse.Status(unix.ENOTCONN)})
+		return false
+	}
+	return true
+}
+
+func (v *outage) add(w *view, c caller, thread uint32) {
+	w.callers[c] = thread
+	v.outages.callers[c] = w
+	v.held++
+	v.dirty[v] = true
+}
+
+func (v *outage) remove(w *view, c caller) {
+	delete(w.callers, c)
+	delete(v.outages.callers, c)
+	delete(v.names, c)
+	v.held--
+	v.dirty[v] = true
+}
+
+// answerAll answers all who wait in a view.
+func (v *outage) answerAll(w *view, status fuse.Status) {
+	for c := range w.callers {
+		v.remove(w, c)
+		v.answers = append(v.answers, answer{c, status})
+	}
+}
+
+// threadOf is the thread that waits for a request, if that is held.
+func (o *outages) threadOf(c caller) (thread uint32, held bool) {
+	o.do(func() {
+		if w := o.callers[c]; w != nil {
+			thread, held = w.callers[c], true
+		}
+	})
+	return thread, held
+}
+
+// interrupted forgets a request that was answered because of a signal.
+func (o *outages) interrupted(c caller) {
+	o.do(func() {
+		if w := o.callers[c]; w != nil {
+			w.remove(w, c)
+			w.tidy(w)
+		}
+	})
+}
+
+// ends forgets the requests of a connection that has ended: they were answered.
+func (o *outages) ends(id volume.ID, on connection) {
+	o.do(func() {
+		v := o.volumes[id]
+		if v == nil {
+			return
+		}
+		delete(v.dead, on)
+		for c := range v.lost.callers {
+			if c.on == on {
+				v.remove(v.lost, c)
+			}
+		}
+	})
+}
+
+// tidy forgets a view that nobody needs.
+func (v *outage) tidy(w *view) {
+	if len(w.callers) > 0 || w.ticket != 0 || w.rest != nil || w.queued || v.views[w.key] != w {
+		return
+	}
+	delete(v.views, w.key)
+}
+
+// isServed: a program serves a volume.
+func (o *outages) isServed(id volume.ID, generation uint64) {
+	o.do(func() {
+		v := o.volume(id)
+		if generation < v.generation || generation == v.generation && (v.served || !v.since.IsZero()) {
+			return // an event of before
+		}
+		v.change(true)
+		v.generation = generation
+		for _, w := range v.views {
+			v.attach(w)
+		}
+		if len(v.dead) > 0 {
+			v.sweep()
+		}
+	})
+}
+
+// change begins or ends an outage.
+func (v *outage) change(served bool) {
+	v.served, v.since, v.logged = served, time.Time{}, false
+	stop(&v.expiry)
+	v.sweeps.reset()
+	v.seeks.reset()
+	v.lost.failures = 0
+	for _, w := range v.views {
+		w.failures = 0
+	}
+}
+
+func stop(t **time.Timer) {
+	if *t != nil {
+		(*t).Stop()
+		*t = nil
+	}
+}
+
+// died: a program has; on is its connection, nil if it has none that anybody may use.
+func (o *outages) died(id volume.ID, generation uint64, since time.Time, on connection) {
+	o.do(func() {
+		v := o.volume(id)
+		if on != nil {
+			v.dead[on] = true
+		}
+		switch now := time.Now(); {
+		case v.served && generation == v.generation, generation > v.generation && on != nil:
+			if since.IsZero() || since.After(now) {
+				since = now
+			}
+			since = now.Add(-now.Sub(since)) // by a clock that nobody sets
+			v.generation = generation
+			v.fall(since)
+		case v.served && on != nil: // of one before, which this process did not know of
+			v.sweep()
+		}
+	})
+}
+
+// fall begins an outage of a volume.
+func (v *outage) fall(since time.Time) {
+	v.change(false)
+	v.begin(since)
+}
+
+// mute is for when the mounter is gone: what it knew of volumes is not known any more.
+func (o *outages) mute() {
+	o.do(func() {
+		for _, v := range o.volumes {
+			if v.served {
+				v.fall(time.Now())
+			}
+		}
+	})
+}
+
+// forgotten: a volume is unmounted.
+func (o *outages) forgotten(id volume.ID) {
+	o.do(func() {
+		v := o.volumes[id]
+		if v == nil {
+			return
+		}
+		v.failAll(fuse.Status(unix.ECONNABORTED))
+		for ticket, w := range o.orders {
+			if w.outage == v {
+				w.answered.Stop()
+				delete(o.orders, ticket)
+			}
+		}
+		maps.DeleteFunc(o.makers, func(_ uint64, other *outage) bool { return other == v })
+		v.change(false)
+		delete(o.volumes, id)
+		delete(o.dirty, v)
+	})
+}
+
+// attach has the mounter attach the program's mount in a view; for those who are lost, in all.
+func (v *outage) attach(w *view) {
+	if w.ticket != 0 || w.rest != nil || w.queued || len(w.callers) == 0 && w != v.lost {
+		return
+	}
+	if v.underWay == atOnce {
+		w.queued = true
+		v.queue = append(v.queue, w)
+		return
+	}
+	pid := uint32(0)
+	if w != v.lost {
+		pid = w.anybody()
+	}
+	ticket := v.ticket()
+	w.ticket, w.generation = ticket, v.generation
+	v.orders[ticket] = w
+	v.underWay++
+	w.answered = time.AfterFunc(orderTime, func() { v.attached(ticket, "the mounter does not answer") })
+	v.order(wire.Order{Kind: wire.Attach, Ticket: ticket, Volume: v.id, Generation: v.generation, PID: int(pid)})
+}
+
+// attached: an order to attach is done; problem says why it failed.
+func (o *outages) attached(ticket uint64, problem string) {
+	o.do(func() {
+		w := o.orders[ticket]
+		if w == nil {
+			return
+		}
+		v := w.outage
+		delete(o.orders, ticket)
+		w.answered.Stop()
+		w.ticket = 0
+		v.underWay--
+		w.result(problem)
+		for v.underWay < atOnce && len(v.queue) > 0 {
+			next := v.queue[0]
+			v.queue = v.queue[1:]
+			next.queued = false
+			if v.served {
+				v.attach(next)
+			}
+			v.tidy(next)
+		}
+	})
+}
+
+// result is what follows from the end of an order.
+func (w *view) result(problem string) {
+	v := w.outage
+	switch {
+	case !v.served: // who waits goes on waiting
+	case w.generation != v.generation: // it died, and another one serves
+		v.attach(w)
+	case problem == "":
+		if w == v.lost {
+			v.swept = w.generation
+		}
+		v.finish(w, fuse.Status(unix.ESTALE))
+	case len(w.callers) == 0 && w != v.lost: // nobody is there any more
+	case w.failures+1 < attempts:
+		w.rest = v.after(firstRest<<(2*w.failures), func() {
+			if w.rest = nil; v.served {
+				v.attach(w)
+			}
+			v.tidy(w)
+		})
+		w.failures++
+		return
+	case w == v.lost:
+		v.say("volume %v: the program's mount cannot be attached in a container, where errors are seen: %s", v.id, problem)
+		v.finish(w, fuse.Status(unix.ESTALE)) // for whom it is attached
+	default:
+		v.say("volume %v: the program's mount cannot be attached for process %d, which gets an error: %s", v.id, w.anybody(), problem)
+		v.finish(w, fuse.Status(unix.ENOTCONN))
+	}
+	v.tidy(w)
+}
+
+// anybody is a thread of the view: any of them, and after a failure, hardly the same.
+func (w *view) anybody() uint32 {
+	for _, thread := range w.callers {
+		return thread
+	}
+	return 0
+}
+
+// finish answers who waits in a view.
+func (v *outage) finish(w *view, status fuse.Status) {
+	for c := range w.callers {
+		if _, unasked := v.names[c]; !unasked {
+			v.remove(w, c)
+			v.answers = append(v.answers, answer{c, status})
+		}
+	}
+	w.failures = 0
+	if w == v.lost && len(w.callers) > 0 {
+		v.sweep()
+	}
+}
+
+// sweep has the mounter attach the program's mount in all views that have one of a program that is
+// dead. There are pauses in between: a process whose working directory is in such a mount comes back
+// to it for ever.
+func (v *outage) sweep() {
+	if !v.asking && v.lost.ticket == 0 && v.lost.rest == nil && !v.lost.queued {
+		v.at(&v.sweeps, v.attachLost)
+	}
+}
+
+// attachLost has the mount attached in all views. But before, it asks which names are about to be
+// made: their look-ups must not be answered ESTALE, as mkdir(2) and its like do not walk the path
+// again then (fs/namei.c, filename_create). To be told that the name is not there, they go on to make
+// it, and that the kernel does begin anew.
+func (v *outage) attachLost() {
+	if v.looksUp() {
+		v.ask()
+	} else {
+		v.attachAll()
+	}
+}
+
+func (v *outage) attachAll() {
+	switch {
+	case !v.served:
+	case v.swept == v.generation && !v.copied:
+		v.finish(v.lost, fuse.Status(unix.ESTALE))
+	default:
+		v.copied = false
+		v.attach(v.lost)
+	}
+}
+
+// ask asks the mounter which names are about to be made. It is asked about those who wait now.
+func (v *outage) ask() {
+	asked := map[caller]string{}
+	for c := range v.lost.callers {
+		if name := v.names[c]; name != "" {
+			asked[c] = name
+		}
+	}
+	ticket := v.ticket()
+	v.asking, v.makers[ticket] = true, v
+	v.after(orderTime, func() { v.creates(ticket, nil) })
+	v.order(wire.Order{Kind: wire.Creating, Volume: v.id, Ticket: ticket})
+	v.asked = asked
+}
+
+// created: these names are about to be made.
+func (o *outages) created(ticket uint64, names [][]byte) {
+	o.do(func() { o.creates(ticket, names) })
+}
+
+func (o *outages) creates(ticket uint64, names [][]byte) {
+	v := o.makers[ticket]
+	if v == nil {
+		return
+	}
+	delete(o.makers, ticket)
+	v.asking, v.made, v.making = false, time.Now(), map[string]bool{}
+	for _, name := range names {
+		v.making[string(name)] = true
+	}
+	for c := range v.lost.callers {
+		name := v.names[c]
+		if v.making[name] {
+			v.remove(v.lost, c)
+			v.answers = append(v.answers, answer{c, fuse.ENOENT})
+		} else if v.asked[c] != "" {
+			delete(v.names, c) // it is the step of a walk
+		}
+	}
+	v.asked = nil
+	v.attachAll()
+	if v.looksUp() { // since
+		v.sweep()
+	}
+}
+
+// looksUp tells whether somebody looks a name up that was not asked about.
+func (v *outage) looksUp() bool {
+	for c := range v.lost.callers {
+		if v.names[c] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// makingTime is how long a name counts as one that is about to be made: makers of one directory
+// look their names up one after the other.
+const makingTime = time.Second
+
+func (v *outage) isMaking(name string) bool {
+	return v.making[name] && time.Since(v.made) < makingTime
+}
+
+// seek looks for those who wait for the restart of a program in its own container, which may depend
+// on them: they must not.
+func (v *outage) seek() {
+	if v.seeking {
+		v.again = true
+		return
+	}
+	v.at(&v.seeks, func() {
+		v.seeking = true
+		v.seekOwn(v.id)
+	})
+}
+
+// foundOwn tells which threads are of containers whose program serves a volume.
+func (o *outages) foundOwn(id volume.ID, own map[uint32]bool) {
+	o.do(func() {
+		v := o.volumes[id]
+		if v == nil || !v.seeking {
+			return
+		}
+		v.seeking = false
+		for c, thread := range v.lost.callers {
+			if own[thread] {
+				v.remove(v.lost, c)
+				v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
+			}
+		}
+		if again := v.again; again && !v.served {
+			v.again = false
+			v.seek()
+		}
+	})
+}
+
+// restart gives up the orders that are under way: another mounter does not know them.
+func (o *outages) restart() {
+	o.mu.Lock()
+	var tickets []uint64
+	for ticket := range o.orders {
+		tickets = append(tickets, ticket)
+	}
+	o.mu.Unlock()
+	for _, ticket := range tickets {
+		o.attached(ticket, "the mounter was replaced")
+	}
+	o.do(func() {
+		for ticket := range o.makers {
+			o.creates(ticket, nil)
+		}
+	})
+}

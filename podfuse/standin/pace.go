@@ -1,0 +1,124 @@
+package standin
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// pace bounds the time in which this process looks at the processes of one pod, while others wait:
+// to list the mounts of a container that has made a thousand takes the kernel a millisecond, and
+// thousands of threads can ask at once. Beyond its share, a pod's requests are looked at later, one
+// after the other. The host's are never.
+type pace struct {
+	mu      sync.Mutex // guards what follows
+	volumes map[volume.ID]*spell
+	parked  map[caller]*time.Timer
+}
+
+// spell is a time of one volume, in which some of it was spent.
+type spell struct {
+	began time.Time
+	spent time.Duration
+}
+
+// Each volume has the share of each period, which is four thousand requests as they usually are.
+const period = time.Second
+
+var share = 100 * time.Millisecond // a test sets it
+
+func newPace() *pace {
+	return &pace{volumes: map[volume.ID]*spell{}, parked: map[caller]*time.Timer{}}
+}
+
+// may tells whether a volume has something left of its share.
+func (p *pace) may(id volume.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.volumes[id]
+	return s == nil || time.Since(s.began) >= period || s.spent < share
+}
+
+// spend takes time off a volume's share.
+func (p *pace) spend(id volume.ID, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.volumes[id]
+	if s == nil || time.Since(s.began) >= period {
+		const many = 1000
+		if len(p.volumes) > many {
+			clear(p.volumes)
+		}
+		s = &spell{began: time.Now()}
+		p.volumes[id] = s
+	}
+	s.spent += d
+}
+
+// park has a request looked at later. There may be no more than can be held.
+func (p *pace) park(c caller, look func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.parked) >= mostOfAll {
+		return false
+	}
+	p.parked[c] = time.AfterFunc(period, func() {
+		if p.leave(c) {
+			look()
+		}
+	})
+	return true
+}
+
+// leave tells whether a request was parked, and forgets it.
+func (p *pace) leave(c caller) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	timer := p.parked[c]
+	if timer == nil {
+		return false
+	}
+	timer.Stop()
+	delete(p.parked, c)
+	return true
+}
+
+func (p *pace) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, timer := range p.parked {
+		timer.Stop()
+	}
+	clear(p.parked)
+}
+
+// hold holds a request of a process that has the volume in its container, and tells whether it is
+// one.
+func (s *service) hold(v volumeView, thread uint32, c caller) bool {
+	ofPod, may := s.processes.canBeContainer(thread, v)
+	switch {
+	case !may:
+		return false
+	case ofPod && !s.pace.may(v.id):
+		parked := s.pace.park(c, func() {
+			if !s.hold(v, thread, c) {
+				c.on.fail(c.id, fuse.Status(unix.ESTALE)) // the host's, which asks again
+			}
+		})
+		if !parked {
+			c.on.fail(c.id, fuse.Status(unix.ENOTCONN))
+		}
+		return true
+	}
+	began := time.Now()
+	view, is := s.processes.view(thread, v)
+	s.pace.spend(v.id, time.Since(began))
+	if is {
+		s.outages.hold(v.id, view, thread, c)
+	}
+	return is
+}

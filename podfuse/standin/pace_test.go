@@ -1,0 +1,68 @@
+package standin
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAVolumesShareOfTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		for range 3 { // periods
+			p.spend(one, share-1)
+			if !p.may(one) {
+				t.Error("it has something left, and may not")
+			}
+			p.spend(one, 1)
+			if p.may(one) || !p.may(other) {
+				t.Errorf("it has nothing left: %v; the other: %v", p.may(one), p.may(other))
+			}
+			time.Sleep(period - 1)
+			if p.may(one) {
+				t.Error("the period is not over, and it may")
+			}
+			time.Sleep(time.Nanosecond)
+		}
+	})
+}
+
+// In a cgroup of its pod, whoever asks too often is looked at later. Its cgroup is faked.
+func TestWhoAsksTooOftenWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := tree{}.process(t, "101", "systemd", "container").process(t, "102", "systemd", "runc-init").process(t, "103", "kubelet", "host")
+		w := &world{t: t, wait: time.Minute}
+		w.o = newOutages(w)
+		defer w.o.end()
+		s := &service{processes: files.processes(t), pace: newPace(), outages: w.o}
+		defer s.pace.end()
+		ask := func(id uint64, thread uint32) bool {
+			return s.hold(viewOf(clientRecord), thread, caller{w.on("s"), id})
+		}
+		held := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := len(w.o.callers); got != want {
+				t.Errorf("%d are held, want %d", got, want)
+			}
+		}
+		if !ask(1, 101) || ask(2, 102) || ask(3, 103) {
+			t.Error("at first, a request is not as its process is")
+		}
+		held(1)
+		s.pace.spend(clientRecord.ID(), time.Hour)
+		if !ask(4, 101) || !ask(5, 102) || ask(6, 103) || !ask(7, 101) {
+			t.Error("with no share left, a request of the pod is answered, or one of the host is not")
+		}
+		if !s.pace.leave(caller{w.on("s"), 7}) {
+			t.Error("who is killed is not forgotten")
+		}
+		held(1)
+		time.Sleep(period - 1)
+		is()(w)
+		held(1)
+		time.Sleep(time.Millisecond)
+		held(2)
+		is("s5 ESTALE")(w)
+	})
+}

@@ -1,0 +1,384 @@
+package standin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// desk answers the requests of pods, which come by one listening socket. Whoever sees a server
+// volume in his container can connect to it, and send whatever he likes.
+//
+// A connection is one request and one answer. That of a program that is to serve comes from the
+// mounter, which gets a duplicate of the connection, and says when it is done.
+type desk struct {
+	listener  *net.UnixListener
+	processes *processes
+	servers   volume.Store
+	send      func(wire.Order, int) // takes over the descriptor
+	ticket    func() uint64
+	state     func(volume.ID) wire.State
+	log       func(format string, args ...any)
+
+	mu      sync.Mutex // guards what follows
+	ended   bool
+	closed  bool                         // there is no mounter any more
+	clients map[*net.UnixConn]string     // the pods of those that are connected
+	waiting map[uint64]chan<- wire.Event // for the end of an order
+	refused map[string]time.Time         // pods, of which the log was told
+}
+
+// requestTime is how long a client may take for its request.
+var requestTime = 5 * time.Second // a test sets it
+
+const (
+	// serveTime is how long the mounter may take for an order.
+	serveTime = 30 * time.Second
+	// mostClients are connected at the same time, and so many of one pod.
+	mostClients      = 256
+	mostClientsOfPod = 8
+	// logEvery is how often the log is told of refusals to one pod.
+	logEvery = time.Minute
+)
+
+// errTemporary is an answer for which the client is not to blame.
+var errTemporary = errors.New("the node's driver is being replaced; ask again")
+
+func newDesk(s *service) *desk {
+	return &desk{
+		processes: s.processes, servers: s.fs.layout.ServerVolumes(), state: s.outages.state,
+		ticket: s.ticket, log: s.log, send: s.send,
+		clients: map[*net.UnixConn]string{}, waiting: map[uint64]chan<- wire.Event{}, refused: map[string]time.Time{},
+	}
+}
+
+// open begins to answer. The socket stays the caller's.
+func (d *desk) open(socket *os.File) error {
+	listener, err := net.FileListener(socket)
+	if err != nil {
+		return fmt.Errorf("the socket for pods: %w", err)
+	}
+	var is bool
+	if d.listener, is = listener.(*net.UnixListener); !is {
+		listener.Close()
+		return fmt.Errorf("the socket for pods is of type %T", listener)
+	}
+	go d.accept()
+	return nil
+}
+
+func (d *desk) accept() {
+	for {
+		conn, err := d.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		} else if err != nil {
+			time.Sleep(100 * time.Millisecond) // out of descriptors, for example
+			continue
+		}
+		pid, err := peerOf(conn)
+		var group []byte
+		if err == nil {
+			group, err = d.processes.cgroup(fmt.Sprint(pid))
+		}
+		if err != nil || !d.enter(conn, whose(group)) {
+			conn.Close()
+			continue
+		}
+		go func() {
+			defer d.leave(conn)
+			d.serve(conn, pid)
+		}()
+	}
+}
+
+// whose is to whom a connection is counted: a pod, or a cgroup.
+func whose(group []byte) string {
+	if uid := podOf(group); uid != "" {
+		return uid
+	}
+	return string(group)
+}
+
+// enter counts a connection, unless there are too many.
+func (d *desk) enter(conn *net.UnixConn, pod string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := 0
+	for _, other := range d.clients {
+		if other == pod {
+			of++
+		}
+	}
+	if d.ended || of >= mostClientsOfPod || len(d.clients) >= mostClients {
+		return false
+	}
+	d.clients[conn] = pod
+	return true
+}
+
+func (d *desk) leave(conn *net.UnixConn) {
+	conn.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.clients, conn)
+}
+
+// peerOf is the process that has connected, as the kernel tells.
+func peerOf(conn *net.UnixConn) (pid int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		var peer *unix.Ucred
+		if peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(peer.Pid)
+		}
+	})
+	if err = errors.Join(err, failed); err == nil && pid == 0 {
+		err = errors.New("the process is in a PID namespace that is not below the driver's")
+	}
+	return pid, err
+}
+
+// serve answers one client.
+func (d *desk) serve(conn *net.UnixConn, pid int) {
+	_ = conn.SetDeadline(time.Now().Add(requestTime))
+	// A descriptor that a client sends is not received: there is no room for it. Nor is a part
+	// of a packet that is too long.
+	packet := make([]byte, wire.MaxPacket+1)
+	n, err := conn.Read(packet)
+	if err != nil || n == 0 {
+		return
+	}
+	answer, err := d.request(conn, pid, packet[:n])
+	if err != nil {
+		answer = &wire.Answer{Error: err.Error(), Again: errors.Is(err, errTemporary)}
+		d.refusal(conn, pid, err)
+	}
+	if answer == nil {
+		return
+	}
+	answer.Format = wire.Format
+	if data, err := wire.Encode(answer); err == nil {
+		_, _ = conn.Write(data) // a client that is gone does not matter
+	}
+}
+
+// refusal logs an error, but not often.
+func (d *desk) refusal(conn *net.UnixConn, pid int, err error) {
+	d.mu.Lock()
+	pod, now := d.clients[conn], time.Now()
+	for other, last := range d.refused {
+		if now.Sub(last) > logEvery {
+			delete(d.refused, other)
+		}
+	}
+	_, told := d.refused[pod]
+	if !told {
+		d.refused[pod] = now
+	}
+	d.mu.Unlock()
+	if !told && !errors.Is(err, errTemporary) {
+		d.log("process %d asks by the socket of a server volume, and is refused: %v", pid, err)
+	}
+}
+
+// request does what a client wants. A nil answer was given by the mounter.
+func (d *desk) request(conn *net.UnixConn, pid int, packet []byte) (*wire.Answer, error) {
+	r, err := parse(packet)
+	if err != nil {
+		return nil, err
+	}
+	record, err := d.serverOf(pid, r.Server)
+	if err != nil {
+		return nil, err
+	}
+	client, err := podfuse.Client(record)
+	if err != nil {
+		return nil, fmt.Errorf("server volume %v: %w", record.ID(), err)
+	}
+	if r.Kind == wire.Ready {
+		return &wire.Answer{State: d.state(client)}, nil
+	}
+	return d.pass(conn, wire.Order{
+		Kind: r.Kind, Server: record.ID(), Options: r.Options, Mountpoint: r.Mountpoint,
+	})
+}
+
+// parse reads what a pod has written.
+func parse(packet []byte) (r wire.Request, err error) {
+	if len(packet) > wire.MaxPacket {
+		return r, fmt.Errorf("the request is longer than %d bytes", wire.MaxPacket)
+	}
+	if err := json.Unmarshal(packet, &r); err != nil && r.Format <= wire.Format {
+		return r, errors.New("the request is not JSON of the expected form")
+	}
+	switch {
+	case r.Format > wire.Format:
+		return r, fmt.Errorf("the request is of format %d, and the node's driver knows %d at most; upgrade the driver", r.Format, wire.Format)
+	case r.Format < 1:
+		return r, errors.New("the request says no format")
+	case r.Kind != wire.Serve && r.Kind != wire.Unmount && r.Kind != wire.Ready:
+		return r, fmt.Errorf("the request is of kind %.20q, which is not known", r.Kind)
+	case r.Server != 0 && !isID(r.Server):
+		return r, errors.New("the request names no server volume that there can be")
+	case !isMountpoint(r.Mountpoint):
+		return r, fmt.Errorf("mount point %.200q is not an absolute path in its shortest form, of at most %d bytes", r.Mountpoint, wire.LongestPath)
+	case r.Mountpoint == "" && r.Kind == wire.Unmount:
+		return r, errors.New("the request names no mount point to unmount")
+	case r.MaxRead < 0 || r.MaxRead > mostRead:
+		return r, fmt.Errorf("max_read=%d is not a number of bytes up to %d", r.MaxRead, mostRead)
+	case len(r.Subtype) > 64 || strings.Trim(r.Subtype, nameCharacters) != "" || strings.HasPrefix(r.Subtype, "."):
+		return r, fmt.Errorf("subtype=%.70q is not a name of letters, digits and ._-", r.Subtype)
+	}
+	return r, nil
+}
+
+const (
+	mostRead       = 256 << 20
+	nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+)
+
+func isID(id volume.ID) bool {
+	parsed, err := volume.ParseID(id.String())
+	return err == nil && parsed == id
+}
+
+func isMountpoint(path string) bool {
+	return path == "" || len(path) <= wire.LongestPath && path != "/" && filepath.IsAbs(path) && filepath.Clean(path) == path && !strings.ContainsRune(path, 0)
+}
+
+// serverOf is the record of the server volume that a process asks for. It must have that volume,
+// and be of that pod.
+func (d *desk) serverOf(pid int, id volume.ID) (volume.Record, error) {
+	p, err := d.processes.server(pid)
+	switch {
+	case err != nil:
+		return volume.Record{}, fmt.Errorf("look at process %d: %w", pid, err)
+	case len(p.servers) == 0:
+		return volume.Record{}, errors.New("the container has no server volume; mount one into it")
+	case id == 0 && len(p.servers) > 1:
+		return volume.Record{}, errors.New("the container has several server volumes, and the request does not say which one is meant")
+	case id == 0:
+		id = p.servers[0]
+	case !slices.Contains(p.servers, id):
+		return volume.Record{}, fmt.Errorf("the container has not server volume %v", id)
+	}
+	record, err := d.servers.Get(id)
+	if err != nil {
+		return volume.Record{}, fmt.Errorf("server volume %v is not mounted any more, or its record cannot be read", id)
+	}
+	if p.pod != "" && p.pod != canonical(record.PodUID) {
+		return volume.Record{}, fmt.Errorf("server volume %v is of pod %s, and the process is of another one", id, record.PodUID)
+	}
+	return record, nil
+}
+
+// pass passes a request on to the mounter, with the client's socket, and waits until it is done.
+func (d *desk) pass(conn *net.UnixConn, order wire.Order) (*wire.Answer, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	duplicate := -1
+	failed := raw.Control(func(fd uintptr) { duplicate, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	if err := errors.Join(err, failed); err != nil {
+		return nil, fmt.Errorf("pass the request on: %w", err)
+	}
+	done := make(chan wire.Event, 1)
+	order.Ticket = d.ticket()
+	d.mu.Lock()
+	if d.ended || d.closed {
+		d.mu.Unlock()
+		unix.Close(duplicate)
+		return nil, errTemporary
+	}
+	d.waiting[order.Ticket] = done
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.waiting, order.Ticket)
+	}()
+	_ = conn.SetDeadline(time.Now().Add(serveTime + requestTime))
+	d.send(order, duplicate)
+	limit := time.NewTimer(serveTime)
+	defer limit.Stop()
+	select {
+	case event, open := <-done:
+		if !open {
+			return nil, d.gaveUp()
+		}
+		if event.Error != "" {
+			return nil, errors.New(event.Error)
+		}
+		return nil, nil // the mounter has answered
+	case <-limit.C:
+		return nil, fmt.Errorf("the node's mounter has not answered for %v; see its log", serveTime)
+	}
+}
+
+// done: an order of this process is.
+func (d *desk) done(event wire.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if done := d.waiting[event.Ticket]; done != nil {
+		delete(d.waiting, event.Ticket)
+		done <- event
+	}
+}
+
+// close gives up all orders: nobody takes them any more. Pods are told to ask again.
+func (d *desk) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.restart()
+}
+
+// restart gives up the orders that are under way: another mounter does not know them.
+func (d *desk) restart() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for ticket, done := range d.waiting {
+		delete(d.waiting, ticket)
+		close(done)
+	}
+}
+
+// gaveUp is the answer to a client whose order this process waits for no more: none, if the mounter
+// still has it.
+func (d *desk) gaveUp() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		return nil
+	}
+	return errTemporary
+}
+
+// end leaves the clients to the process that serves next, if they ask again.
+func (d *desk) end() {
+	if d.listener != nil {
+		d.listener.Close()
+	}
+	d.mu.Lock()
+	d.ended = true
+	d.mu.Unlock()
+	d.restart()
+}

@@ -1,0 +1,287 @@
+package standin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// One good request, and a change of it in each row.
+func TestRequestsAreChecked(t *testing.T) {
+	good := map[string]any{"format": 1, "kind": "serve", "server": 1, "mountpoint": "/mnt/a b", "subtype": "s3fs", "maxRead": 131072, "readOnly": true, "defaultPermissions": true}
+	for _, c := range []struct {
+		field string
+		value any
+		want  string // in the error; "": none
+	}{
+		{"", nil, ""},
+		{"kind", "unmount", ""}, {"kind", "ready", ""},
+		{"kind", "attach", "kind"}, {"kind", "", "kind"}, {"kind", 7, "JSON"},
+		{"format", 2, "upgrade the driver"}, {"format", 0, "no format"}, {"format", -1, "no format"}, {"format", "1", "JSON"},
+		{"server", 0, ""}, {"server", uint64(1<<56 - 1), ""}, {"server", uint64(1 << 56), "server volume"}, {"server", -1, "JSON"}, {"server", 1.5, "JSON"},
+		{"mountpoint", "", ""}, {"mountpoint", "mnt", "absolute"}, {"mountpoint", "/", "absolute"}, {"mountpoint", "/a/../b", "absolute"},
+		{"mountpoint", "/a/", "absolute"}, {"mountpoint", "/a\x00b", "absolute"}, {"mountpoint", "/" + strings.Repeat("a", wire.LongestPath), "absolute"},
+		{"mountpoint", "/" + strings.Repeat("a", wire.LongestPath-1), ""},
+		{"subtype", "", ""}, {"subtype", "a b", "subtype"}, {"subtype", "../x", "subtype"}, {"subtype", strings.Repeat("a", 65), "subtype"}, {"subtype", "a,b", "subtype"},
+		{"maxRead", -1, "max_read"}, {"maxRead", mostRead + 1, "max_read"}, {"maxRead", mostRead, ""},
+		{"later", "field", ""},
+	} {
+		request := map[string]any{}
+		for field, value := range good {
+			request[field] = value
+		}
+		if c.field != "" {
+			request[c.field] = c.value
+		}
+		packet, err := json.Marshal(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := parse(packet)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %.30v: %v, want %q", c.field, c.value, err, c.want)
+		}
+		if c.field == "" && (r.Server != 1 || r.Mountpoint != "/mnt/a b" || r.Subtype != "s3fs" || r.MaxRead != 131072 || !r.ReadOnly || !r.DefaultPermissions) {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, packet := range []string{"", "{", "null", "[]", "7", strings.Repeat("[", 9999), strings.Repeat(" ", wire.MaxPacket+1)} {
+		if _, err := parse([]byte(packet)); err == nil {
+			t.Errorf("%.20q: no error", packet)
+		}
+	}
+	if _, err := parse([]byte(`{"format":1,"kind":"unmount"}`)); err == nil {
+		t.Error("unmount of nothing: no error")
+	}
+}
+
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"format":1,"kind":"serve","server":1,"mountpoint":"/mnt","subtype":"s3fs","maxRead":131072}`))
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		r, err := parse(packet)
+		if err != nil {
+			if !json.Valid([]byte(fmt.Sprintf("%q", err.Error()))) && len(err.Error()) > 2000 {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if r.Mountpoint != filepath.Clean(r.Mountpoint) && r.Mountpoint != "" || r.Format != 1 || r.MaxRead < 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestAProgramIsPassedToTheMounter(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c := r.serverContainer()
+	socket := filepath.Join(c.paths[0], wire.Socket)
+	request := fmt.Sprintf(`{"format":1,"kind":"serve","server":%d,"mountpoint":"/mnt","subtype":"sshfs","readOnly":true}`, r.server.ID())
+	asks := c.do("ask", socket, request)
+	order, client := r.ordered(wire.Serve)
+	if client == nil {
+		t.Fatal("the order has no socket")
+	}
+	want := wire.Order{Ticket: order.Ticket, Server: r.server.ID(), Options: wire.Options{Subtype: "sshfs", ReadOnly: true}, Mountpoint: "/mnt"}
+	if order.Kind = ""; !reflect.DeepEqual(order, want) || order.Ticket == 0 {
+		t.Errorf("%+v, want %+v", order, want)
+	}
+	asks.waits()
+	conn, err := net.FileConn(client)
+	r.must(err)
+	client.Close()
+	defer conn.Close()
+	_, err = conn.Write([]byte(`{"format":1,"generation":7}`))
+	r.must(err)
+	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket}, -1)
+	asks.prints(`{"format":1,"generation":7}`)
+
+	asks = c.do("ask", socket, request)
+	order, client = r.ordered(wire.Serve)
+	client.Close()
+	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket - 1, Error: "of an order of before"}, -1)
+	asks.waits()
+	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket, Error: "another program serves"}, -1)
+	asks.prints(`{"format":1,"error":"another program serves"}`)
+
+	asks = c.do("ask", socket, strings.Replace(request, "serve", "unmount", 1))
+	order, client = r.ordered(wire.Unmount)
+	client.Close()
+	r.tell(wire.Event{Kind: wire.Hello}, -1)
+	asks.prints(`{"format":1,"error":"` + errTemporary.Error() + `","again":true}`)
+
+	// One process of the pair ends, and the mounter still has the client.
+	asks = c.do("ask", socket, request)
+	_, client = r.ordered(wire.Serve)
+	r.stop()
+	r.serve()
+	conn, err = net.FileConn(client)
+	r.must(err)
+	client.Close()
+	defer conn.Close()
+	_, err = conn.Write([]byte(`{"format":1,"generation":8}`))
+	r.must(err)
+	asks.prints(`{"format":1,"generation":8}`)
+	r.ask(t, `{"format":1,"kind":"ready"}`, `{"format":1,"state":"waiting"}`)
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	r := newRig(t, time.Minute)
+	ready := `{"format":1,"kind":"ready"}`
+	two := volume.Record{Dir: r.server.Dir + "-two", PodUID: podUID, Attributes: r.json(podfuse.Attributes{Format: 1, Serves: "other"})}
+	foreign := volume.Record{Dir: r.server.Dir + "-foreign", PodUID: otherUID, Attributes: r.json(podfuse.Attributes{Format: 1, Serves: "other"})}
+	client := volume.Record{Dir: r.server.Dir + "-client", PodUID: podUID, Attributes: r.json(podfuse.Attributes{Format: 1})}
+	for _, record := range []volume.Record{two, foreign, client} {
+		r.must(os.Mkdir(r.layout.ServerDir(record.ID()), 0o755))
+		r.must(r.layout.ServerVolumes().Put(record))
+	}
+	bind := func(record volume.Record) []string {
+		return []string{r.layout.ServerDir(record.ID()), r.mkdir(record.ID().String())}
+	}
+	for name, c := range map[string]struct {
+		binds   []string
+		request string
+		want    string
+	}{
+		"one":              {nil, ready, `"state":"waiting"`},
+		"one, which":       {nil, fmt.Sprintf(`{"format":1,"kind":"ready","server":%d}`, r.server.ID()), `"state":"waiting"`},
+		"another's":        {nil, fmt.Sprintf(`{"format":1,"kind":"ready","server":%d}`, foreign.ID()), `"error":"the container has not server volume `},
+		"two":              {bind(two), ready, `does not say which`},
+		"two, which":       {bind(two), fmt.Sprintf(`{"format":1,"kind":"ready","server":%d}`, two.ID()), `"state":"waiting"`},
+		"no record":        {nil, fmt.Sprintf(`{"format":1,"kind":"ready","server":%d}`, volume.ID(7)), `"error":"the container has not server volume `},
+		"not for a volume": {bind(client), fmt.Sprintf(`{"format":1,"kind":"ready","server":%d}`, client.ID()), `it is no server volume`},
+		"too long":         {nil, ready + strings.Repeat(" ", wire.MaxPacket), `longer than`},
+		"rubbish":          {nil, "rubbish", `not JSON`},
+	} {
+		container := r.serverContainer(c.binds...)
+		p := container.do("ask", filepath.Join(container.paths[0], wire.Socket), c.request)
+		select {
+		case got := <-p.ended:
+			if !strings.Contains(got, c.want) {
+				t.Errorf("%s: %s, want %s", name, got, c.want)
+			}
+		case <-time.After(soon):
+			t.Errorf("%s: no answer", name)
+		}
+	}
+	// A process of the host has no server volume, though it can see the socket.
+	got := make([]byte, 1000)
+	conn, err := net.Dial("unixpacket", filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket))
+	r.must(err)
+	defer conn.Close()
+	_, err = conn.Write([]byte(ready))
+	r.must(err)
+	n, err := conn.Read(got)
+	if !strings.Contains(string(got[:n]), "has no server volume") {
+		t.Errorf("the host: %s, %v", got[:n], err)
+	}
+}
+
+// A record says whose a server volume is. The cgroups of a test are no pod's, and so faked.
+func TestAnotherPodMayNotAsk(t *testing.T) {
+	r := newRig(t, time.Minute)
+	for cgroup, want := range map[string]string{"systemd": "", "nopods": "", "other-pod": "of another one"} {
+		files := tree{"self/cgroup": "", "self/mountinfo": testdata(t, "mountinfo/host"), "7/cgroup": testdata(t, "cgroup/"+cgroup)}
+		files["7/mountinfo"] = strings.ReplaceAll(testdata(t, "mountinfo/program"), serverRecord.ID().String(), r.server.ID().String())
+		root := files.write(t)
+		p, err := newProcesses(root, root+"/self/cgroup", runDir+"/fs", runDir+"/servers")
+		r.must(err)
+		_, err = (&desk{processes: p, servers: r.layout.ServerVolumes()}).serverOf(7, 0)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", cgroup, err, want)
+		}
+	}
+}
+
+// A pod that connects and says nothing takes nothing from others for long.
+func TestConnectionsAreBounded(t *testing.T) {
+	defer func(before time.Duration) { requestTime = before }(requestTime)
+	requestTime = 2 * time.Second
+	r := newRig(t, time.Minute)
+	path := filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket)
+	ended := func(conn net.Conn) bool {
+		_ = conn.SetReadDeadline(time.Now().Add(while))
+		_, err := conn.Read(make([]byte, 1))
+		return err != nil && !os.IsTimeout(err)
+	}
+	var idle []net.Conn
+	for range mostClientsOfPod {
+		conn, err := net.Dial("unixpacket", path)
+		r.must(err)
+		defer conn.Close()
+		idle = append(idle, conn)
+	}
+	if ended(idle[mostClientsOfPod-1]) {
+		t.Error("the last that may connect is refused")
+	}
+	more, err := net.Dial("unixpacket", path)
+	r.must(err)
+	defer more.Close()
+	if !ended(more) {
+		t.Error("one more than may connect is not refused")
+	}
+	for _, conn := range idle {
+		_ = conn.SetReadDeadline(time.Now().Add(soon))
+		if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+			t.Errorf("a client that says nothing: %v", err)
+		}
+	}
+	r.ask(t, `{"format":1,"kind":"ready"}`, `{"format":1,"state":"waiting"}`)
+}
+
+// Whatever a client sends along is closed, and no descriptor is left of it.
+func TestDescriptorsOfClientsAreNotReceived(t *testing.T) {
+	r := newRig(t, time.Minute)
+	path := filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket)
+	open := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		r.must(err)
+		return len(all)
+	}
+	before := open()
+	for range 20 {
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+		r.must(err)
+		_, _, err = conn.WriteMsgUnix([]byte("x"), unix.UnixRights(0, 1, 2), nil)
+		r.must(err)
+		if n, _ := conn.Read(make([]byte, 1000)); n == 0 {
+			t.Error("there is no answer")
+		}
+		conn.Close()
+	}
+	time.Sleep(while)
+	if after := open(); after > before+2 {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func TestAMounterThatIsGoneIsLogged(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c := r.container("")
+	r.program(map[string]string{"x": "first"}).serves()
+	c.do("cat", c.paths[0]+"/x").prints("first")
+	fresh := r.container("")
+	r.mounter.Close()
+	select {
+	case line := <-r.logged:
+		if !strings.Contains(line, "the mounter is gone") {
+			t.Error(line)
+		}
+	case <-time.After(soon):
+		t.Fatal("nothing is logged")
+	}
+	fresh.do("stat", fresh.paths[0]).waits()
+	c.do("cat", c.paths[0]+"/x").prints("first")
+	r.ask(t, `{"format":1,"kind":"serve"}`, `{"format":1,"error":"`+errTemporary.Error()+`","again":true}`)
+}

@@ -1,0 +1,374 @@
+package standin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// processes tell whose view a process has: its container's, or the host's. That takes no
+// privilege: anybody may read /proc/PID/cgroup and /proc/PID/mountinfo, unless /proc is mounted
+// with hidepid, where every process counts as the host's.
+//
+// All of it is what a pod may have made up, but for its cgroup's place and the device numbers. It
+// gains nothing by that but for itself, and the mounter looks again.
+type processes struct {
+	proc string // /proc
+	// self is the text of the cgroup file of this process, and of the mounter's children, which
+	// work in containers and must not wait for themselves.
+	self    []byte
+	fs      string // the device of the node mount, as mountinfo shows it
+	servers string // the device of the tmpfs of server volumes
+}
+
+// newProcesses finds out about the node, once: another node mount has another daemon. own is the file
+// with the cgroup of this process.
+func newProcesses(proc, own, fsPath, serversPath string) (*processes, error) {
+	p := &processes{proc: proc}
+	var err error
+	if p.self, err = os.ReadFile(own); err != nil {
+		return p, err
+	}
+	err = p.mounts("self", math.MaxInt, func(m mountLine) bool {
+		switch string(m.point) { // the one on top comes last
+		case fsPath:
+			p.fs = string(m.device)
+		case serversPath:
+			p.servers = string(m.device)
+		}
+		return true
+	})
+	if err == nil && p.fs == "" {
+		err = fmt.Errorf("the node mount %s is not in %s/self/mountinfo", fsPath, proc)
+	}
+	return p, err
+}
+
+func number(thread uint32) string { return strconv.FormatUint(uint64(thread), 10) }
+
+// volumeView is what is known of a volume, to recognise its mounts.
+type volumeView struct {
+	id  volume.ID
+	pod string // canonical
+	dir string // the kubelet's
+}
+
+func viewOf(r volume.Record) volumeView {
+	return volumeView{r.ID(), canonical(r.PodUID), r.Dir}
+}
+
+// canBeContainer tells whether a thread may see a volume as its container does, as far as its
+// cgroup tells, and whether that says that it is of the volume's pod.
+func (p *processes) canBeContainer(thread uint32, v volumeView) (ofPod, may bool) {
+	if thread == 0 || p.fs == "" {
+		return false, false
+	}
+	group, err := p.cgroup(number(thread))
+	if err != nil || bytes.Equal(group, p.self) {
+		return false, false
+	}
+	uid := podOf(group)
+	return uid == v.pod, uid == v.pod || uid == ""
+}
+
+// view tells whether a thread sees a volume as its container does, and returns a key that
+// all threads of that view have: the ids of the volume's mounts in it, which no other mount
+// namespace has.
+//
+// A mount namespace with the volume in the kubelet's directories, wherever these are, is the
+// host's: also that of a node agent, and of a container that the runtime prepares, which looks at
+// what it is about to mount.
+func (p *processes) view(thread uint32, v volumeView) (key string, is bool) {
+	var (
+		ids  []byte
+		host bool
+		root = "/" + v.id.String()
+	)
+	err := p.mounts(number(thread), mostMounts, func(m mountLine) bool {
+		if string(m.device) != p.fs || !below(m.root, root) {
+			return true
+		}
+		if host = v.inHost(m.point); host {
+			return false
+		}
+		ids = append(append(ids, m.id...), ' ')
+		return true
+	})
+	if err != nil || host || len(ids) == 0 {
+		return "", false
+	}
+	return string(ids), true
+}
+
+// inHost tells whether a mount point is one of the kubelet's: PODS/UID/volumes/..., or
+// PODS/UID/volume-subpaths/..., below whatever is the root directory of the process. Where there
+// is no kubelet, it is the directory itself.
+func (v volumeView) inHost(point []byte) bool {
+	if string(point) == v.dir {
+		return true
+	}
+	for rest := point; ; {
+		_, after, is := bytes.Cut(rest, []byte("/pods/"))
+		if !is {
+			return false
+		}
+		uid, plugin, _ := bytes.Cut(after, []byte("/"))
+		if canonical(string(uid)) == v.pod && bytes.HasPrefix(plugin, []byte("volume")) {
+			return true
+		}
+		rest = after
+	}
+}
+
+// below tells whether a path is a directory or in it. The root of a mount may end in "//deleted",
+// where the kernel has dropped the name meanwhile.
+func below(path []byte, dir string) bool {
+	return len(path) >= len(dir) && string(path[:len(dir)]) == dir && (len(path) == len(dir) || path[len(dir)] == '/')
+}
+
+// peer is what a process shows that asks by a socket.
+type peer struct {
+	pod     string      // canonical; "" if its cgroup names none
+	servers []volume.ID // that it has
+}
+
+// server finds out about a process that asks.
+func (p *processes) server(pid int) (peer, error) {
+	dir := strconv.Itoa(pid)
+	group, err := p.cgroup(dir)
+	if err != nil {
+		return peer{}, err
+	}
+	found := peer{pod: podOf(group)}
+	err = p.mounts(dir, mostMounts, func(m mountLine) bool {
+		if id, is := p.serverOf(m); is && !slices.Contains(found.servers, id) {
+			found.servers = append(found.servers, id)
+		}
+		return true
+	})
+	return found, err
+}
+
+// own finds the threads of a pod's processes that have a server volume, by their numbers in all of
+// their PID namespaces.
+//
+// Where any are in cgroups of the pod, processes of no pod are not looked at: these are the
+// host's, and have many mounts.
+func (p *processes) own(pod string, serves func(server volume.ID) bool) map[uint32]bool {
+	numbers := map[uint32]bool{}
+	var strangers []string
+	for _, dir := range p.all() {
+		group, err := p.cgroup(dir)
+		if err != nil || bytes.Equal(group, p.self) {
+			continue
+		}
+		switch podOf(group) {
+		case pod:
+			p.addOwn(dir, serves, numbers)
+		case "":
+			strangers = append(strangers, dir)
+		}
+	}
+	if len(numbers) == 0 {
+		for _, dir := range strangers {
+			p.addOwn(dir, serves, numbers)
+		}
+	}
+	return numbers
+}
+
+func (p *processes) addOwn(dir string, serves func(volume.ID) bool, all map[uint32]bool) {
+	is := false
+	_ = p.mounts(dir, mostMounts, func(m mountLine) bool {
+		id, of := p.serverOf(m)
+		is = of && serves(id)
+		return !is
+	})
+	if !is {
+		return
+	}
+	for _, thread := range p.names(dir + "/task") {
+		for _, number := range p.numbers(dir + "/task/" + thread) {
+			all[number] = true
+		}
+	}
+}
+
+// serverOf is the server volume that a mount is of.
+func (p *processes) serverOf(m mountLine) (volume.ID, bool) {
+	if p.servers == "" || string(m.device) != p.servers {
+		return 0, false
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(string(m.root), "/"), "/")
+	id, err := volume.ParseID(name)
+	return id, err == nil
+}
+
+// numbers are those of a thread in its PID namespaces.
+func (p *processes) numbers(dir string) (numbers []uint32) {
+	text, err := p.read(dir+"/status", make([]byte, 0, 4<<10))
+	if err != nil {
+		return nil
+	}
+	_, rest, _ := bytes.Cut(text, []byte("\nNSpid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	for _, field := range bytes.Fields(line) {
+		if number, err := strconv.ParseUint(string(field), 10, 32); err == nil {
+			numbers = append(numbers, uint32(number))
+		}
+	}
+	return numbers
+}
+
+// all lists the processes.
+func (p *processes) all() (pids []string) {
+	return slices.DeleteFunc(p.names(""), func(name string) bool { return name[0] < '1' || name[0] > '9' })
+}
+
+func (p *processes) names(dir string) []string {
+	d, err := os.Open(filepath.Join(p.proc, dir))
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	return names
+}
+
+// mostCgroup is the most that is read of a cgroup file, in bytes: of cgroup v1, there is a line for
+// each of a dozen hierarchies.
+const mostCgroup = 64 << 10
+
+func (p *processes) cgroup(dir string) ([]byte, error) {
+	return p.read(dir+"/cgroup", make([]byte, 0, 1<<10))
+}
+
+// read reads a short file of a process.
+func (p *processes) read(name string, buffer []byte) ([]byte, error) {
+	fd, err := unix.Open(p.proc+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for len(buffer) < mostCgroup {
+		buffer = slices.Grow(buffer, 512)
+		n, err := unix.Read(fd, buffer[len(buffer):cap(buffer)])
+		if err != nil {
+			return nil, err // ESRCH: it has ended
+		}
+		if n == 0 {
+			return buffer, nil
+		}
+		buffer = buffer[:len(buffer)+n]
+	}
+	return buffer, nil
+}
+
+// podOf is the UID of the pod that a cgroup file names, in canonical form; "": none. The kubelet
+// names a pod's cgroup podUID, and with systemd's names ...-podUID.slice, with underscores for
+// dashes (kubernetes v1.34, pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName,
+// and cgroup_manager_linux.go, ToSystemd). The outermost one counts: below it, a container may
+// make others.
+func podOf(group []byte) string {
+	for line := range bytes.Lines(group) {
+		_, rest, _ := bytes.Cut(line, []byte(":"))
+		_, path, _ := bytes.Cut(rest, []byte(":"))
+		for part := range bytes.SplitSeq(bytes.TrimSpace(path), []byte("/")) {
+			if uid := podOfPart(string(part)); uid != "" {
+				return uid
+			}
+		}
+	}
+	return ""
+}
+
+func podOfPart(part string) string {
+	name, isSlice := strings.CutSuffix(part, ".slice")
+	if isSlice {
+		name = name[strings.LastIndexByte(name, '-')+1:]
+		name = strings.ReplaceAll(name, "_", "-")
+	}
+	if uid, is := strings.CutPrefix(name, "pod"); is && volume.IsUID(uid) {
+		return canonical(uid)
+	}
+	return ""
+}
+
+// canonical is a UID without dashes and in lower case, so that UIDs can be compared.
+func canonical(uid string) string {
+	return strings.ToLower(strings.ReplaceAll(uid, "-", ""))
+}
+
+// mountLine is a line of mountinfo (man 5 proc_pid_mountinfo), in part, and as long as it is looked at.
+type mountLine struct {
+	id, device, root, point []byte
+}
+
+// mostMounts is the most that is read of another process's mountinfo, in bytes, for a thousand mounts,
+// which takes a millisecond. Who has more has the host's view: no kubelet waits because it has many
+// volumes.
+const mostMounts = 128 << 10
+
+var errManyMounts = errors.New("it has too many mounts")
+
+// mounts calls a function with each mount that a process sees, until it returns false. It reads so
+// many bytes at most.
+func (p *processes) mounts(dir string, most int, each func(mountLine) bool) error {
+	fd, err := unix.Open(p.proc+"/"+dir+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	// The kernel gives a page at a time, or a longer line (fs/seq_file.c, seq_read_iter).
+	pooled := buffers.Get().(*[]byte)
+	defer buffers.Put(pooled)
+	buffer, from, to, total := *pooled, 0, 0, 0
+	for total < most && to < len(buffer) {
+		n, err := unix.Read(fd, buffer[to:])
+		if err != nil {
+			return err // EINVAL: it has ended
+		}
+		if n == 0 {
+			return nil
+		}
+		total += n
+		to += n
+		for {
+			end := bytes.IndexByte(buffer[from:to], '\n')
+			if end < 0 {
+				break
+			}
+			if m, is := parseMount(buffer[from : from+end]); is && !each(m) {
+				return nil
+			}
+			from += end + 1
+		}
+		to, from = copy(buffer, buffer[from:to]), 0
+	}
+	return errManyMounts
+}
+
+// buffers are for mountinfo, of which a line has two paths of at most a page and the options.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+func parseMount(line []byte) (m mountLine, is bool) {
+	var parent []byte
+	for _, field := range []*[]byte{&m.id, &parent, &m.device, &m.root, &m.point} {
+		var found bool
+		if *field, line, found = bytes.Cut(line, []byte(" ")); !found {
+			return mountLine{}, false
+		}
+	}
+	return m, true
+}

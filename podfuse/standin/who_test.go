@@ -1,0 +1,271 @@
+package standin
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+const (
+	podUID   = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1" // in testdata
+	otherUID = "7f0e8a52-93d1-4a6f-8a55-0d6b0a2f9c11"
+	runDir   = "/run/pod-fuse/example.com~pod-fuse"
+)
+
+var (
+	clientRecord = volume.Record{Dir: "/var/lib/kubelet/pods/" + podUID + "/volumes/example.com~pod-fuse/data", PodUID: podUID}
+	serverRecord = volume.Record{Dir: "/var/lib/kubelet/pods/" + podUID + "/volumes/example.com~pod-fuse/data-server", PodUID: podUID}
+)
+
+// The texts in testdata have the form that kubelets, container runtimes and kernels give them.
+// ID and SERVER in them stand for the volumes' ids.
+func testdata(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer("/ID", "/"+clientRecord.ID().String(), "/SERVER", "/"+serverRecord.ID().String()).Replace(string(text))
+}
+
+// tree is a /proc, with files by their names in it.
+type tree map[string]string
+
+func (files tree) write(t testing.TB) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// process adds a process, which shows these texts of testdata, and this one.
+func (files tree) process(t testing.TB, pid, cgroup, mountinfo string) tree {
+	files[pid+"/cgroup"], files[pid+"/mountinfo"] = testdata(t, "cgroup/"+cgroup), testdata(t, "mountinfo/"+mountinfo)
+	return files
+}
+
+func (files tree) processes(t testing.TB) *processes {
+	t.Helper()
+	files.process(t, "self", "pair", "host")
+	root := files.write(t)
+	p, err := newProcesses(root, root+"/self/cgroup", runDir+"/fs", runDir+"/servers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *processes) container(thread uint32, v volumeView) (key string, is bool) {
+	if _, may := p.canBeContainer(thread, v); !may {
+		return "", false
+	}
+	return p.view(thread, v)
+}
+
+func TestWhoseViewAProcessHas(t *testing.T) {
+	containers := []string{"systemd", "cgroupfs", "legacy", "nopods", "crio", "kind", "nested"}
+	for _, c := range []struct {
+		cgroups   []string
+		mountinfo string
+		want      string // the key; "": the host's
+	}{
+		{containers, "container", "908 "},
+		{containers, "attached-and-subpath", "908 909 "},
+		{containers, "program-and-reader", "908 "},
+		{containers, "runc-init", ""},
+		{containers, "host", ""},
+		{containers, "program", ""},
+		{containers, "no-volume", ""},
+		{containers, "look-alikes", ""},
+		{[]string{"kubelet", "kubelet-legacy"}, "host", ""},
+		{[]string{"kubelet", "kubelet-legacy"}, "container", "908 "}, // without cgroups of pods, these can be anything
+		{[]string{"other-pod"}, "node-agent", ""},
+		{[]string{"nopods"}, "node-agent", ""},
+		{[]string{"other-pod"}, "container", ""},
+		{[]string{"pair"}, "container", ""},
+	} {
+		for _, cgroup := range c.cgroups {
+			p := tree{}.process(t, "101", cgroup, c.mountinfo).processes(t)
+			key, is := p.container(101, viewOf(clientRecord))
+			if key != c.want || is != (c.want != "") {
+				t.Errorf("cgroup of %s, mounts of %s: %q, %v; want %q", cgroup, c.mountinfo, key, is, c.want)
+			}
+		}
+	}
+}
+
+func TestAProcessThatIsGoneIsNoContainers(t *testing.T) {
+	p := tree{"102/cgroup": testdata(t, "cgroup/systemd")}.process(t, "101", "systemd", "container").processes(t)
+	for _, pid := range []uint32{0, 102, 103} {
+		if _, is := p.container(pid, viewOf(clientRecord)); is {
+			t.Errorf("process %d is held", pid)
+		}
+	}
+}
+
+// A view without a kubelet, as a person makes it by hand.
+func TestTheDirectoryItselfIsTheHosts(t *testing.T) {
+	record := clientRecord
+	record.Dir = "/data"
+	text := strings.ReplaceAll(testdata(t, "mountinfo/container"), clientRecord.ID().String(), record.ID().String())
+	p := tree{"101/cgroup": testdata(t, "cgroup/systemd"), "101/mountinfo": text}.processes(t)
+	if _, is := p.container(101, viewOf(record)); is {
+		t.Error("it is taken for a container's")
+	}
+}
+
+// What a pod makes up costs us a bounded time, and has the host's view.
+// The node of a hundred pods has more mounts than are read of a container.
+func TestANodeWithManyMounts(t *testing.T) {
+	files := tree{}.process(t, "101", "systemd", "container").process(t, "self", "pair", "host")
+	other := "7 1 0:99 / /var/lib/kubelet/pods/x rw - overlay overlay rw,lowerdir=" + strings.Repeat("/layer", 100) + "\n"
+	files["self/mountinfo"] = strings.Repeat(other, 2*mostMounts/len(other)) + files["self/mountinfo"]
+	root := files.write(t)
+	p, err := newProcesses(root, root+"/self/cgroup", runDir+"/fs", runDir+"/servers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, is := p.container(101, viewOf(clientRecord)); !is {
+		t.Error("a container's process has the host's view")
+	}
+}
+
+func TestOfHostileMountsNotAllIsRead(t *testing.T) {
+	stranger := "940 901 0:91 /%0*d /x rw,relatime - overlay overlay rw\n"
+	mine := testdata(t, "mountinfo/container")
+	for name, c := range map[string]struct {
+		mountinfo string
+		want      bool
+	}{
+		"much":                     {strings.Repeat(fmt.Sprintf(stranger, 4000, 7), 25) + mine, true},
+		"too much":                 {mine + strings.Repeat(fmt.Sprintf(stranger, 4000, 7), 40), false},
+		"a line of no end":         {mine + strings.Repeat("x", 100_000), false},
+		"no line at all":           {strings.Repeat("\n", 1000) + mine, true},
+		"what is no mountinfo":     {strings.Repeat("908 \n", 1000) + mine, true},
+		"the last line is not one": {strings.TrimSuffix(mine[:strings.Index(mine, "908 ")+len("908 901 0:72 /"+clientRecord.ID().String()+" /data rw")], "\n"), false},
+	} {
+		p := tree{"101/cgroup": testdata(t, "cgroup/systemd"), "101/mountinfo": c.mountinfo}.processes(t)
+		if _, is := p.container(101, viewOf(clientRecord)); is != c.want {
+			t.Errorf("%s: %v", name, is)
+		}
+	}
+}
+
+func TestPodsOfCgroups(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "0::/\n": "", "nothing": "",
+		"0::/kubepods/pod" + podUID + "\n":                                         podUID,
+		"0::/kubepods/pod" + podUID + "/pod" + otherUID + "\n":                     podUID, // a container made the second
+		"0::/kubepods/pod" + podUID[1:] + "/x\n":                                   "",
+		"0::/kubepods/pod0123456789abcdef0123456789abcdef/x\n":                     "01234567-89ab-cdef-0123-456789abcdef", // a static pod
+		"0::/kubepods.slice/kubepods-pod0123456789abcdef0123456789ABCDEF.slice\n":  "01234567-89ab-cdef-0123-456789abcdef",
+		"2:x:/\n1:name=systemd:/a/pod" + podUID + "/b\n0::/\n":                     podUID,
+		"1:name=a:b:/pod" + podUID + "\n":                                          podUID,
+		"0::/pod-fuse-example.com~pod-fuse\n":                                      "",
+		"0::/kubepods.slice/kubepods-pod" + podUID + ".slice\n":                    "", // systemd's names have no dashes in a part
+		"0::/x/mypod" + podUID + "\n":                                              "",
+		"0::/system.slice/podman-pod" + strings.Repeat("0", 64) + ".slice/x.scope": "",
+	} {
+		if got := podOf([]byte(text)); got != canonical(want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestWhichServerVolumesAProcessHas(t *testing.T) {
+	for mountinfo, want := range map[string][]volume.ID{
+		"program": {serverRecord.ID()}, "program-and-reader": {serverRecord.ID()}, "container": nil, "no-volume": nil,
+	} {
+		p := tree{}.process(t, "101", "systemd", mountinfo).processes(t)
+		got, err := p.server(101)
+		if err != nil || !slices.Equal(got.servers, want) || got.pod != canonical(podUID) {
+			t.Errorf("%s: %+v, %v; want %v", mountinfo, got, err, want)
+		}
+	}
+	if _, err := (tree{}).processes(t).server(101); err == nil {
+		t.Error("a process that is gone: no error")
+	}
+}
+
+func TestThreadsOfTheProgramsContainer(t *testing.T) {
+	status := func(numbers string) string {
+		return fmt.Sprintf("Name:\tsshfs\nPid:\t1\nNStgid:\t1\t2\nNSpid:\t%s\nNSpgid:\t5\t6\n", numbers)
+	}
+	for _, cgroup := range []string{"systemd", "nopods"} {
+		files := tree{
+			"102/task/102/status":  status("102\t7"),
+			"102/task/1021/status": status("1021\t9"),
+			"103/task/103/status":  "nothing",
+			"104/task/104/status":  status("104"),
+			"105/task/105/status":  status("105\t3"),
+			"106/task/106/status":  status("106\t4"),
+			"107/task/107/status":  status("107\t5"),
+			"uptime":               "1.0 1.0",
+		}
+		files.process(t, "101", cgroup, "no-volume").process(t, "102", cgroup, "program").process(t, "103", cgroup, "program").
+			process(t, "104", cgroup, "program-and-reader").process(t, "105", cgroup, "container").process(t, "106", "other-pod", "program").process(t, "107", "pair", "program")
+		p := files.processes(t)
+		for serves, want := range map[bool][]uint32{true: {7, 9, 102, 104, 1021}, false: nil} {
+			own := p.own(canonical(podUID), func(id volume.ID) bool { return serves && id == serverRecord.ID() })
+			if got := slices.Sorted(maps.Keys(own)); !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", cgroup, got, want)
+			}
+		}
+	}
+}
+
+// The fuzzer looks for texts on which it panics, or which it does not come to an end with.
+func FuzzProcess(f *testing.F) {
+	for _, name := range []string{"container", "attached-and-subpath", "runc-init", "node-agent"} {
+		f.Add([]byte(testdata(f, "cgroup/legacy")), []byte(testdata(f, "mountinfo/"+name)))
+	}
+	root := tree{}.process(f, "self", "pair", "host").write(f)
+	p, err := newProcesses(root, root+"/self/cgroup", runDir+"/fs", runDir+"/servers")
+	if err != nil {
+		f.Fatal(err)
+	}
+	dir := filepath.Join(root, "101")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, cgroup, mountinfo []byte) {
+		for name, text := range map[string][]byte{"cgroup": cgroup, "mountinfo": mountinfo} {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		key, is := p.container(101, viewOf(clientRecord))
+		if is && (!strings.Contains(string(mountinfo), clientRecord.ID().String()) || key == "") {
+			t.Errorf("view %q", key)
+		}
+		_, _ = p.server(101)
+	})
+}
+
+// BenchmarkWho is what each request of a stand-in costs, with the mounts of this machine.
+func BenchmarkWho(b *testing.B) {
+	p, err := newProcesses("/proc", "/proc/self/cgroup", "/proc", "/dev")
+	if err != nil {
+		b.Fatal(err)
+	}
+	p.self = nil
+	self := uint32(os.Getpid())
+	b.ReportAllocs()
+	for range b.N {
+		p.container(self, viewOf(clientRecord))
+	}
+}
