@@ -1,0 +1,58 @@
+package main
+
+import (
+	"path/filepath"
+
+	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/mounter"
+	"example.com/pod-info-fuse/podfuse/standin"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/command"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// program describes the driver.
+func program() command.Program {
+	return command.Program{
+		Driver: survive.Driver{
+			Program: "pod-fuse",
+			Version: version,
+			FileSystem: func(site survive.Site) survive.FileSystem {
+				return standin.New(site, podfuse.Layout{RunDir: filepath.Dir(site.Volumes.Dir)})
+			},
+			// Whose view a process has, say its mounts and its cgroup.
+			Reads:       func() []string { return []string{"/proc"} },
+			CheckRecord: func(r volume.Record) error { _, err := podfuse.AttributesOf(r); return err },
+			Companion:   func(n survive.Node) survive.Companion { return client(n) },
+			Others:      func(n survive.Node) survive.Others { return podfuse.ServersOn(n) },
+			Sockets:     true,
+		},
+		Name:  "example.com/pod-fuse",
+		About: "pod-fuse is a FlexVolume driver that mounts what FUSE programs in pods serve.",
+		Check: podfuse.Check,
+		CallOuts: func(c survive.CallOuts) flex.Driver {
+			return podfuse.CallOuts{CallOuts: c, Forget: client(c.Node).Forget}
+		},
+		Status: func(n survive.Node) []command.Section {
+			return []command.Section{mounterSection(n), programsSection(n)}
+		},
+		Commands: []command.Command{
+			// main executes them, before it looks for a node.
+			{Name: "run", Args: "-- PROGRAM", Help: "in a pod: start a FUSE program that serves a volume;\nsee run --help"},
+			{Name: "ready", Help: "in a pod: exit with status 0 when the volume is served"},
+		},
+	}
+}
+
+// client is how call-outs ask the node's mounter.
+func client(n survive.Node) mounter.Client {
+	return mounter.Client{
+		Config: mounter.Config{
+			Layout: podfuse.Layout{RunDir: n.RunDir}, Type: "fuse." + n.Program, Source: n.Name.String(), Version: n.Version,
+		},
+		Log:    calllog.New(n.Program, n.Settings.Log),
+		Settle: n.Escape,
+	}
+}

@@ -1,0 +1,297 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const podUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
+
+// options are what a kubelet passes for a volume of a pod, with some of its author's.
+func options(uid string, own ...string) string {
+	all := map[string]string{"kubernetes.io/pod.uid": uid, "kubernetes.io/pod.name": "web-0", "kubernetes.io/pod.namespace": "shop",
+		"kubernetes.io/serviceAccount.name": "default", "kubernetes.io/pvOrVolumeName": "v", "kubernetes.io/readwrite": "rw", "kubernetes.io/fsType": ""}
+	for ; len(own) > 0; own = own[2:] {
+		all[own[0]] = own[1]
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// node is one on which the driver is installed, under a name of its own.
+type node struct {
+	t       *testing.T
+	path    string // of the driver
+	name    string // vendor/driver
+	runDir  string
+	kubelet string // its directory
+}
+
+var nodes atomic.Int64
+
+// newNode installs the driver. When the test ends, it stops it, and checks that nothing is left.
+func newNode(t *testing.T) node {
+	t.Helper()
+	vendor := fmt.Sprintf("test%d-%d", os.Getppid(), nodes.Add(1))
+	n := node{t: t, name: vendor + "/pod-fuse", runDir: "/run/pod-fuse/" + vendor + "~pod-fuse", kubelet: t.TempDir()}
+	n.path = filepath.Join(t.TempDir(), vendor+"~pod-fuse", "pod-fuse")
+	must(t, os.Mkdir(filepath.Dir(n.path), 0o755))
+	must(t, os.Link(binary, n.path))
+	t.Cleanup(func() {
+		if output, err := n.command("stop", "--force").CombinedOutput(); err != nil {
+			t.Errorf("stop --force: %v: %s", err, output)
+		}
+		n.isGone()
+	})
+	return n
+}
+
+// isGone checks that nothing of the driver is on the node.
+func (n node) isGone() {
+	n.t.Helper()
+	if _, err := os.Stat(n.runDir); !os.IsNotExist(err) {
+		names, _ := filepath.Glob(n.runDir + "/*")
+		n.t.Errorf("the run directory is there: %v, %q", err, names)
+	}
+	if left := n.mounts(); len(left) > 0 {
+		n.t.Errorf("mounts are left: %q", left)
+	}
+	if left := n.processes(); len(left) > 0 {
+		n.t.Errorf("processes are left: %q", left)
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
+		if left, _ := filepath.Glob(pattern + "pod-fuse-" + strings.ReplaceAll(n.name, "/", "~") + "~*"); len(left) > 0 {
+			n.t.Errorf("cgroups are left: %q", left)
+		}
+	}
+}
+
+// mounts lists what is mounted of the driver, and for the kubelet.
+func (n node) mounts() (left []string) {
+	for line := range strings.Lines(read(n.t, "/proc/self/mountinfo")) {
+		if strings.Contains(line, n.runDir) || strings.Contains(line, n.kubelet) {
+			left = append(left, line)
+		}
+	}
+	return left
+}
+
+// processes lists those of the driver.
+func (n node) processes() (left []string) {
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range commands {
+		text, _ := os.ReadFile(path)
+		line := strings.ReplaceAll(string(text), "\x00", " ")
+		if strings.Contains(line, " mounter") && strings.Contains(line, n.runDir) || strings.Contains(line, "serve --driver "+n.name) {
+			left = append(left, path+": "+line)
+		}
+	}
+	return left
+}
+
+// volume makes the directory of a pod's volume, as the kubelet does.
+func (n node) volume(uid, name string) string {
+	n.t.Helper()
+	dir := filepath.Join(n.kubelet, "pods", uid, "volumes", strings.ReplaceAll(n.name, "/", "~"), name)
+	must(n.t, os.MkdirAll(dir, 0o750))
+	return dir
+}
+
+// pod mounts a client volume and its server volume.
+func (n node) pod() (client, server string) {
+	n.t.Helper()
+	client, server = n.volume(podUID, "data"), n.volume(podUID, "data-server")
+	n.must("mount", client, options(podUID))
+	n.must("mount", server, options(podUID, "serves", "data"))
+	return client, server
+}
+
+func (n node) command(args ...string) *exec.Cmd {
+	command := exec.Command(n.path, append(args, n.flag(args)...)...)
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWCGROUP}
+	return command
+}
+
+func (n node) flag(args []string) []string {
+	switch args[0] {
+	case "init", "mount", "unmount":
+		return nil
+	}
+	return []string{"--driver", n.name}
+}
+
+// answer is what a call-out prints.
+type answer struct{ Status, Message string }
+
+// call executes a call-out as the kubelet does.
+func (n node) call(args ...string) (a answer) {
+	n.t.Helper()
+	command := n.command(args...)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil || stderr.Len() > 0 || strings.Count(stdout.String(), "\n") != 1 {
+		n.t.Errorf("%q: %v, stdout %q, stderr %q", args, err, stdout.String(), stderr.String())
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &a); err != nil {
+		n.t.Errorf("%q: %v: %q", args, err, stdout.String())
+	}
+	return a
+}
+
+func (n node) must(args ...string) {
+	n.t.Helper()
+	if a := n.call(args...); a.Status != "Success" {
+		n.t.Fatalf("%q: %+v", args, a)
+	}
+}
+
+// status is what status -o json prints, as a script sees it.
+type status struct {
+	Mount   struct{ State string }
+	Daemon  struct{ Active, Standby *struct{ PID int } }
+	Volumes []struct{ ID, Dir, PodUID, State string }
+	Mounter struct {
+		Version, Error string
+		PID, Spare     int
+	}
+	Programs []struct {
+		ID, Name, Pod, State, Problem string
+		PID, Restarts, Waiting        int
+		Since                         time.Time
+	}
+}
+
+func (n node) status() (s status) {
+	n.t.Helper()
+	output, err := n.command("status", "-o", "json").Output()
+	if err == nil {
+		err = json.Unmarshal(output, &s)
+	}
+	if err != nil {
+		n.t.Fatalf("status: %v: %s", err, output)
+	}
+	return s
+}
+
+// containerScript makes a mount and a PID namespace a container, which has volumes on /mnt/data and
+// /mnt/server, and not the kubelet's directories.
+const containerScript = `mount -t tmpfs mnt /mnt && mkdir /mnt/data /mnt/server && mount --bind "$1" /mnt/data && mount --bind "$2" /mnt/server &&
+umount "$1" "$2" "$3/fs" "$3/servers" && shift 3 && exec "$@"`
+
+// inContainer starts a program in a container of the pod. It ends with the test.
+func (n node) inContainer(client, server string, args ...string) *exec.Cmd {
+	n.t.Helper()
+	command := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"sh", "-c", containerScript, "sh", client, server, n.runDir}, args...)...)
+	command.Env = append(os.Environ(), programVariable+"=hello")
+	return command
+}
+
+// serves starts the program in a container, by the launcher. end ends it.
+func (n node) serves(client, server string, flags ...string) (end func()) {
+	n.t.Helper()
+	args := append([]string{"/mnt/server/pod-fuse", "run"}, flags...)
+	command := n.inContainer(client, server, append(args, "--", self(n.t), "{}")...)
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+	must(n.t, command.Start())
+	ended := false
+	end = func() {
+		if !ended {
+			ended = true
+			_ = command.Process.Kill()
+			_ = command.Wait()
+			if n.t.Failed() {
+				n.t.Logf("the program's container: %s", output.String())
+			}
+		}
+	}
+	n.t.Cleanup(end)
+	return end
+}
+
+// reads checks that a container reads what the program serves, or why not.
+func (n node) reads(client, server string, limit time.Duration) string {
+	n.t.Helper()
+	command := n.inContainer(client, server, "timeout", strconv.Itoa(int(limit.Seconds())), "cat", "/mnt/data/text")
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return err.Error() + ": " + string(output)
+	}
+	return string(output)
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	must(t, err)
+	return path
+}
+
+// killAll kills processes at once: stopped, none notices that another one dies.
+func (n node) killAll(pids ...int) {
+	n.t.Helper()
+	for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
+		for _, pid := range pids {
+			must(n.t, unix.Kill(pid, signal))
+		}
+	}
+	eventually(n.t, "they have ended", func() bool {
+		for _, pid := range pids {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			if err == nil && !strings.Contains(string(stat), ") Z ") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	return string(text)
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// exitStatus is that of a command.
+func exitStatus(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}

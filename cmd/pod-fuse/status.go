@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/mounter"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/command"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// mounterReport is the JSON of the mounter in status.
+type mounterReport struct {
+	mounter.Status
+	Error string `json:"error,omitempty"` // why nothing is known of it
+}
+
+// mounterSection is the section of status on root's process.
+func mounterSection(n survive.Node) command.Section {
+	now, err := client(n).Status()
+	if err != nil {
+		return command.Section{
+			Name: "mounter", Value: mounterReport{Error: err.Error()},
+			Lines: [][2]string{{"mounter", "not known: " + err.Error()}},
+		}
+	}
+	line := fmt.Sprintf("version %s, process %d", now.Version, now.PID)
+	if now.Spare != 0 {
+		line += fmt.Sprintf(", its spare %d", now.Spare)
+	} else {
+		line += ", without a spare"
+	}
+	now.Volumes = nil // programsSection tells of them
+	lines := [][2]string{{"mounter", line}}
+	if !now.Linked {
+		lines = append(lines, [2]string{"mounter's pair", "has not asked yet: the next call-out gives it a link"})
+	}
+	if now.Trouble != "" {
+		lines = append(lines, [2]string{"mounter's trouble", now.Trouble})
+	}
+	return command.Section{Name: "mounter", Value: mounterReport{Status: now}, Lines: lines}
+}
+
+// programReport is the JSON of what is served for a client volume, in status.
+type programReport struct {
+	ID       string     `json:"id"`
+	Name     string     `json:"name"`
+	Pod      string     `json:"pod"` // namespace/name; "": the volume is not mounted
+	State    wire.State `json:"state"`
+	Since    time.Time  `json:"since,omitzero"`    // of served and program dead
+	Waiting  int        `json:"waiting"`           // processes
+	Restarts int        `json:"restarts"`          // how often a program came back
+	PID      int        `json:"pid,omitempty"`     // of the program that serves
+	Problem  string     `json:"problem,omitempty"` // why nothing is known of the volume
+}
+
+// programsSection is the section of status on what programs serve.
+func programsSection(n survive.Node) command.Section {
+	now, _ := client(n).Status() // mounterSection tells the error
+	known := map[volume.ID]mounter.VolumeStatus{}
+	for _, v := range now.Volumes {
+		known[v.Volume] = v
+	}
+	all := []programReport{}
+	clients, _ := n.Volumes().IDs()
+	for _, id := range clients {
+		all = append(all, reportOf(n, id, known[id]))
+		delete(known, id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(known)) { // the client volume of a server volume is not mounted
+		all = append(all, reportOf(n, id, known[id]))
+	}
+	lines := [][2]string{{"programs", strconv.Itoa(len(all))}}
+	for _, r := range all {
+		lines = append(lines, [2]string{"program of " + r.ID, r.text()})
+	}
+	return command.Section{Name: "programs", Value: all, Lines: lines}
+}
+
+// reportOf tells the state of a volume.
+func reportOf(n survive.Node, id volume.ID, v mounter.VolumeStatus) programReport {
+	r := programReport{ID: id.String(), State: wire.Waiting, Since: v.Since, Waiting: v.Waiting, Restarts: max(0, v.Programs-1), PID: v.PID}
+	record, err := n.Volumes().Get(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.Problem = "the pod has no volume of the name that its server volume serves"
+	} else if err == nil {
+		r.Name, r.Pod = filepath.Base(record.Dir), record.PodNamespace+"/"+record.PodName
+	}
+	wait := podfuse.DefaultWait
+	if a, attributesErr := podfuse.AttributesOf(record); err == nil && attributesErr == nil {
+		wait = a.Wait
+	} else if err == nil {
+		err = attributesErr
+	}
+	if err != nil && r.Problem == "" {
+		r.Problem = err.Error()
+	}
+	switch {
+	case v.Served:
+		r.State = wire.Served
+	case v.Programs > 0 && time.Since(v.Since) < wait:
+		r.State = wire.Dead
+	case v.Programs > 0:
+		r.State = wire.Gone
+	}
+	return r
+}
+
+// text is the report for people.
+func (r programReport) text() string {
+	text := string(r.State)
+	if !r.Since.IsZero() {
+		text += fmt.Sprintf(" for %s", time.Since(r.Since).Round(time.Second))
+	}
+	if r.PID != 0 {
+		text += fmt.Sprintf(", process %d", r.PID)
+	}
+	text += fmt.Sprintf(", came back %d times, %d wait", r.Restarts, r.Waiting)
+	if r.Pod != "" {
+		text += fmt.Sprintf(", volume %s of pod %s", r.Name, r.Pod)
+	}
+	if r.Problem != "" {
+		text += "; " + r.Problem
+	}
+	return command.Printable(text, 0)
+}

@@ -1,0 +1,111 @@
+package main_test
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestStatusTellsWhatBecomesOfAProgram(t *testing.T) {
+	n := newNode(t)
+	client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
+	n.must("mount", client, options(podUID, "wait", "3s"))
+	n.must("mount", server, options(podUID, "serves", "data"))
+	is := func(state string, restarts, waiting int) {
+		t.Helper()
+		eventually(t, "it is "+state, func() bool {
+			s := n.status().Programs
+			return len(s) == 1 && s[0].State == state && s[0].Restarts == restarts && s[0].Waiting == waiting && s[0].Name == "data" && s[0].Pod == "shop/web-0"
+		})
+	}
+	is("waiting", 0, 0)
+	reader := n.inContainer(client, server, "cat", "/mnt/data/text")
+	must(t, reader.Start())
+	is("waiting", 0, 1)
+	n.serves(client, server, "--restart")
+	must(t, reader.Wait())
+	is("served", 0, 0)
+	first := n.status().Programs[0]
+	if executable, err := os.Readlink("/proc/" + strconv.Itoa(first.PID) + "/exe"); err != nil || executable != self(t) {
+		t.Errorf("the program is process %d, which executes %s, %v", first.PID, executable, err)
+	}
+	if age := time.Since(first.Since); age < -time.Second || age > 30*time.Second {
+		t.Errorf("it is served for %v", age)
+	}
+	must(t, unix.Kill(first.PID, unix.SIGKILL))
+	is("served", 1, 0)
+
+	// The mounter's spare knows as much.
+	must(t, unix.Kill(n.status().Mounter.PID, unix.SIGKILL))
+	is("served", 1, 0)
+	if text, err := n.command("status").Output(); err != nil || !strings.Contains(string(text), "came back 1 times, 0 wait, volume data of pod shop/web-0") {
+		t.Errorf("%v: %s", err, text)
+	}
+	n.must("unmount", client)
+	n.must("unmount", server)
+	if s := n.status().Programs; len(s) != 0 {
+		t.Errorf("after the end: %+v", s)
+	}
+}
+
+func TestStatusTellsOfAProgramThatDoesNotComeBack(t *testing.T) {
+	n := newNode(t)
+	client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
+	n.must("mount", client, options(podUID, "wait", "4s"))
+	n.must("mount", server, options(podUID, "serves", "data"))
+	end := n.serves(client, server)
+	state := func() string { return n.status().Programs[0].State }
+	for _, want := range []string{"served", "program dead", "gone"} {
+		eventually(t, "it is "+want, func() bool { return state() == want })
+		if want == "served" {
+			end()
+		}
+	}
+}
+
+// The kubelet mounts all volumes of a pod before it starts a container: a client volume that is not
+// there is a wrong name.
+func TestStatusTellsOfAServerWithoutAClient(t *testing.T) {
+	n := newNode(t)
+	data, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
+	n.must("mount", data, options(podUID))
+	n.must("mount", server, options(podUID, "serves", "date"))
+	n.serves(data, server)
+	eventually(t, "the program serves nobody", func() bool {
+		for _, p := range n.status().Programs {
+			if p.State == "served" && p.Name == "" && strings.Contains(p.Problem, "no volume of the name") {
+				return true
+			}
+		}
+		return false
+	})
+	n.must("unmount", server)
+	if s := n.status().Programs; len(s) != 1 || s[0].State != "waiting" {
+		t.Errorf("after the end: %+v", s)
+	}
+}
+
+// The second program is refused while the first one serves, and takes its place after that.
+func TestTwoServerVolumesOfOneClient(t *testing.T) {
+	n := newNode(t)
+	client, server := n.pod()
+	second := n.volume(podUID, "second")
+	n.must("mount", second, options(podUID, "serves", "data"))
+	end := n.serves(client, server)
+	if got := n.reads(client, server, 20*time.Second); got != "hello" {
+		t.Fatalf("read %q", got)
+	}
+	refused := n.inContainer(client, second, "/mnt/server/pod-fuse", "run", "--", self(t), "{}")
+	if output, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(output), "another program serves the volume") {
+		t.Errorf("a second program: %v: %s", err, output)
+	}
+	end()
+	n.serves(client, second)
+	if got := n.reads(client, server, 20*time.Second); got != "hello" {
+		t.Errorf("read %q", got)
+	}
+}
