@@ -14,13 +14,17 @@ import (
 )
 
 // The driver's names here, one by itself and one behind the recorder. The same
-// binary installed under two names is two drivers.
+// binary installed under two names is two drivers. And the second driver's.
 const (
 	driverName   = "e2e.example.com/pod-info-fuse"
 	recordedName = "recorded.example.com/pod-info-fuse"
+	podFuseName  = "e2e.example.com/pod-fuse"
 )
 
-const binary = "../bin/pod-info-fuse"
+const (
+	binary        = "../bin/pod-info-fuse"
+	podFuseBinary = "../bin/pod-fuse"
+)
 
 // driverLog is the name of the log of the driver that is called driverName.
 const driverLog = "driver"
@@ -42,10 +46,14 @@ func (n *node) installDrivers() error {
 	if err != nil {
 		return err
 	}
-	return n.install(recorded, map[string]string{
+	err = n.install(recorded, map[string]string{
 		"pod-info-fuse": n.Program("recorder"),
 		".recorded":     binary,
 	})
+	if err != nil {
+		return err
+	}
+	return n.install(n.driver(podFuseName), map[string]string{"pod-fuse": podFuseBinary})
 }
 
 // install puts files (name in the driver's directory: path of what to copy) in

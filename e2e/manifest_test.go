@@ -23,6 +23,7 @@ type manifestMetadata struct {
 
 type manifestSpec struct {
 	HostNetwork                   bool         `json:"hostNetwork"`
+	ShareProcessNamespace         bool         `json:"shareProcessNamespace,omitempty"`
 	TerminationGracePeriodSeconds int          `json:"terminationGracePeriodSeconds"`
 	SecurityContext               *podSecurity `json:"securityContext,omitempty"`
 	InitContainers                []*container `json:"initContainers,omitempty"`
@@ -39,19 +40,49 @@ type container struct {
 	Image           string             `json:"image"`
 	ImagePullPolicy string             `json:"imagePullPolicy"`
 	Command         []string           `json:"command"`
+	RestartPolicy   string             `json:"restartPolicy,omitempty"` // Always, of an init container: a sidecar
+	StartupProbe    *probe             `json:"startupProbe,omitempty"`
+	Env             []envVar           `json:"env,omitempty"`
 	SecurityContext *containerSecurity `json:"securityContext,omitempty"`
 	VolumeMounts    []volumeMount      `json:"volumeMounts"`
 }
 
+type probe struct {
+	Exec struct {
+		Command []string `json:"command"`
+	} `json:"exec"`
+	PeriodSeconds    int `json:"periodSeconds"`
+	FailureThreshold int `json:"failureThreshold"`
+}
+
+type envVar struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
 type containerSecurity struct {
-	RunAsUser              int  `json:"runAsUser,omitempty"`
-	ReadOnlyRootFilesystem bool `json:"readOnlyRootFilesystem,omitempty"`
+	RunAsUser                int             `json:"runAsUser,omitempty"`
+	RunAsNonRoot             bool            `json:"runAsNonRoot,omitempty"`
+	ReadOnlyRootFilesystem   bool            `json:"readOnlyRootFilesystem,omitempty"`
+	AllowPrivilegeEscalation *bool           `json:"allowPrivilegeEscalation,omitempty"`
+	Capabilities             *capabilities   `json:"capabilities,omitempty"`
+	SeccompProfile           *seccompProfile `json:"seccompProfile,omitempty"`
+}
+
+type capabilities struct {
+	Drop []string `json:"drop"`
+}
+
+type seccompProfile struct {
+	Type string `json:"type"`
 }
 
 type volumeMount struct {
-	Name      string `json:"name"`
-	MountPath string `json:"mountPath"`
-	SubPath   string `json:"subPath,omitempty"`
+	Name        string `json:"name"`
+	MountPath   string `json:"mountPath"`
+	SubPath     string `json:"subPath,omitempty"`
+	SubPathExpr string `json:"subPathExpr,omitempty"`
+	ReadOnly    bool   `json:"readOnly,omitempty"`
 }
 
 type volume struct {

@@ -43,7 +43,7 @@ func startNode() (*node, error) {
 		return nil, err
 	}
 	n := &node{Node: harness.Node{Dir: dir}, outside: outside}
-	for _, program := range []string{"recorder", "threads"} {
+	for _, program := range []string{"recorder", "threads", "loopback"} {
 		if err := n.Build(program, "./"+program); err != nil {
 			return n, err
 		}
@@ -51,7 +51,7 @@ func startNode() (*node, error) {
 	if err := n.StartContainerd(image); err != nil {
 		return n, err
 	}
-	programs := map[string]string{"threads": n.Program("threads"), "pod-info-fuse": binary}
+	programs := map[string]string{"threads": n.Program("threads"), "loopback": n.Program("loopback"), "pod-info-fuse": binary}
 	if err := n.ImportImage(harness.Image{Name: image, Programs: programs}); err != nil {
 		return n, err
 	}

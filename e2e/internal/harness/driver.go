@@ -19,10 +19,13 @@ type Driver struct {
 // Escaped is a driver's name as a directory's name.
 func Escaped(name string) string { return strings.ReplaceAll(name, "/", "~") }
 
-// RunDir is where the driver keeps its state.
-func (d *Driver) RunDir() string { return filepath.Join("/run/pod-info-fuse", Escaped(d.Name)) }
+// Program is the name of its program, as the drivers are called here after theirs.
+func (d *Driver) Program() string { return filepath.Base(d.Name) }
 
-func (d *Driver) Executable() string { return filepath.Join(d.Dir, "pod-info-fuse") }
+// RunDir is where the driver keeps its state.
+func (d *Driver) RunDir() string { return filepath.Join("/run", d.Program(), Escaped(d.Name)) }
+
+func (d *Driver) Executable() string { return filepath.Join(d.Dir, d.Program()) }
 
 // Run runs one of the driver's commands, and returns what it printed.
 func (d *Driver) Run(args ...string) ([]byte, error) {

@@ -16,7 +16,7 @@ type Image struct {
 }
 
 // applets are those of busybox's commands that the suites use.
-var applets = []string{"cat", "id", "ls", "readlink", "sh", "sleep", "stat", "touch"}
+var applets = []string{"cat", "find", "id", "ls", "mkdir", "readlink", "rm", "sh", "sleep", "stat", "touch"}
 
 // ImportImage makes an image and hands it to containerd.
 func (n *Node) ImportImage(image Image) error {

@@ -1,0 +1,73 @@
+// Podchaos reads volumes of pod-fuse in containers without pause, while it does away with the
+// programs that serve them, and demands that no reader notices:
+//
+//	podchaos kill      SIGKILL for the program, again and again; --with does away with processes
+//	                   of the driver meanwhile: one of the pair, the mounter, or the version
+//	podchaos programs  the same, shortly, of each program, by fusermount and by /dev/fd/N
+//	podchaos wait      readers that wait for a program are killed, before, during and after a
+//	                   take-over; the others read when it comes
+//	podchaos stop      SIGSTOP for the program: the host goes on at once
+//	podchaos measure   what reading costs beside the same program mounted by root, how long an
+//	                   attach takes, and the memory that volumes take
+//
+// Its containers are real ones, by runc: of their own namespaces, without capabilities, below a
+// seccomp filter. It plays the kubelet for a driver of its own name: the call-outs are made, and
+// the directories laid out, as a kubelet does. It needs root, and what e2e/podfuse/setup.sh
+// installs, and everything that it reaches by network is on the loopback.
+//
+// It exits with 0 only if no operation on a path failed, no open file but with ESTALE, and
+// nothing is left: no process, mount, cgroup or file.
+//
+// With --control, root mounts the same program itself, as if there were no pod-fuse, and mounts
+// it again as soon as it has died. Then operations have to fail, or the suite sees no errors;
+// with no kills, they have not.
+//
+// In the containers, it is podchaos load, look, measured and supervise.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+// run executes one command and returns the process's exit status.
+func run(args []string) int {
+	if len(args) > 0 {
+		switch args[0] {
+		case "load":
+			return runLoad(args[1:])
+		case "look":
+			return runLook(args[1:])
+		case "measured":
+			return runMeasured(args[1:])
+		case "supervise":
+			return runSupervise(args[1:])
+		}
+	}
+	if os.Getpid() == 1 {
+		return inherit(args)
+	}
+	settings, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		fmt.Fprintln(os.Stderr, "podchaos:", err)
+		return 2
+	}
+	fmt.Printf("podchaos %s --seed %d\n", settings.verb, settings.seed)
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	t := newTrial(settings)
+	t.run(ctx)
+	return t.report.print()
+}

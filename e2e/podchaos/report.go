@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// report is what was seen. Violations are printed as they come, the table at the end.
+type report struct {
+	began time.Time
+
+	control bool // what is judged has to fail
+
+	mu         sync.Mutex // guards what follows
+	violations int
+	refuted    int // of the violations, by the judgement
+	rows       []row
+	lines      []string
+}
+
+// row is what one program's readers saw.
+type row struct {
+	name, by string
+	kills    []int64 // when, as of seen
+	seen     seen
+	outages  []time.Duration
+	longest  time.Duration // of an operation in an outage
+}
+
+func newReport(control bool) *report { return &report{began: time.Now(), control: control} }
+
+// violation tells about something that must not be.
+func (r *report) violation(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.violate(format, args...)
+}
+
+// failures are the first ones, with when they were after the kill before.
+func (r row) failures() (text string) {
+	for _, f := range r.seen.Failures {
+		n, _ := slices.BinarySearch(r.kills, f.To)
+		when := "before the first kill"
+		if n > 0 {
+			when = fmt.Sprintf("begun %s ms, ended %s ms after kill %d", ms(time.Duration(f.From-r.kills[n-1])), ms(time.Duration(f.To-r.kills[n-1])), n)
+		}
+		text += fmt.Sprintf("\n\t%s (%s)", f.Text, when)
+	}
+	return text
+}
+
+// refute tells about something that the control has to show, too.
+func (r *report) refute(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.violate(format, args...)
+	r.refuted++
+}
+
+// violate tells, for those who have locked.
+func (r *report) violate(format string, args ...any) {
+	at := time.Since(r.began)
+	r.violations++
+	if r.violations <= 40 {
+		fmt.Fprintf(os.Stderr, "%8.3f s: VIOLATION: %s\n", at.Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+// check adds a violation for an error.
+func (r *report) check(err error) {
+	if err != nil {
+		r.violation("%v", err)
+	}
+}
+
+func (r *report) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.violations > 0
+}
+
+// note adds a line to what is printed at the end.
+func (r *report) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+// judge adds a row. No operation on a path may have failed, and what was open only with ESTALE.
+func (r *report) judge(one row) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.violations
+	defer func() { r.refuted += r.violations - before }()
+	r.rows = append(r.rows, one)
+	if len(one.seen.Paths) > 0 {
+		r.violate("%s, by %s: errors of operations on paths: %s%s", one.name, one.by, counts(one.seen.Paths), one.failures())
+	}
+	for key, n := range one.seen.Open {
+		if !strings.HasSuffix(key, " ESTALE") {
+			r.violate("%s, by %s: %d times %s, of what was open", one.name, one.by, n, key)
+		}
+	}
+	if one.seen.Operations == 0 {
+		r.violate("%s, by %s: nothing was read", one.name, one.by)
+	}
+}
+
+// print prints the figures and returns the exit status of the program.
+func (r *report) print() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.rows) > 0 {
+		const format = "%-15s %-10s %5v %10v %7v %7v %6v %8v %9v %11v %10v\n"
+		fmt.Printf(format, "program", "by", "kills", "operations", "errors", "ESTALE", "else", "repeated", "outage ms", "at most ms", "longest ms")
+		for _, one := range r.rows {
+			stale, other := 0, 0
+			for key, n := range one.seen.Open {
+				if strings.HasSuffix(key, " ESTALE") {
+					stale += n
+				} else {
+					other += n
+				}
+			}
+			median, most := "-", "-"
+			if n := len(one.outages); n > 0 {
+				slices.Sort(one.outages)
+				median, most = ms(one.outages[n/2]), ms(one.outages[n-1])
+			}
+			fmt.Printf(format, one.name, one.by, len(one.kills), one.seen.Operations, sum(one.seen.Paths), stale, other, sum(one.seen.Repeated), median, most, ms(one.longest))
+		}
+	}
+	for _, one := range r.rows {
+		if len(one.seen.Repeated) > 0 {
+			fmt.Printf("%s, by %s, changes under way: %s\n", one.name, one.by, counts(one.seen.Repeated))
+		}
+	}
+	for _, line := range r.lines {
+		fmt.Println(line)
+	}
+	switch {
+	case r.control && r.refuted == 0:
+		fmt.Println("FAILED: the control passed: errors would not have been seen")
+		return 1
+	case r.control && r.refuted == r.violations:
+		fmt.Println("ok: without pod-fuse, it fails")
+		return 0
+	case r.violations > 0:
+		fmt.Printf("FAILED: %d violations\n", r.violations)
+		return 1
+	}
+	fmt.Println("ok")
+	return 0
+}
+
+func sum(all map[string]int) (n int) {
+	for _, one := range all {
+		n += one
+	}
+	return n
+}
+
+func counts(all map[string]int) string {
+	var text []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		text = append(text, fmt.Sprintf("%d × %s", all[key], key))
+	}
+	return strings.Join(text, ", ")
+}
+
+// spread tells the number, the median and the greatest of some times.
+func spread(times []time.Duration) string {
+	if len(times) == 0 {
+		return "none"
+	}
+	slices.Sort(times)
+	return fmt.Sprintf("%d: median %s ms, at most %s ms", len(times), ms(times[len(times)/2]), ms(times[len(times)-1]))
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }

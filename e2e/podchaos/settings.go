@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// settings are what the command line says.
+type settings struct {
+	verb     string
+	binary   string
+	other    string
+	beside   string
+	modules  string
+	programs []program
+	by       []string
+	kills    int
+	threads  int
+	uid      int
+	seed     uint64
+	with     string
+	control  bool
+	verbose  bool
+}
+
+// parse reads the command line: a verb and flags.
+func parse(args []string) (settings, error) {
+	s := settings{verb: "kill"}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		s.verb, args = args[0], args[1:]
+	}
+	verb, known := verbs[s.verb]
+	if !known {
+		return s, fmt.Errorf("%q is not one of %s", s.verb, slices.Sorted(maps.Keys(verbs)))
+	}
+	var names, by string
+	flags := flag.NewFlagSet("podchaos "+s.verb, flag.ContinueOnError)
+	flags.StringVar(&s.binary, "driver-binary", "", "the driver, a `FILE`")
+	flags.StringVar(&s.other, "other-binary", "", "--with upgrade: another version of the driver, a `FILE`")
+	flags.StringVar(&s.beside, "beside", "", "a pod-info-fuse whose volume is read meanwhile, a `FILE`")
+	flags.StringVar(&s.modules, "modules", "e2e/bin", "the `DIRECTORY` of the programs that setup.sh builds from modules")
+	flags.StringVar(&names, "programs", verb.programs, "which, separated by commas, or all")
+	flags.StringVar(&by, "by", verb.by, "how they get the device, separated by commas: fusermount, fd")
+	flags.IntVar(&s.kills, "kills", verb.kills, "the `NUMBER` of kills of each program; with 0, it is read for two seconds")
+	flags.IntVar(&s.threads, "threads", 12, "`NUMBER` of threads that operate on paths; two read what is open besides")
+	flags.IntVar(&s.uid, "uid", 1000, "the `UID` of the containers")
+	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "what the random choices begin with, to repeat a run")
+	flags.StringVar(&s.with, "with", "", "kill: what else is done away with: pair, hang, upgrade, mounter; attach: the mounter while a program comes back")
+	flags.BoolVar(&s.control, "control", false, "root mounts the programs itself, without the driver, which has to fail")
+	flags.BoolVar(&s.verbose, "verbose", false, "kill: print the end of what each program said")
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	if flags.NArg() > 0 {
+		return s, fmt.Errorf("%s takes no argument %q", flags.Name(), flags.Arg(0))
+	}
+	s.by = strings.Split(by, ",")
+	return s, errors.Join(s.choose(names), s.check())
+}
+
+// choose picks programs by their names.
+func (s *settings) choose(names string) error {
+	if names == "all" {
+		s.programs = programs
+		return nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(programs, func(p program) bool { return p.name == name })
+		if i < 0 {
+			return fmt.Errorf("program %q is not known", name)
+		}
+		s.programs = append(s.programs, programs[i])
+	}
+	return nil
+}
+
+func (s *settings) check() error {
+	for _, by := range s.by {
+		if by != byFusermount && by != byFD {
+			return fmt.Errorf("--by %q is neither %s nor %s", by, byFusermount, byFD)
+		}
+	}
+	switch {
+	case s.binary == "" && !s.control:
+		return errors.New("--driver-binary is missing")
+	case s.control && (s.verb != "kill" && s.verb != "stop" || s.with != "" || !slices.Equal(s.by, []string{byFusermount})):
+		return errors.New("--control is for kill alone and stop, by fusermount")
+	case s.with != "" && s.with != amidAttach && disturbances[s.with] == nil:
+		return fmt.Errorf("--with %q is neither %s nor one of %s", s.with, amidAttach, slices.Sorted(maps.Keys(disturbances)))
+	case s.with != "" && s.verb != "kill":
+		return errors.New("--with is for kill")
+	case s.with == "upgrade" && s.other == "":
+		return errors.New("--with upgrade needs --other-binary, of another version")
+	case s.kills < 0 || s.threads < 1:
+		return errors.New("--threads must be positive, and --kills not negative")
+	case os.Geteuid() != 0:
+		return errors.New("mounting needs root")
+	}
+	return nil
+}

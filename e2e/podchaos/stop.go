@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stop stops programs, as a bug that waits for ever would. Their own readers wait; the host, the
+// kubelet and the removal of the pod do not.
+func (t *trial) stop(ctx context.Context) {
+	for _, one := range t.programs {
+		if t.control {
+			t.report.check(t.stopControl(one))
+			continue
+		}
+		for _, first := range []string{"containers", "volumes"} {
+			if ctx.Err() == nil {
+				t.report.check(t.stopOne(one, first))
+			}
+		}
+	}
+}
+
+// stopOne stops one, and then removes the pod: its containers first, as the kubelet does, or
+// its volumes.
+func (t *trial) stopOne(one program, first string) (err error) {
+	p, err := t.newPod(one)
+	if err != nil {
+		return err
+	}
+	s, r, err := t.startPod(p, one, t.by[0])
+	if err != nil {
+		return errors.Join(err, s.stop())
+	}
+	victims := s.pids()
+	for _, pid := range victims {
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			return errors.Join(err, s.stop())
+		}
+	}
+	time.Sleep(500 * time.Millisecond) // until every thread of the reader is held
+	what := one.name + ", stopped"
+	t.onHost(what, p.volume("data"))
+	t.promptly(what+": the kubelet starts again", func() error {
+		return errors.Join(t.rig.callOut("init"), p.mount("data", map[string]string{"wait": "60s"}))
+	})
+	t.promptly(what+": another container starts", func() error {
+		_, err := p.start("late", []string{"sleep", "infinity"}, p.appMounts(), nil)
+		return err
+	})
+	if first == "volumes" {
+		t.promptly(what+": unmount, beside its containers", func() error { return p.unmount("data") })
+		t.checkAborted(r)
+	}
+	for _, c := range p.containers {
+		t.promptly(what+": SIGKILL for container "+c.name, func() error {
+			_, err := c.kill()
+			return err
+		})
+	}
+	if first == "containers" {
+		t.promptly(what+": unmount", func() error { return p.unmount("data") })
+	}
+	return p.remove("data-server")
+}
+
+// stopControl stops one that root has mounted: whoever looks at it hangs.
+func (t *trial) stopControl(one program) error {
+	p, err := t.newPod(one)
+	if err != nil {
+		return err
+	}
+	s, _, err := t.startControl(p, one)
+	if s != nil {
+		defer func() { t.report.check(s.stop()) }()
+	}
+	if err != nil {
+		return err
+	}
+	for _, pid := range s.pids() {
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			return err
+		}
+	}
+	t.onHost(one.name+", mounted by root and stopped", filepath.Join(p.dir, "control", "m"))
+	return nil
+}
+
+// onHost looks at a volume as operators and node agents do.
+func (t *trial) onHost(what, volume string) {
+	for _, command := range [][]string{
+		{"stat", volume},
+		{"stat", filepath.Join(volume, fileName(0))},
+		{"ls", "-lR", volume},
+		{"find", filepath.Dir(volume)},
+		{"df", volume},
+		{"df", "-a"},
+	} {
+		t.promptly(what+": "+strings.Join(command, " "), func() error { return runFor(2*promptly, command) })
+	}
+}
+
+// promptly demands that something that works is done in a second.
+func (t *trial) promptly(what string, do func() error) {
+	began := time.Now()
+	err := do()
+	took := time.Since(began)
+	if err == nil && took > promptly {
+		err = fmt.Errorf("took %v", took)
+	}
+	if err != nil {
+		t.report.refute("%s: %v", what, err)
+	}
+	t.report.note("%7s ms  %s", ms(took), strings.ReplaceAll(what, t.rig.root, "…"))
+}
+
+// runFor runs a command of the host. One that hangs is left to its fate: it may not be possible
+// to kill it.
+func runFor(limit time.Duration, command []string) error {
+	cmd := exec.Command(command[0], command[1:]...)
+	done := make(chan error, 1)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err := <-done:
+		// df -a and find tell of other mounts by their status, such as of a user's.
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && command[0] == "df" {
+			return nil
+		}
+		return err
+	case <-time.After(limit):
+		state := stateOf(cmd.Process.Pid)
+		_ = cmd.Process.Kill()
+		return fmt.Errorf("hangs (%c)", state)
+	}
+}
+
+// checkAborted demands that those who were held have got ECONNABORTED.
+func (t *trial) checkAborted(r *reader) {
+	s, err := r.stop()
+	if err != nil {
+		t.report.violation("after unmount: %v", err)
+		return
+	}
+	aborted := 0
+	for _, all := range []map[string]int{s.Paths, s.Open} {
+		for key, n := range all {
+			if strings.HasSuffix(key, " ECONNABORTED") {
+				aborted += n
+			}
+		}
+	}
+	if aborted == 0 {
+		t.report.violation("after unmount, nobody got ECONNABORTED: %s; %s", counts(s.Paths), counts(s.Open))
+	}
+	t.report.note("%7d     readers got ECONNABORTED", aborted)
+}

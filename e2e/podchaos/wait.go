@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// promptly is how long what must not wait may take, on a machine that is busy.
+const promptly = time.Second
+
+// wait kills those who wait for a program. What is left of them reads when it comes.
+func (t *trial) wait(ctx context.Context) {
+	t.report.check(t.waitAndKill(ctx))
+	t.report.check(t.waitInVain())
+}
+
+// waiters are processes that look at a volume which nobody serves.
+type waiters struct {
+	*trial
+	app  *container
+	all  []*beginner
+	took []time.Duration
+}
+
+// perStep is how many are killed at once.
+const perStep = 6
+
+func (t *trial) waitAndKill(ctx context.Context) error {
+	one := t.programs[0]
+	p, err := t.newPod(one)
+	if err != nil {
+		return err
+	}
+	defer func() { t.report.check(p.remove("data", "data-server")) }()
+	if err := p.mountVolumes("5m"); err != nil {
+		return err
+	}
+	w := &waiters{trial: t}
+	if w.app, err = p.start("app", []string{"sleep", "infinity"}, p.appMounts(), nil); err != nil {
+		return err
+	}
+	if err := w.startAll((3 + 3*t.kills) * perStep); err != nil {
+		return err
+	}
+	w.killSome("before")
+	for range t.kills {
+		if err := w.overKill(ctx); err != nil {
+			return err
+		}
+		if err := w.overUpgrade(ctx); err != nil {
+			return err
+		}
+		if err := w.overMounter(ctx); err != nil {
+			return err
+		}
+	}
+	w.killSome("after")
+	t.report.note("waiters killed: %s", spread(w.took))
+	server, err := p.startServer(t.rig.sources, one, t.by[0])
+	if err != nil {
+		return err
+	}
+	if err := w.awaitAll(); err != nil {
+		return fmt.Errorf("%w; the program: %s", err, server.said())
+	}
+	return nil
+}
+
+func (w *waiters) startAll(n int) error {
+	for i := range n {
+		path := []string{"/data/", "/data-ro/", "/tmp/outer/data/"}[i%3] + fileName(i%treeFiles)
+		b, err := w.app.exec(fmt.Sprint(i), "/podchaos", "look", "--path", path)
+		if err != nil {
+			return err
+		}
+		w.all = append(w.all, b)
+	}
+	return w.areHeld()
+}
+
+// areHeld demands that none has got an answer.
+func (w *waiters) areHeld() error {
+	for _, b := range w.all {
+		select {
+		case <-b.left:
+			return fmt.Errorf("process %d did not wait: %s", b.pid, &b.out)
+		default:
+		}
+	}
+	return nil
+}
+
+// killSome kills some: each is gone in a second.
+func (w *waiters) killSome(when string) {
+	some := w.all[:perStep]
+	w.all = w.all[perStep:]
+	for _, b := range some {
+		took, err := b.kill()
+		if err == nil && took > promptly {
+			err = fmt.Errorf("process %d took %v to end", b.pid, took)
+		}
+		if err != nil {
+			w.report.violation("killed %s a take-over: %v", when, err)
+		}
+		w.took = append(w.took, took)
+	}
+}
+
+// overKill kills the active, and some who wait while nobody serves them.
+func (w *waiters) overKill(ctx context.Context) error {
+	s, err := w.rig.awaitPair(ctx, 0)
+	if err != nil {
+		return err
+	}
+	active, _ := s.pids()
+	if err := w.rig.signal(active, unix.SIGKILL); err != nil {
+		return err
+	}
+	w.killSome("during")
+	_, err = w.rig.awaitPair(ctx, active)
+	return errors.Join(err, w.areHeld())
+}
+
+// overUpgrade does the same with a planned take-over, if there is another version.
+func (w *waiters) overUpgrade(ctx context.Context) error {
+	if w.other == "" {
+		w.killSome("between")
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- errors.Join(w.upgrade(ctx, 0), w.upgrade(ctx, 0)) }()
+	w.killSome("during")
+	return errors.Join(<-done, w.areHeld())
+}
+
+// overMounter kills the mounter.
+func (w *waiters) overMounter(ctx context.Context) error {
+	if err := w.killMounter(ctx, 0); err != nil {
+		return err
+	}
+	w.killSome("after the mounter's end and")
+	return w.areHeld()
+}
+
+// awaitAll waits for those who are left: each has read.
+func (w *waiters) awaitAll() error {
+	deadline := time.After(grace)
+	for _, b := range w.all {
+		select {
+		case <-b.left:
+		case <-deadline:
+			return fmt.Errorf("process %d (%c) waits though the program runs", b.pid, stateOf(b.pid))
+		}
+		var l looked
+		if err := json.Unmarshal(b.out.Bytes(), &l); err != nil || l.Error != "" {
+			w.report.violation("who waited got %q (%v)", &b.out, err)
+		}
+	}
+	w.report.note("waiters that read: %d", len(w.all))
+	return nil
+}
+
+// waitInVain looks at volumes that nobody ever serves: for as long as the option says, from the
+// first look, and then no more.
+func (t *trial) waitInVain() error {
+	for _, wait := range []time.Duration{0, 2 * time.Second} {
+		p, err := t.rig.newPod(t.uid)
+		if err != nil {
+			return err
+		}
+		defer func() { t.report.check(p.remove("data", "data-server")) }()
+		if err := p.mountVolumes(wait.String()); err != nil {
+			return err
+		}
+		app, err := p.start("app", []string{"sleep", "infinity"}, p.appMounts(), nil)
+		if err != nil {
+			return err
+		}
+		for i, want := range []time.Duration{wait, 0} {
+			b, err := app.exec(fmt.Sprint(i), "/podchaos", "look", "--path", "/data/"+fileName(0))
+			if err != nil {
+				return err
+			}
+			select {
+			case <-b.left:
+			case <-time.After(grace):
+				return fmt.Errorf("process %d waits for ever, with wait %v", b.pid, wait)
+			}
+			var l looked
+			if err := json.Unmarshal(b.out.Bytes(), &l); err != nil {
+				return fmt.Errorf("a look gave %q: %w", &b.out, err)
+			}
+			if took := time.Duration(l.To - l.From); l.Error != "ENOTCONN" || took < want-100*time.Millisecond || took > want+promptly {
+				t.report.violation("with wait %v, look %d gave %q after %v", wait, i+1, l.Error, took)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Installs and builds the FUSE programs that pods serve volumes with in `make chaos-pod-fuse`:
+# those of Debian's packages, rclone, gcsfuse and go-fuse's loopback from the Go module proxy, and
+# runc. rclone is the S3 server that s3fs reads from, too, and gcsfuse has a server of its own.
+# Needs root. Running it again costs seconds.
+#
+# mountpoint-s3 is in Rust, and in no package of Debian's.
+set -eu
+cd "$(dirname "$0")"
+
+needs='runc:runc fusermount3:fuse3 bindfs:bindfs sshfs:sshfs /usr/lib/openssh/sftp-server:openssh-sftp-server
+	squashfuse:squashfuse mksquashfs:squashfs-tools gocryptfs:gocryptfs s3fs:s3fs unionfs:unionfs-fuse
+	archivemount:archivemount fuse-zip:fuse-zip mergerfs:mergerfs fuse-overlayfs:fuse-overlayfs'
+missing=
+for need in $needs; do
+	command -v "${need%:*}" >/dev/null || missing="$missing ${need#*:}"
+done
+if [ -n "$missing" ]; then
+	apt-get update
+	# shellcheck disable=SC2086 # a list of package names
+	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+fi
+CGO_ENABLED=0 go -C rclone build -trimpath -ldflags '-s -w' -o ../../bin/rclone .
+CGO_ENABLED=0 go -C gcsfuse build -trimpath -ldflags '-s -w' -o ../../bin/ \
+	github.com/googlecloudplatform/gcsfuse/v3 github.com/fsouza/fake-gcs-server
+CGO_ENABLED=0 go -C ../.. build -o e2e/bin/loopback github.com/hanwen/go-fuse/v2/example/loopback

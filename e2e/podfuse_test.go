@@ -1,0 +1,241 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
+)
+
+// Where the containers have the volumes of pod-fuse, and what the program shows.
+const (
+	dataDir   = "/mnt/data"
+	launchDir = "/run/pod-fuse"
+	shownDir  = "/mnt/shown"
+)
+
+// newPodFuse is a pod with a volume that the container program serves, and one that the container
+// main reads. The containers start in this order: the reader first.
+func newPodFuse(name string) *manifest {
+	m := newManifest(name)
+	main := m.main()
+	main.VolumeMounts = []volumeMount{{Name: "data", MountPath: dataDir}}
+	m.Spec.Containers = append(m.Spec.Containers, newProgram("/mnt/own"))
+	m.Spec.Volumes = []*volume{
+		{Name: "data", FlexVolume: &flexVolume{Driver: podFuseName, Options: map[string]string{"wait": "2m"}}},
+		{Name: "data-server", FlexVolume: &flexVolume{Driver: podFuseName, Options: map[string]string{"serves": "data"}}},
+		{Name: "shown", EmptyDir: &struct{}{}},
+		{Name: "own", EmptyDir: &struct{}{}},
+	}
+	return m
+}
+
+// newProgram is a container that serves the volume data: loopback by itself, which calls
+// fusermount, with a mount point; by the launcher, with none.
+func newProgram(mountPoint string) *container {
+	loopback := "loopback " + shownDir + " " + mountPoint
+	if mountPoint == "" {
+		loopback = launchDir + "/pod-fuse run --restart -- loopback " + shownDir + " '{}'"
+	}
+	c := &container{
+		Name: "program", Image: image, ImagePullPolicy: "Never",
+		// The content is there before the program is, and stays.
+		Command: []string{"sh", "-c", "mkdir -p " + shownDir + "/sub && echo content > " + shownDir + "/file && echo below > " + shownDir + "/sub/file && exec " + loopback},
+		VolumeMounts: []volumeMount{
+			{Name: "shown", MountPath: shownDir},
+			{Name: "data-server", MountPath: launchDir},
+		},
+	}
+	if mountPoint != "" {
+		c.VolumeMounts = append(c.VolumeMounts,
+			volumeMount{Name: "own", MountPath: mountPoint},
+			volumeMount{Name: "data-server", MountPath: "/dev/fuse", SubPath: "fuse"},
+			volumeMount{Name: "data-server", MountPath: "/bin/fusermount3", SubPath: "fusermount3"})
+	}
+	return c
+}
+
+// program is the PID, on the host, of the pod's FUSE program.
+func (p *testPod) program(t *testing.T) int {
+	t.Helper()
+	var pid int
+	err := harness.Eventually(startLimit, func() error {
+		namespace := pidNamespace(t, p.init(t, "program"))
+		all, _ := filepath.Glob("/proc/[0-9]*/comm")
+		for _, path := range all {
+			name, _ := os.ReadFile(path)
+			in, _ := os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid"))
+			if strings.TrimSpace(string(name)) == "loopback" && in == namespace {
+				pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
+				return nil
+			}
+		}
+		return fmt.Errorf("no program runs in %s", namespace)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// A reader that is there before the program waits, and then reads. The program has neither
+// privilege nor a device.
+func TestPodFuseReaderComesFirst(t *testing.T) {
+	for name, mountPoint := range map[string]string{"fusermount": "/mnt/own", "descriptor": ""} {
+		t.Run(name, func(t *testing.T) {
+			m := newPodFuse("first-" + name)
+			m.main().Command = []string{"sh", "-c", "cat " + dataDir + "/file; trap exit TERM; sleep 100000 & wait"}
+			m.Spec.Containers[1] = newProgram(mountPoint)
+			p := runPod(t, m)
+			err := harness.Eventually(execLimit, func() error {
+				if log := strings.Join(p.containerLog(t, "main"), ""); !strings.HasSuffix(log, " content\n") {
+					return fmt.Errorf("the reader has printed %q", log)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			p.mustExec(t, "main", "touch", dataDir+"/made")
+			if out := p.mustExec(t, "program", "ls", shownDir); out != "file\nmade\nsub\n" {
+				t.Errorf("what the reader made is shown as %q", out)
+			}
+		})
+	}
+}
+
+// A sidecar with a startup probe; init containers, sub-paths and read-only mounts that the
+// kubelet prepares before anybody serves; and nobody has any privilege.
+func TestPodFuseOfASidecar(t *testing.T) {
+	m := newPodFuse("sidecar")
+	sidecar := newProgram("")
+	sidecar.RestartPolicy = "Always"
+	sidecar.StartupProbe = &probe{PeriodSeconds: 1, FailureThreshold: 60}
+	sidecar.StartupProbe.Exec.Command = []string{launchDir + "/pod-fuse", "ready"}
+	before := newContainer("before")
+	before.Command = []string{"cat", dataDir + "/file"}
+	before.VolumeMounts = []volumeMount{{Name: "data", MountPath: dataDir}}
+	m.Spec.InitContainers = []*container{sidecar, before}
+	m.Spec.Containers = m.Spec.Containers[:1]
+	m.Spec.SecurityContext = &podSecurity{FSGroup: 2000}
+	m.Spec.ShareProcessNamespace = true
+	m.main().Env = []envVar{{Name: "PART", Value: "sub"}}
+	m.main().VolumeMounts = append(m.main().VolumeMounts,
+		volumeMount{Name: "data", MountPath: "/mnt/sub", SubPath: "sub"},
+		volumeMount{Name: "data", MountPath: "/mnt/expression", SubPathExpr: "$(PART)"},
+		volumeMount{Name: "data", MountPath: "/mnt/read-only", ReadOnly: true})
+	no := false
+	for _, c := range []*container{sidecar, before, m.main()} {
+		c.SecurityContext = &containerSecurity{
+			RunAsUser: 1000, RunAsNonRoot: true, ReadOnlyRootFilesystem: true, AllowPrivilegeEscalation: &no,
+			Capabilities: &capabilities{Drop: []string{"ALL"}}, SeccompProfile: &seccompProfile{Type: "RuntimeDefault"},
+		}
+	}
+	p := runPod(t, m)
+	for path, want := range map[string]string{
+		dataDir + "/file":      "content\n",
+		dataDir + "/sub/file":  "below\n",
+		"/mnt/sub/file":        "below\n",
+		"/mnt/expression/file": "below\n",
+		"/mnt/read-only/file":  "content\n",
+	} {
+		if out := p.mustExec(t, "main", "cat", path); out != want {
+			t.Errorf("%s has %q, want %q", path, out, want)
+		}
+	}
+	if out, err := p.exec(t, "main", "touch", "/mnt/read-only/new"); err == nil || !strings.Contains(out, "Read-only file system") {
+		t.Errorf("touch in a read-only mount: %v: %s", err, out)
+	}
+	if log := strings.Join(p.containerLog(t, "before"), ""); !strings.HasSuffix(log, " content\n") {
+		t.Errorf("the init container has printed %q", log)
+	}
+}
+
+// The program is killed again and again, by itself and with its container, while the driver's
+// processes are: who reads does not notice.
+func TestPodFuseSurvivesItsProgram(t *testing.T) {
+	m := newPodFuse("killed")
+	m.Spec.Containers = []*container{
+		// By path: a file that is open when its program dies is stale.
+		{Name: "main", Image: image, ImagePullPolicy: "Never", Command: []string{"sh", "-c", "while out=$(stat -c %s " + dataDir + "/file 2>&1); do echo \"$out\"; done; echo \"$out\""},
+			VolumeMounts: []volumeMount{{Name: "data", MountPath: dataDir}}},
+		newProgram(""),
+	}
+	p := runPod(t, m)
+	p.goesOn(t, "main")
+	reader := p.mustContainer(t, "main")
+	for range 5 {
+		if err := unix.Kill(p.program(t), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		p.goesOn(t, "main")
+	}
+	for range 3 {
+		was := testNode.driver(podFuseName).pair(t)
+		kill(t, was.Active)
+		if err := unix.Kill(p.program(t), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		testNode.driver(podFuseName).pair(t, was.Active)
+		p.goesOn(t, "main")
+	}
+	// The launcher too, so that the kubelet starts another container.
+	launcher, _ := strconv.Atoi(p.init(t, "program"))
+	if err := unix.Kill(launcher, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.goesOn(t, "main")
+	if now := p.mustContainer(t, "main"); now != reader {
+		t.Errorf("the reader was %s and is %s: it has met an error", reader, now)
+	}
+	for _, line := range p.containerLog(t, "main") {
+		if !strings.HasSuffix(line, " 8\n") {
+			t.Errorf("the reader printed %q", line)
+		}
+	}
+}
+
+// A program that is stopped makes its readers wait, and neither the kubelet nor anybody else on
+// the host. Its pod can be deleted.
+func TestPodFuseProgramThatStops(t *testing.T) {
+	m := newPodFuse("stopped")
+	p := runPod(t, m)
+	p.mustExec(t, "main", "cat", dataDir+"/file")
+	if err := unix.Kill(p.program(t), unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	waits := p.execCommand(context.Background(), t, "main", "cat", dataDir+"/file")
+	if err := waits.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer waits.Wait() // its container ends
+	begun := time.Now()
+	for _, argv := range [][]string{{"find", p.volumeDirs(podFuseName)}, {"df", "-a"}, {"stat", filepath.Join(p.volumeDirs(podFuseName), "data")}} {
+		if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("%v: %v: %s", argv, err, out)
+		}
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("find, df and stat took %v", took)
+	}
+	if err := testNode.killKubelet(); err != nil {
+		t.Fatal(err)
+	}
+	if err := testNode.startKubelet(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.delete(); err != nil {
+		t.Error(err)
+	}
+}
