@@ -26,10 +26,14 @@ render pod-info-fuse.yaml 'Installs the driver on every node.' \
 	--set createNamespace=true
 render pod-info-fuse-csi.yaml 'Installs the driver on every node, for FlexVolume and for CSI.' \
 	--set createNamespace=true --set csi.enabled=true
-render uninstall.yaml 'Removes the driver from every node: apply it, wait for the rollout, delete it.' \
-	--set createNamespace=true --set uninstall=true
-render uninstall-csi.yaml 'Removes the driver from every node where it is there for CSI, too: apply it, wait for the rollout, delete it.' \
-	--set createNamespace=true --set uninstall=true --set csi.enabled=true
+render pod-fuse.yaml 'Installs both drivers on every node.' \
+	--set createNamespace=true --set podFuse.enabled=true
+render uninstall.yaml 'Removes both drivers from every node: apply it, wait for the rollout, delete it.' \
+	--set createNamespace=true --set podFuse.enabled=true --set uninstall=true
+render uninstall-csi.yaml 'Removes both drivers from every node where the first is there for CSI, too: apply it, wait for the rollout, delete it.' \
+	--set createNamespace=true --set podFuse.enabled=true --set uninstall=true --set csi.enabled=true
+render uninstall-pod-fuse.yaml 'Removes pod-fuse from every node, and leaves pod-info-fuse: apply it, wait for the rollout, apply pod-info-fuse.yaml.' \
+	--set createNamespace=true --set podFuse.uninstall=true
 render policies/validating-admission-policy.yaml \
 	'Kubernetes 1.30 and later: no FlexVolume driver but this one.' \
 	--set policies.validatingAdmissionPolicy=true \
@@ -37,6 +41,10 @@ render policies/validating-admission-policy.yaml \
 render policies/validating-admission-policy-csi.yaml \
 	'The same, and CSI volumes of this driver only in namespaces with a label.' \
 	--set policies.validatingAdmissionPolicy=true --set csi.enabled=true \
+	--show-only templates/validatingadmissionpolicy.yaml
+render policies/validating-admission-policy-pod-fuse.yaml \
+	'Kubernetes 1.30 and later: no FlexVolume driver but these two, and pod-fuse only in namespaces with a label.' \
+	--set policies.validatingAdmissionPolicy=true --set podFuse.enabled=true \
 	--show-only templates/validatingadmissionpolicy.yaml
 render policies/pod-security-policy.yaml \
 	'Kubernetes up to 1.24: who may use the driver, and what the installer needs.' \

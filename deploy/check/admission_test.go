@@ -10,8 +10,9 @@ import (
 // A policy that nothing binds denies nothing, and one that fails open may as well.
 func TestAdmissionPoliciesDeny(t *testing.T) {
 	for file, want := range map[string][]string{
-		"validating-admission-policy.yaml":     {"persistentvolumes", "pods"},
-		"validating-admission-policy-csi.yaml": {"persistentvolumes", "pods", "pods"},
+		"validating-admission-policy.yaml":          {"persistentvolumes", "pods"},
+		"validating-admission-policy-csi.yaml":      {"persistentvolumes", "pods", "pods"},
+		"validating-admission-policy-pod-fuse.yaml": {"persistentvolumes", "pods", "pods", "pods"},
 	} {
 		t.Run(file, func(t *testing.T) { assertDenies(t, "../policies/"+file, want) })
 	}

@@ -45,9 +45,22 @@ func TestConstraintsOfInstaller(t *testing.T) {
 	}
 }
 
+// Who may use pod-fuse has constraints of its own, and those of others do not list it.
+func TestConstraintsTellTheDriversApart(t *testing.T) {
+	manifest := []byte(render(t, "--set", "policies.securityContextConstraints=true,podFuse.enabled=true"))
+	for name, want := range map[string][]securityv1.AllowedFlexVolume{
+		"pod-info-fuse-users":          {{Driver: "example.com/pod-info-fuse"}},
+		"pod-info-fuse-pod-fuse-users": {{Driver: "example.com/pod-info-fuse"}, {Driver: "example.com/pod-fuse"}},
+	} {
+		if got := constraints(t, manifest, name).AllowedFlexVolumes; !slices.Equal(got, want) {
+			t.Errorf("%s allows %v, want %v", name, got, want)
+		}
+	}
+}
+
 // What mounts or unmounts on the host is privileged.
 func TestConstraintsOfWhatMounts(t *testing.T) {
-	for _, value := range []string{"uninstall", "csi.enabled"} {
+	for _, value := range []string{"uninstall", "csi.enabled", "healFromHost", "podFuse.uninstall"} {
 		manifest := render(t, "--set", "policies.securityContextConstraints=true,"+value+"=true")
 		scc := constraints(t, []byte(manifest), "pod-info-fuse-installer")
 		if !scc.AllowPrivilegedContainer || !scc.AllowHostPID || !scc.AllowHostDirVolumePlugin {

@@ -27,11 +27,7 @@ func TestTheCSIDriver(t *testing.T) {
 func csiContainer(t *testing.T, file string) (corev1.PodSpec, corev1.Container) {
 	t.Helper()
 	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, file))).Spec.Template.Spec
-	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == "csi" })
-	if i < 0 {
-		t.Fatalf("%s has no container csi", file)
-	}
-	return pod, pod.Containers[i]
+	return pod, container(t, pod, "csi")
 }
 
 // The plugin has of the host's files the two directories with its sockets, and the

@@ -71,3 +71,13 @@ func only[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	}
 	return found[0]
 }
+
+// container is the pod's container of a name.
+func container(t *testing.T, pod corev1.PodSpec, name string) corev1.Container {
+	t.Helper()
+	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == name })
+	if i < 0 {
+		t.Fatalf("the pod has no container %s", name)
+	}
+	return pod.Containers[i]
+}

@@ -95,6 +95,8 @@ func TestVersions(t *testing.T) {
 		chart + "/Chart.yaml":               `(?m)^version: (\S+)$`,
 		"../pod-info-fuse.yaml":             `image: "example.com/pod-info-fuse:(\S+)"`,
 		"../pod-info-fuse-csi.yaml":         `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../pod-fuse.yaml":                  `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../uninstall-pod-fuse.yaml":        `image: "example.com/pod-info-fuse:(\S+)"`,
 		"../uninstall.yaml":                 `image: "example.com/pod-info-fuse:(\S+)"`,
 		"../uninstall-csi.yaml":             `image: "example.com/pod-info-fuse:(\S+)"`,
 		"../examples/watch-csi.yaml":        `image: example.com/pod-info-fuse:(\S+)`,

@@ -10,39 +10,53 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The installer of every day has one capability, and the host's files.
-func TestInstallerHasTheLeastThatWorks(t *testing.T) {
-	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, "../pod-info-fuse.yaml"))).Spec.Template.Spec
-	context := pod.Containers[0].SecurityContext
-	if context.Privileged != nil || *context.AllowPrivilegeEscalation || !*context.ReadOnlyRootFilesystem {
-		t.Errorf("may do too much: %+v", context)
-	}
-	if !slices.Equal(context.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
-		!slices.Equal(context.Capabilities.Add, []corev1.Capability{"SYS_CHROOT"}) {
-		t.Errorf("the capabilities are %+v", context.Capabilities)
-	}
-	if context.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("the seccomp profile is %v", context.SeccompProfile)
+// The installers of every day have one capability, and the host's files.
+func TestInstallersHaveTheLeastThatWorks(t *testing.T) {
+	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, "../pod-fuse.yaml"))).Spec.Template.Spec
+	for _, name := range []string{"installer", "pod-fuse"} {
+		installer := container(t, pod, name)
+		context := installer.SecurityContext
+		if context.Privileged != nil || *context.AllowPrivilegeEscalation || !*context.ReadOnlyRootFilesystem {
+			t.Errorf("%s may do too much: %+v", name, context)
+		}
+		if !slices.Equal(context.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+			!slices.Equal(context.Capabilities.Add, []corev1.Capability{"SYS_CHROOT"}) {
+			t.Errorf("the capabilities of %s are %+v", name, context.Capabilities)
+		}
+		if context.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("the seccomp profile of %s is %v", name, context.SeccompProfile)
+		}
+		mount := installer.VolumeMounts[0]
+		if len(installer.VolumeMounts) != 1 || mount.Name != "host" || mount.MountPath != "/host" ||
+			*mount.MountPropagation != corev1.MountPropagationHostToContainer {
+			t.Errorf("%s has mounted %+v", name, mount)
+		}
 	}
 	if pod.HostNetwork || pod.HostIPC || !pod.HostPID {
 		t.Errorf("host namespaces: network %v, IPC %v, PID %v", pod.HostNetwork, pod.HostIPC, pod.HostPID)
 	}
-	mount := pod.Containers[0].VolumeMounts[0]
-	if len(pod.Volumes) != 1 || pod.Volumes[0].HostPath.Path != "/" || mount.MountPath != "/host" ||
-		*mount.MountPropagation != corev1.MountPropagationHostToContainer {
-		t.Errorf("volumes %+v, mounted %+v", pod.Volumes, mount)
+	if len(pod.Volumes) != 1 || pod.Volumes[0].Name != "host" || pod.Volumes[0].HostPath.Path != "/" {
+		t.Errorf("volumes %+v", pod.Volumes)
 	}
 	assertNoToken(t, pod)
 }
 
-// The one that removes unmounts on the host, in the namespaces of a process there.
-func TestUninstallerIsPrivileged(t *testing.T) {
-	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, "../uninstall.yaml"))).Spec.Template.Spec
-	context := pod.Containers[0].SecurityContext
-	if context.Privileged == nil || !*context.Privileged || !pod.HostPID {
-		t.Errorf("cannot enter the host's namespaces: %+v, host's PIDs %v", context, pod.HostPID)
+// One that removes unmounts on the host, in the namespaces of a process there.
+func TestUninstallersArePrivileged(t *testing.T) {
+	for file, names := range map[string][]string{
+		"../uninstall.yaml":          {"installer", "pod-fuse"},
+		"../uninstall-csi.yaml":      {"installer", "pod-fuse"},
+		"../uninstall-pod-fuse.yaml": {"pod-fuse"},
+	} {
+		pod := only[*appsv1.DaemonSet](t, decode(t, read(t, file))).Spec.Template.Spec
+		for _, name := range names {
+			context := container(t, pod, name).SecurityContext
+			if context.Privileged == nil || !*context.Privileged || !pod.HostPID {
+				t.Errorf("%s of %s cannot enter the host's namespaces: %+v, host's PIDs %v", name, file, context, pod.HostPID)
+			}
+		}
+		assertNoToken(t, pod)
 	}
-	assertNoToken(t, pod)
 }
 
 func assertNoToken(t *testing.T, pod corev1.PodSpec) {
@@ -55,7 +69,7 @@ func assertNoToken(t *testing.T, pod corev1.PodSpec) {
 // Where the image has no binary, the installer's pods would fail for ever.
 func TestOnlyNodesThatTheImageIsForGetTheDriver(t *testing.T) {
 	architectures := strings.Fields(match(t, "../../Makefile", `(?m)^ARCHITECTURES = (.+)$`))
-	for _, manifest := range []string{"../pod-info-fuse.yaml", "../uninstall.yaml"} {
+	for _, manifest := range []string{"../pod-info-fuse.yaml", "../pod-fuse.yaml", "../uninstall.yaml", "../uninstall-pod-fuse.yaml"} {
 		pod := only[*appsv1.DaemonSet](t, decode(t, read(t, manifest))).Spec.Template.Spec
 		want := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{

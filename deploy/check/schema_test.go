@@ -16,6 +16,13 @@ func TestSchemaRefuses(t *testing.T) {
 		"driver=example.com/../x":           "driver",
 		"csi.enabled=1":                     "enabled",
 		"csi.name=x":                        "name",
+		"podFuse=true":                      "podFuse",
+		"podFuse.enabled=yes":               "enabled",
+		"podFuse.driver=pod-fuse":           "driver",
+		"podFuse.uninstall=1":               "uninstall",
+		"podFuse.metricsPort=0":             "metricsPort",
+		"podFuse.port=9809":                 "port",
+		"policies.podFuseNamespaces={,}":    "podFuseNamespaces",
 		"kubeletDir=var/lib":                "kubeletDir",
 		"pluginDir=relative":                "pluginDir",
 		"config.logs=syslog":                "logs",
@@ -45,10 +52,13 @@ func TestSchemaRefuses(t *testing.T) {
 // What can be said, and cannot be had.
 func TestTheChartRefuses(t *testing.T) {
 	for flag, want := range map[string]string{
-		"flexVolume.enabled=false":                                                               "both false",
-		"csi.enabled=true,driver=example.com/pod_info":                                           "no DNS name",
-		"csi.enabled=true,driver=Example.com/pod-info":                                           "no DNS name",
-		"csi.enabled=true,driver=" + strings.Repeat("x", 40) + ".com/" + strings.Repeat("y", 20): "no DNS name",
+		"flexVolume.enabled=false":                                                                    "both false",
+		"podFuse.enabled=true,podFuse.driver=example.com/pod-info-fuse":                               "name of the first driver",
+		"podFuse.enabled=true,podFuse.metricsPort=9808":                                               "in the same pod",
+		"podFuse.enabled=true,podFuse.driver=example.com/x_y,policies.validatingAdmissionPolicy=true": "no DNS name",
+		"csi.enabled=true,driver=example.com/pod_info":                                                "no DNS name",
+		"csi.enabled=true,driver=Example.com/pod-info":                                                "no DNS name",
+		"csi.enabled=true,driver=" + strings.Repeat("x", 40) + ".com/" + strings.Repeat("y", 20):      "no DNS name",
 	} {
 		_, stderr, err := run("template", "x", chart, "--set", flag)
 		if err == nil || !strings.Contains(stderr, want) {

@@ -6,7 +6,7 @@ package main
 func description(version string) map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":       "pod-info-fuse",
-		"org.opencontainers.image.description": "FlexVolume and CSI driver that tells pods about themselves and their node",
+		"org.opencontainers.image.description": "Drivers of volumes that tell pods about themselves and their node, and that FUSE programs in pods serve",
 		"org.opencontainers.image.version":     version,
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 	}

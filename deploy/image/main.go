@@ -1,4 +1,4 @@
-// Command image puts the two programs, for each architecture, into an image:
+// Command image puts the programs, for each architecture, into an image:
 //
 //	image --name NAME --version VERSION --out FILE DIR...
 //

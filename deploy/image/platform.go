@@ -12,8 +12,8 @@ import (
 )
 
 // programs are the files in the image, each in a layer. The first is what it executes: the
-// driver, and its installer. The second is its CSI plugin.
-var programs = []string{"/pod-info-fuse", "/pod-info-fuse-csi"}
+// driver, and its installer. The second is its CSI plugin, the third the other driver.
+var programs = []string{"/pod-info-fuse", "/pod-info-fuse-csi", "/pod-fuse"}
 
 // A platformImage is the image for one architecture.
 type platformImage struct {

@@ -91,9 +91,22 @@ func rendered(t *testing.T, value string) map[string]policyv1beta1.PodSecurityPo
 	return policies(t, manifest)
 }
 
+// Who may use pod-fuse has a policy of its own, and that of others does not list it.
+func TestUsersOfTwoDrivers(t *testing.T) {
+	policies := rendered(t, "podFuse.enabled")
+	for name, want := range map[string][]policyv1beta1.AllowedFlexVolume{
+		"pod-info-fuse-users":          {{Driver: "example.com/pod-info-fuse"}},
+		"pod-info-fuse-pod-fuse-users": {{Driver: "example.com/pod-info-fuse"}, {Driver: "example.com/pod-fuse"}},
+	} {
+		if got := policies[name].AllowedFlexVolumes; !slices.Equal(got, want) {
+			t.Errorf("%s allows %v, want %v", name, got, want)
+		}
+	}
+}
+
 // What mounts or unmounts on the host is privileged.
 func TestWhatMounts(t *testing.T) {
-	for _, value := range []string{"uninstall", "csi.enabled"} {
+	for _, value := range []string{"uninstall", "csi.enabled", "healFromHost", "podFuse.uninstall"} {
 		policy := rendered(t, value)["pod-info-fuse-installer"]
 		if !policy.Privileged || !policy.HostPID || !slices.Contains(policy.Volumes, policyv1beta1.HostPath) {
 			t.Errorf("does not fit %s: %+v", value, policy)

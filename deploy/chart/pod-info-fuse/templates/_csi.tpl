@@ -1,11 +1,17 @@
-{{/* The driver's name in CSI: DRIVER.VENDOR of VENDOR/DRIVER. */}}
-{{- define "pod-info-fuse.csiName" -}}
-{{- $parts := splitList "/" .Values.driver -}}
+{{/* DRIVER.VENDOR of VENDOR/DRIVER, for a purpose that needs a DNS name: a list of both. */}}
+{{- define "pod-info-fuse.dnsName" -}}
+{{- $driver := first . -}}
+{{- $parts := splitList "/" $driver -}}
 {{- $name := printf "%s.%s" (last $parts) (first $parts) -}}
 {{- if not (and (le (len $name) 63) (regexMatch "^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$" $name)) -}}
-{{- fail (printf "csi.enabled: the driver %s would be %s in CSI, which is no DNS name of at most 63 characters; give it another name" .Values.driver $name) -}}
+{{- fail (printf "%s: the driver %s would be %s, which is no DNS name of at most 63 characters; give it another name" (last .) $driver $name) -}}
 {{- end -}}
 {{- $name -}}
+{{- end -}}
+
+{{/* The driver's name in CSI. */}}
+{{- define "pod-info-fuse.csiName" -}}
+{{- include "pod-info-fuse.dnsName" (list .Values.driver "csi.enabled") -}}
 {{- end -}}
 
 {{/* The directory of the plugin's socket on the node. */}}

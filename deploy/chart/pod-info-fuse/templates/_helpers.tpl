@@ -17,15 +17,14 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
-{{/* Not empty where the installer has to mount or unmount, which it must be
-privileged for. */}}
-{{- define "pod-info-fuse.privileged" -}}
-{{- if or .Values.healFromHost .Values.uninstall }}true{{ end -}}
+{{/* Not empty where a driver is being removed from the nodes. */}}
+{{- define "pod-info-fuse.removes" -}}
+{{- if or .Values.uninstall .Values.podFuse.uninstall }}true{{ end -}}
 {{- end -}}
 
-{{/* Not empty where one of the pod's containers is privileged. */}}
+{{/* Not empty where one of the pod's containers is privileged, as it mounts or unmounts. */}}
 {{- define "pod-info-fuse.privilegedPod" -}}
-{{- if or (include "pod-info-fuse.privileged" .) .Values.csi.enabled }}true{{ end -}}
+{{- if or (include "pod-info-fuse.removes" .) .Values.healFromHost .Values.csi.enabled }}true{{ end -}}
 {{- end -}}
 
 {{/* The image of all containers. */}}
