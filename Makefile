@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race mutate fuzz e2e chaos chaos-builds soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns csi-sanity lint clean
+.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -12,7 +12,7 @@ GO_BUILD = go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags '-s -w 
 # Where it is built: another version, elsewhere.
 BIN ?= bin
 
-# Two static binaries: the driver, and the CSI node plugin.
+# Three static binaries: a driver, its CSI node plugin, and the other driver.
 build:
 	$(GO_BUILD) -o $(BIN)/ ./cmd/...
 
@@ -69,7 +69,7 @@ test:
 # The same with the race detector, which needs cgo, but for what tests processes that are
 # built without it.
 race:
-	CGO_ENABLED=1 go test -vet=off -race -count=1 -timeout 30m $$(go list ./... | grep -v -e /cmd/ -e /examples/)
+	CGO_ENABLED=1 go test -vet=off -race -count=1 -timeout 30m $$(go list ./... | grep -v -e /cmd/ -e /examples/ -e /podfuse/mounter)
 
 # Each transition in the life of a process of the pair is taken away, or leads elsewhere:
 # the table of orders must fail.
@@ -86,6 +86,13 @@ fuzz:
 	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/volume
 	go test -run=^$$ -fuzz=^FuzzKubeletArgs$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./install
 	go test -run=^$$ -fuzz=^FuzzRequest$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/internal/metrics
+	go test -run=^$$ -fuzz=^FuzzMountOptions$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./podfuse/pod
+
+# FUSE programs of Debian, as they are, in containers without privilege.
+PROGRAMS = bindfs sshfs squashfuse gocryptfs unionfs-fuse archivemount fuse-zip mergerfs fuse-overlayfs s3fs rclone
+programs:
+	apt-get install -y --no-install-recommends fuse3 $(PROGRAMS) openssh-sftp-server squashfs-tools zip
+	go test -tags programs -count=1 -run TestForeignPrograms -v ./podfuse/pod
 
 # The test suite of the CSI project, against the node plugin.
 csi-sanity: build
@@ -149,6 +156,33 @@ SOAK ?= 10m
 soak: chaos-builds
 	e2e/bin/chaos soak --driver-binary e2e/bin/strict --other-binary e2e/bin/other --duration $(SOAK)
 
+# Programs that pods serve volumes with, by the hundred killed under readers in containers, and
+# what is done besides. Without pod-fuse, readers do see it, and see nothing else: the control.
+PODCHAOS = e2e/bin/podchaos
+POD_FUSE = --driver-binary bin/pod-fuse --beside bin/pod-info-fuse
+# How often a program is killed, and how often beside something else.
+KILLS ?= 100
+FEW ?= 20
+chaos-pod-fuse: build
+	e2e/podfuse/setup.sh
+	go build -o $(PODCHAOS) ./e2e/podchaos
+	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/pod-fuse-other ./cmd/pod-fuse
+	$(PODCHAOS) kill --control --programs all --kills 0
+	$(PODCHAOS) kill --control --kills 5
+	$(PODCHAOS) stop --control --programs bindfs
+	$(PODCHAOS) programs $(POD_FUSE)
+	$(PODCHAOS) programs $(POD_FUSE) --uid 0
+	$(PODCHAOS) kill $(POD_FUSE) --kills $(KILLS)
+	$(PODCHAOS) kill $(POD_FUSE) --by fd --programs sshfs,gocryptfs --kills $(FEW)
+	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with pair
+	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with hang --programs bindfs
+	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with upgrade --other-binary e2e/bin/pod-fuse-other
+	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with mounter
+	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with attach --programs bindfs,loopback
+	$(PODCHAOS) wait $(POD_FUSE) --other-binary e2e/bin/pod-fuse-other
+	$(PODCHAOS) stop $(POD_FUSE)
+	$(PODCHAOS) measure $(POD_FUSE)
+
 # How long a pod waits when another one hammers on its volume. Measures, and
 # judges nothing.
 neighbours: chaos-builds
@@ -204,11 +238,11 @@ lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
 	go vet -tags e2e,cluster,systemd ./e2e/...
-	go vet -tags lossy,noresend,dropping,strict,attack,newer,mutate ./...
+	go vet -tags lossy,noresend,dropping,strict,attack,newer,mutate,programs ./...
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,cluster,systemd ./e2e/...
 	go mod tidy -diff
-	for module in deploy/image deploy/check deploy/check/psp e2e/csisanity; do \
+	for module in deploy/image deploy/check deploy/check/psp e2e/csisanity e2e/podfuse/rclone; do \
 		go -C $$module vet ./... && go -C $$module run $(STATICCHECK) ./... && go -C $$module mod tidy -diff || exit; done
 	.ci/check
 
