@@ -283,6 +283,9 @@ func findStandIns(mounts []*mountinfo.Info, ours map[uint64]bool, record volume.
 			}
 			s.Above, s.Top = s.Above+1, deviceOf(top)
 		}
+		if len(found) > mostStandIns { // its caller refuses it
+			return found, nil
+		}
 		// Of stand-ins on top of each other, the upper one counts.
 		if !slices.ContainsFunc(found, func(other standIn) bool { return other.Path == s.Path }) {
 			found = append(found, s)

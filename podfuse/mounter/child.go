@@ -39,22 +39,28 @@ type job struct {
 	GIDs     []uint32   `json:"gids,omitempty"`
 	Dirs     []string   `json:"dirs,omitempty"` // in the vault
 	Force    bool       `json:"force,omitempty"`
+	// Namespaces are of mounts, such as mnt:[4026531841].
+	Namespaces []string `json:"namespaces,omitempty"`
+
+	ended func() // is called when the child has ended, perhaps long after its time is up; nil: nothing is
 }
 
 // result is what a child writes.
 type result struct {
-	Error  string `json:"error,omitempty"`
-	Again  bool   `json:"again,omitempty"` // what it was to do does not fit what is there any more
-	Device uint64 `json:"device,omitempty"`
+	Error  string   `json:"error,omitempty"`
+	Again  bool     `json:"again,omitempty"` // what it was to do does not fit what is there any more
+	Device uint64   `json:"device,omitempty"`
+	Names  [][]byte `json:"names,omitempty"`
 }
 
 var errands = map[string]func(job) (result, error){
-	"mount":   mountInVault,
-	"probe":   probe,
-	"attach":  attachStandIns,
-	"own":     attachOwn,
-	"detach":  detach,
-	"unmount": unmountInVault,
+	"mount":    mountInVault,
+	"probe":    probe,
+	"attach":   attachStandIns,
+	"own":      attachOwn,
+	"detach":   detach,
+	"unmount":  unmountInVault,
+	"creating": namesMade,
 }
 
 var (
@@ -66,6 +72,17 @@ var (
 // a pod's PID namespace: whoever is root there could stop it before it executes anything, and with it
 // the thread of this process that waits for that.
 func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, error) {
+	ended := func() {
+		if j.ended != nil {
+			j.ended()
+		}
+	}
+	started := false
+	defer func() {
+		if !started {
+			ended()
+		}
+	}()
 	vault, there := m.vault()
 	if !there {
 		return result{}, errors.New("there is no vault")
@@ -85,7 +102,11 @@ func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, e
 	if err != nil {
 		return result{}, fmt.Errorf("start a child: %w", err)
 	}
-	go func() { _, _ = process.Wait() }() // not even SIGKILL ends one that waits in the kernel
+	started = true
+	go func() { // not even SIGKILL ends one that waits in the kernel
+		_, _ = process.Wait()
+		ended()
+	}()
 	if limit > 0 {
 		_ = r.SetReadDeadline(time.Now().Add(limit))
 	}

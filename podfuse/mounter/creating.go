@@ -2,6 +2,7 @@ package mounter
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path"
 	"runtime"
@@ -39,38 +40,64 @@ const mostThreads = 8192
 
 // creating returns the names that threads in a volume's containers are about to make. They may be
 // anywhere.
+//
+// A child reads the threads' memory, which may be a file of a program that does not answer: not even
+// SIGKILL ends that. As long as it has not ended, there is no other one for the volume.
 func (m *mounter) creating(o *order) (names [][]byte, err error) {
 	record, err := m.Clients().Get(o.Volume)
 	if err != nil {
 		return nil, err
 	}
-	namespaces := map[string]bool{}
+	var namespaces []string
 	err = m.eachContainer(record, func(p *process, _ []standIn) error {
-		if name, err := os.Readlink(p.path("ns/mnt")); err == nil && p.alive() == nil {
-			namespaces[name] = true
+		name, err := os.Readlink(p.path("ns/mnt"))
+		if err == nil && p.alive() == nil && len(namespaces) < mostViews {
+			namespaces = append(namespaces, name)
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil || len(namespaces) == 0 {
 		return nil, err
 	}
+	looks := false
+	m.do(func() {
+		c := m.client(o.Volume)
+		looks, c.looks = c.looks, true
+	})
+	if looks {
+		return nil, errors.New("the memory of its threads cannot be read: a file system in its containers does not answer")
+	}
+	done, err := m.send(childTime, job{Kind: "creating", Namespaces: namespaces, ended: func() {
+		m.do(func() {
+			m.client(o.Volume).looks = false
+			m.tidy(o.Volume)
+		})
+	}})
+	return done.Names, err
+}
+
+// mostViews are looked at for an order.
+const mostViews = 64
+
+// namesMade is the errand of the child.
+func namesMade(j job) (done result, err error) {
 	threads, calls := mostThreads, paths()
 	for _, pid := range numbersIn("/proc") {
 		dir := "/proc/" + pid
-		if name, err := os.Readlink(dir + "/ns/mnt"); err != nil || !namespaces[name] {
+		if name, err := os.Readlink(dir + "/ns/mnt"); err != nil || !slices.Contains(j.Namespaces, name) {
 			continue
 		}
 		for _, thread := range numbersIn(dir + "/task") {
-			if threads--; threads < 0 || len(names) == wire.MostNames {
-				return names, nil
+			if threads--; threads < 0 || len(done.Names) == wire.MostNames {
+				return done, nil
 			}
 			made := nameMade(dir+"/task/"+thread, calls)
-			if made != nil && !slices.ContainsFunc(names, func(name []byte) bool { return bytes.Equal(name, made) }) {
-				names = append(names, made)
+			if made != nil && !slices.ContainsFunc(done.Names, func(name []byte) bool { return bytes.Equal(name, made) }) {
+				done.Names = append(done.Names, made)
 			}
 		}
 	}
-	return names, nil
+	return done, nil
 }
 
 // nameMade is the last name of the path that a thread is about to make; nil, if it is not about

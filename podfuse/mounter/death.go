@@ -111,9 +111,11 @@ func (m *mounter) spent(id volume.ID, generation uint64) error {
 	if client := m.volumes[id]; client != nil {
 		for _, c := range client.dead {
 			if c.Generation == generation {
-				if c.Unmounted {
+				switch {
+				case c.Unmounted:
 					m.drop(c)
-				} else {
+				case !c.abandoned: // it may be told again and again
+					c.abandoned = true
 					go m.abandon(c)
 				}
 				return nil

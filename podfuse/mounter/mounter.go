@@ -142,6 +142,7 @@ type client struct {
 	waiting int           // processes, says the pair
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
+	looks   bool          // a child reads the memory of its threads
 }
 
 // History is what status tells of a volume's programs. It is kept until the volume is unmounted.
@@ -297,7 +298,7 @@ func (m *mounter) client(id volume.ID) *client {
 
 // tidy removes a volume's entry if nothing is in it.
 func (m *mounter) tidy(id volume.ID) {
-	if c := m.volumes[id]; c != nil && c.living == nil && len(c.dead) == 0 && len(c.busy) == 0 && c.waiting == 0 && c.history.Programs == 0 {
+	if c := m.volumes[id]; c != nil && c.living == nil && len(c.dead) == 0 && len(c.busy) == 0 && c.waiting == 0 && c.history.Programs == 0 && !c.looks {
 		delete(m.volumes, id)
 	}
 }

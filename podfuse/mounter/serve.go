@@ -32,6 +32,8 @@ type connection struct {
 	// is not waited for.
 	hurry   chan struct{}
 	program int // a process that has it open; 0: not known
+	// abandoned: nobody uses it any more, and it is being removed.
+	abandoned bool
 }
 
 // connectionMeta is what the next mounter has to know of it.
