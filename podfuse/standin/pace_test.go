@@ -42,6 +42,8 @@ func TestWhoAsksTooOftenWaits(t *testing.T) {
 		held := func(want int) {
 			t.Helper()
 			synctest.Wait()
+			w.o.mu.Lock()
+			defer w.o.mu.Unlock()
 			if got := len(w.o.callers); got != want {
 				t.Errorf("%d are held, want %d", got, want)
 			}
