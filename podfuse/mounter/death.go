@@ -80,7 +80,9 @@ func (m *mounter) died(c *connection) {
 		m.remember(c.Volume, 0)
 		m.set.Note(c.name(), c.connectionMeta)
 		client := m.client(c.Volume)
-		client.living, client.dead = nil, append(client.dead, c)
+		if client.dead = append(client.dead, c); client.living == c {
+			client.living = nil
+		}
 		m.tellDead(c)
 	})
 	pause("told")
