@@ -12,7 +12,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -172,7 +171,9 @@ func (d *dead) handle(request []byte) {
 		return // nobody waits
 	case op == opInterrupt:
 		if len(request) >= inHeaderSize+8 {
-			d.interrupt(id, binary.NativeEndian.Uint64(request[inHeaderSize:]))
+			interrupted := binary.NativeEndian.Uint64(request[inHeaderSize:])
+			d.fail(interrupted, fuse.EINTR)
+			d.out.interrupted(caller{d, interrupted})
 		}
 		return
 	case op == opRelease, op == opReleaseDir, op == opDestroy:
@@ -183,25 +184,6 @@ func (d *dead) handle(request []byte) {
 		d.out.lose(d.volume, thread(request), caller{d, id}, lookedUp(request))
 	}
 	d.read(id)
-}
-
-// interruptTime is how often it is looked whether somebody who has got a signal is to die.
-const interruptTime = 100 * time.Millisecond
-
-// interrupt lets somebody go who is to die of a signal, as package connection does for stand-ins. Of
-// another signal, the kernel tells again when it is answered EAGAIN.
-func (d *dead) interrupt(id, interrupted uint64) {
-	c := caller{d, interrupted}
-	if thread, held := d.out.threadOf(c); held && !proc.IsKilled(thread) {
-		time.AfterFunc(interruptTime, func() {
-			if _, held := d.out.threadOf(c); held {
-				d.fail(id, fuse.EAGAIN)
-			}
-		})
-		return
-	}
-	d.fail(interrupted, fuse.EINTR)
-	d.out.interrupted(c)
 }
 
 // fail answers a request, and 0 stands for all that the program had read.

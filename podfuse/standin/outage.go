@@ -410,16 +410,6 @@ func (v *outage) answerAll(w *view, status fuse.Status) {
 	}
 }
 
-// threadOf is the thread that waits for a request, if that is held.
-func (o *outages) threadOf(c caller) (thread uint32, held bool) {
-	o.do(func() {
-		if w := o.callers[c]; w != nil {
-			thread, held = w.callers[c], true
-		}
-	})
-	return thread, held
-}
-
 // interrupted forgets a request that was answered because of a signal.
 func (o *outages) interrupted(c caller) {
 	o.do(func() {
