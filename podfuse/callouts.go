@@ -28,7 +28,7 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 		return err
 	}
 	servers := ServersOn(c.Node)
-	if err := servers.check(record.Dir); err != nil {
+	if _, err := servers.check(record.Dir); err != nil {
 		return err
 	}
 	release, err := c.Node.Use()

@@ -98,33 +98,30 @@ func (s Servers) stateOf(on *mount.Point) (survive.VolumeState, error) {
 	return survive.VolumeOK, nil
 }
 
-// check refuses a directory on which no server volume can be mounted.
-func (s Servers) check(dir string) error {
+// check returns what is mounted on a directory, and refuses one on which no server volume can be.
+func (s Servers) check(dir string) (survive.VolumeState, error) {
 	on, err := volume.OpenDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("directory %q does not exist; the kubelet makes it before it calls mount", dir)
-	} else if err != nil {
-		return err
+		err = fmt.Errorf("directory %q does not exist; the kubelet makes it before it calls mount", dir)
+	}
+	if err != nil {
+		return survive.VolumeUnknown, err
 	}
 	defer on.Close()
-	if state, err := s.stateOf(on); err != nil {
-		return err
-	} else if state == survive.VolumeForeign {
-		return fmt.Errorf("directory %q is a mount point of something else; unmount that first", dir)
+	state, err := s.stateOf(on)
+	if err == nil && state == survive.VolumeForeign {
+		err = fmt.Errorf("directory %q is a mount point of something else; unmount that first", dir)
 	}
-	return nil
+	return state, err
 }
 
 // mount binds a server volume, read-only, to the kubelet's directory. The caller has locked it.
 func (s Servers) mount(record volume.Record) (err error) {
-	if err := s.check(record.Dir); err != nil {
-		return err
-	}
-	id := record.ID()
-	state, err := s.state(record.Dir)
+	state, err := s.check(record.Dir)
 	if err != nil {
 		return err
 	}
+	id := record.ID()
 	before, err := s.ServerVolumes().Get(id)
 	switch there := state == survive.VolumeOK; {
 	case there && err == nil && before.PodUID != record.PodUID:

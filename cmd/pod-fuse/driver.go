@@ -35,9 +35,7 @@ func program() command.Program {
 		CallOuts: func(c survive.CallOuts) flex.Driver {
 			return podfuse.CallOuts{CallOuts: c, Forget: client(c.Node).Forget}
 		},
-		Status: func(n survive.Node) []command.Section {
-			return []command.Section{mounterSection(n), programsSection(n)}
-		},
+		Status: sections,
 		Commands: []command.Command{
 			// main executes them, before it looks for a node.
 			{Name: "run", Args: "-- PROGRAM", Help: "in a pod: start a FUSE program that serves a volume;\nsee run --help"},

@@ -24,9 +24,14 @@ type mounterReport struct {
 	Error string `json:"error,omitempty"` // why nothing is known of it
 }
 
-// mounterSection is the section of status on root's process.
-func mounterSection(n survive.Node) command.Section {
+// sections are the driver's own of status. The mounter is asked once.
+func sections(n survive.Node) []command.Section {
 	now, err := client(n).Status()
+	return []command.Section{mounterSection(now, err), programsSection(n, now.Volumes)}
+}
+
+// mounterSection is the section of status on root's process.
+func mounterSection(now mounter.Status, err error) command.Section {
 	if err != nil {
 		return command.Section{
 			Name: "mounter", Value: mounterReport{Error: err.Error()},
@@ -64,10 +69,9 @@ type programReport struct {
 }
 
 // programsSection is the section of status on what programs serve.
-func programsSection(n survive.Node) command.Section {
-	now, _ := client(n).Status() // mounterSection tells the error
+func programsSection(n survive.Node, served []mounter.VolumeStatus) command.Section {
 	known := map[volume.ID]mounter.VolumeStatus{}
-	for _, v := range now.Volumes {
+	for _, v := range served {
 		known[v.Volume] = v
 	}
 	all := []programReport{}

@@ -35,13 +35,17 @@ func (m *mounter) attach(o *order) error {
 			return err
 		}
 		defer p.close()
-		return m.attachIn(o, record, p, until)
+		all, err := m.standIns(record, p)
+		if err != nil {
+			return err
+		}
+		return m.attachIn(o, record, p, all, until)
 	}
 	return m.eachContainer(record, func(p *process, all []standIn) error {
 		if !slices.ContainsFunc(all, func(s standIn) bool { return s.Above > 0 }) {
 			return nil // nobody has looked there yet
 		}
-		return m.attachIn(o, record, p, until)
+		return m.attachIn(o, record, p, all, until)
 	})
 }
 
@@ -69,14 +73,10 @@ func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn
 	return errors.Join(problems...)
 }
 
-// attachIn does so in the mount namespace of one process.
-func (m *mounter) attachIn(o *order, record volume.Record, p *process, until time.Time) error {
+// attachIn does so in the mount namespace of one process, which has all these stand-ins.
+func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []standIn, until time.Time) error {
 	const tries = 5 // a child of a mounter that was killed may be at it, too
 	for try := 0; ; try++ {
-		all, err := m.standIns(record, p)
-		if err != nil {
-			return err
-		}
 		dir, device, err := m.served(o)
 		if err != nil {
 			return err
@@ -95,6 +95,9 @@ func (m *mounter) attachIn(o *order, record volume.Record, p *process, until tim
 		pause("attach")
 		_, err = m.send(min(childTime, left), job{Kind: "attach", Dir: dir, PID: p.pid, StandIns: all}, p.fd)
 		if !errors.Is(err, errAgain) || try == tries {
+			return err
+		}
+		if all, err = m.standIns(record, p); err != nil {
 			return err
 		}
 	}

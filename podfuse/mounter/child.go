@@ -41,8 +41,6 @@ type job struct {
 	Force    bool       `json:"force,omitempty"`
 	// Namespaces are of mounts, such as mnt:[4026531841].
 	Namespaces []string `json:"namespaces,omitempty"`
-
-	ended func() // is called when the child has ended, perhaps long after its time is up; nil: nothing is
 }
 
 // result is what a child writes.
@@ -68,56 +66,68 @@ var (
 	errAgain = errors.New("the mounts have changed meanwhile")
 )
 
-// send sends a child on an errand, and kills it when its time is up; 0: never. It is never born in
-// a pod's PID namespace: whoever is root there could stop it before it executes anything, and with it
-// the thread of this process that waits for that.
+// child is one on an errand.
+type child struct {
+	kind    string
+	process *os.Process
+	result  *os.File
+	ended   chan struct{} // closed when it has: not even SIGKILL ends one that waits in the kernel
+}
+
+// send sends a child on an errand, and kills it when its time is up; 0: never.
 func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, error) {
-	ended := func() {
-		if j.ended != nil {
-			j.ended()
-		}
+	c, err := m.dispatch(j, files...)
+	if err != nil {
+		return result{}, fmt.Errorf("start a child: %w", err)
 	}
-	started := false
-	defer func() {
-		if !started {
-			ended()
-		}
-	}()
+	return c.wait(limit)
+}
+
+// dispatch sends a child, which is waited for once. It is never born in a pod's PID namespace: whoever is
+// root there could stop it before it executes anything, and with it the thread of this process
+// that waits for that.
+func (m *mounter) dispatch(j job, files ...*os.File) (*child, error) {
 	vault, there := m.vault()
 	if !there {
-		return result{}, errors.New("there is no vault")
+		return nil, errors.New("there is no vault")
 	}
 	defer vault.Close()
 	args, err := json.Marshal(j)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
-	defer r.Close()
 	process, err := spawn([]string{childVerb, string(args)}, append([]*os.File{w, vault}, files...)...)
 	w.Close()
 	if err != nil {
-		return result{}, fmt.Errorf("start a child: %w", err)
+		r.Close()
+		return nil, err
 	}
-	started = true
-	go func() { // not even SIGKILL ends one that waits in the kernel
+	c := &child{kind: j.Kind, process: process, result: r, ended: make(chan struct{})}
+	go func() {
 		_, _ = process.Wait()
-		ended()
+		close(c.ended)
 	}()
+	return c, nil
+}
+
+// wait returns what the child has done, and kills it when its time is up; 0: never.
+func (c *child) wait(limit time.Duration) (result, error) {
+	defer c.result.Close()
 	if limit > 0 {
-		_ = r.SetReadDeadline(time.Now().Add(limit))
+		_ = c.result.SetReadDeadline(time.Now().Add(limit))
 	}
-	text, err := io.ReadAll(io.LimitReader(r, 1<<16))
+	text, err := io.ReadAll(io.LimitReader(c.result, 1<<16))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		_ = process.Kill()
+		_ = c.process.Kill()
 		return result{}, errHangs
 	}
 	var done result
 	if err := json.Unmarshal(text, &done); err != nil {
-		return result{}, fmt.Errorf("a child on errand %q has died", j.Kind)
+		return result{}, fmt.Errorf("a child on errand %q has died", c.kind)
 	}
 	switch {
 	case done.Again:

@@ -3,6 +3,7 @@ package mounter
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"runtime"
@@ -67,12 +68,22 @@ func (m *mounter) creating(o *order) (names [][]byte, err error) {
 	if looks {
 		return nil, errors.New("the memory of its threads cannot be read: a file system in its containers does not answer")
 	}
-	done, err := m.send(childTime, job{Kind: "creating", Namespaces: namespaces, ended: func() {
+	looked := func() {
 		m.do(func() {
 			m.client(o.Volume).looks = false
 			m.tidy(o.Volume)
 		})
-	}})
+	}
+	c, err := m.dispatch(job{Kind: "creating", Namespaces: namespaces})
+	if err != nil {
+		looked()
+		return nil, fmt.Errorf("start a child: %w", err)
+	}
+	go func() {
+		<-c.ended
+		looked()
+	}()
+	done, err := c.wait(childTime)
 	return done.Names, err
 }
 
