@@ -157,13 +157,11 @@ func (c Client) Status() (Status, error) {
 }
 
 // ask asks the mounter. While another one takes over, the question waits.
-func (c Client) ask(r request, limit time.Duration, files ...*os.File) (answer reply, given []*os.File, err error) {
+func (c Client) ask(r request, limit time.Duration) (answer reply, given []*os.File, err error) {
 	deadline := time.Now().Add(limit)
 	for {
-		answer, given, err = c.askOnce(r, deadline, files)
-		// The mounter has ended with our question.
-		ended := errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
-		if !ended || time.Now().After(deadline) {
+		answer, given, err = c.askOnce(r, deadline, nil)
+		if !hasEnded(err) || time.Now().After(deadline) {
 			return answer, given, err
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -202,6 +200,11 @@ func (c Client) askOnce(r request, deadline time.Time, files []*os.File) (answer
 		return answer, nil, err
 	}
 	return answer, given, nil
+}
+
+// hasEnded tells whether the mounter has ended with our question.
+func hasEnded(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
 func isTimeout(err error) bool {
@@ -269,7 +272,8 @@ func (c Client) settle(process *os.Process) {
 	}
 }
 
-// replace starts a mounter of this version, and has the one of another version give it all.
+// replace starts a mounter of this version, and has the one of another version give it all. The new
+// one ends by itself if it is not given all; if it is, nobody else has it.
 func (c Client) replace() error {
 	log, err := c.Log.Open()
 	if err != nil {
@@ -283,8 +287,9 @@ func (c Client) replace() error {
 	defer link.Close()
 	c.settle(process)
 	go func() { _, _ = process.Wait() }()
-	if _, _, err = c.ask(request{Kind: askReplace}, answerTime, link); err != nil {
-		_ = process.Kill()
+	_, _, err = c.askOnce(request{Kind: askReplace}, time.Now().Add(answerTime), []*os.File{link})
+	if hasEnded(err) {
+		return nil // who has it all by now is asked again
 	}
 	return err
 }

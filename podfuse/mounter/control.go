@@ -201,13 +201,12 @@ func (m *mounter) replace(link *os.File) error {
 	m.spare, m.leaving = nil, true
 	m.set.Leave()
 	if err := m.set.Feed(own, nil); err != nil {
-		// The link stays open, or the other would take over: its parent ends it.
 		if m.leaving = false; spare != nil {
 			m.newSpare(spareBackoff)
 		}
 		return fmt.Errorf("hand over: %w", err)
 	}
-	// No turn is taken any more: what is done from now on would be lost.
+	// As soon as the call-out has its answer, and in any case.
 	go func() { time.Sleep(5 * time.Second); os.Exit(0) }()
 	return nil
 }

@@ -3,6 +3,7 @@
 //
 //	owner                                        spare
 //	  │ ── put NAME, meta, a descriptor ──────────> │
+//	  │ ── whole ─────────────────────────────────> │ has all that there was
 //	  │ ── note NAME, another meta ───────────────> │
 //	  │ ── drop NAME ─────────────────────────────> │
 //	  │ ── leave ─────────────────────────────────> │ ends: it is not needed
@@ -12,8 +13,8 @@
 // kernel with their descriptors, and end-of-file comes after them. So the owner uses a
 // descriptor as soon as it was sent.
 //
-// End-of-file must mean that the owner is dead. It closes its end of a link only after it has
-// killed the spare at the other.
+// End-of-file after whole must mean that the owner is dead. From then on, it closes its end of a
+// link only after it has killed the spare at the other, or told it to leave.
 package keep
 
 import (
@@ -36,6 +37,7 @@ const patience = time.Second
 
 const (
 	put   = "put"
+	whole = "whole"
 	note  = "note"
 	drop  = "drop"
 	leave = "leave"
@@ -65,7 +67,7 @@ type Set struct {
 // New returns an empty set.
 func New() *Set { return &Set{entries: map[string]entry{}} }
 
-// ErrLeave says that a spare was told to end.
+// ErrLeave says that a spare is not needed: it was told so, or never given all that there is.
 var ErrLeave = errors.New("the owner has another spare")
 
 // Stand is the life of a spare: it takes what the owner puts, and returns it when the owner
@@ -77,11 +79,17 @@ func Stand(link *os.File) (*Set, error) {
 	}
 	defer socket.Close()
 	s := New()
+	all := false
 	for {
 		text, files, err := socket.Receive(time.Time{})
-		if errors.Is(err, io.EOF) || isReset(err) {
+		ended := errors.Is(err, io.EOF) || isReset(err)
+		switch {
+		case ended && all:
 			return s, nil
-		} else if err != nil {
+		case ended:
+			err = ErrLeave
+		}
+		if err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -90,10 +98,13 @@ func Stand(link *os.File) (*Set, error) {
 			packet.Close(files)
 			continue
 		}
-		if m.Kind == leave {
+		switch m.Kind {
+		case leave:
 			packet.Close(files)
 			s.Close()
 			return nil, ErrLeave
+		case whole:
+			all = true
 		}
 		s.take(m, files)
 	}
@@ -166,28 +177,33 @@ func (s *Set) Names(prefix string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
-// Feed makes the process at the other end of a link the spare: it is sent all that there is.
-// kill kills it for certain; nil: an error is for the caller to deal with.
+// Feed makes the process at the other end of a link the spare: it is sent all that there is. It
+// ends if there is an error. kill kills it for certain; nil: nothing can.
 func (s *Set) Feed(link *os.File, kill func()) error {
 	socket, err := packet.New(link)
 	if err != nil {
 		return err
 	}
-	s.spare, s.kill = socket, kill
 	for name, e := range s.entries {
 		files := []*os.File{e.file}
 		if e.file == nil {
 			files = nil
 		}
-		if err := socket.Send(patience, message{put, name, e.meta}, files...); err != nil {
-			s.spare = nil
-			if kill != nil {
-				kill()
-				socket.Close()
-			}
-			return err
+		if err = socket.Send(patience, message{put, name, e.meta}, files...); err != nil {
+			break
 		}
 	}
+	if err == nil {
+		err = socket.Send(patience, message{Kind: whole})
+	}
+	if err != nil {
+		if kill != nil {
+			kill()
+		}
+		socket.Close()
+		return err
+	}
+	s.spare, s.kill = socket, kill
 	return nil
 }
 

@@ -1,0 +1,103 @@
+package keep
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"example.com/pod-info-fuse/podfuse/packet"
+)
+
+// stand starts a spare, and returns the owner's end of its link, and what becomes of it.
+func stand(t *testing.T) (owner *os.File, became func() (*Set, error)) {
+	t.Helper()
+	owner, theirs, err := packet.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { owner.Close() })
+	var set *Set
+	done := make(chan error)
+	go func() {
+		defer theirs.Close()
+		var err error
+		set, err = Stand(theirs)
+		done <- err
+	}()
+	return owner, func() (*Set, error) { return set, <-done }
+}
+
+func file(t *testing.T, text string) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestASpareHasAllThatItsOwnerHad(t *testing.T) {
+	owner := New()
+	defer owner.Close()
+	owner.Put("before", "one", file(t, "first"))
+	owner.Put("gone", "one", file(t, "another"))
+	link, became := stand(t)
+	if err := owner.Feed(link, nil); err != nil {
+		t.Fatal(err)
+	}
+	owner.Put("after", "two", nil)
+	owner.Note("before", "three")
+	owner.Drop("gone")
+	link.Close()
+	owner.Forget() // as its death does
+	spare, err := became()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spare.Close()
+	if names := spare.Names(""); !slices.Equal(names, []string{"after", "before"}) {
+		t.Errorf("%q", names)
+	}
+	var meta string
+	kept, _ := spare.Get("before", &meta)
+	text := make([]byte, 10)
+	if n, _ := kept.ReadAt(text, 0); string(text[:n]) != "first" || meta != "three" {
+		t.Errorf("%q with %q", text, meta)
+	}
+}
+
+// Its owner may live: a part of what it has is of no use to anybody.
+func TestASpareThatWasGivenAPartLeaves(t *testing.T) {
+	link, became := stand(t)
+	socket, err := packet.New(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := socket.Send(patience, message{put, "name", encode("meta")}); err != nil {
+		t.Fatal(err)
+	}
+	socket.Close()
+	link.Close()
+	if _, err := became(); !errors.Is(err, ErrLeave) {
+		t.Error(err)
+	}
+}
+
+func TestASpareThatIsNotNeededLeaves(t *testing.T) {
+	owner := New()
+	defer owner.Close()
+	link, became := stand(t)
+	if err := owner.Feed(link, nil); err != nil {
+		t.Fatal(err)
+	}
+	owner.Leave()
+	if _, err := became(); !errors.Is(err, ErrLeave) {
+		t.Error(err)
+	}
+}
