@@ -303,10 +303,6 @@ func (s *service) event(e wire.Event, file *os.File) {
 	case wire.Forgotten:
 		s.outages.forgotten(e.Volume)
 		s.dead.forget(e.Volume)
-	case wire.Hello:
-		s.order(wire.Order{Kind: wire.Hello, Ticket: s.ticket()})
-		s.outages.restart()
-		s.desk.restart()
 	}
 }
 

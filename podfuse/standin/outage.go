@@ -770,21 +770,3 @@ func (o *outages) foundOwn(id volume.ID, own map[uint32]bool) {
 		}
 	})
 }
-
-// restart gives up the orders that are under way: another mounter does not know them.
-func (o *outages) restart() {
-	o.mu.Lock()
-	var tickets []uint64
-	for ticket := range o.orders {
-		tickets = append(tickets, ticket)
-	}
-	o.mu.Unlock()
-	for _, ticket := range tickets {
-		o.attached(ticket, "the mounter was replaced")
-	}
-	o.do(func() {
-		for ticket := range o.makers {
-			o.creates(ticket, nil)
-		}
-	})
-}

@@ -165,12 +165,6 @@ func passes(d time.Duration) step { return func(*world) { time.Sleep(d) } }
 func waitIs(d time.Duration) step { return func(w *world) { w.wait = d } }
 func told(w *world)               { w.o.told() }
 func mute(w *world)               { w.o.mute() }
-func restart(w *world)            { w.forget(); w.o.restart() }
-func (w *world) forget() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pending = nil
-}
 func forgets(w *world) { w.o.forgotten(one) }
 func finish(w *world)  { w.o.end() }
 
@@ -374,10 +368,6 @@ var stories = map[string][]step{
 		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), passes(orderTime), nothing, passes(firstRest), is(attachFor(1, 10)),
 		attaches(""), nothing, attaches(""), is("s1 ESTALE"), // the first is too late
 	},
-	"the mounter is another one": {
-		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), restart, passes(firstRest), is(attachFor(1, 10)), attaches(""), is("s1 ESTALE"),
-		passes(time.Minute), nothing,
-	},
 	"the mounter is gone": {
 		serves(1), mute, asks(1, "a", 10), passes(30*time.Second - 1), nothing, passes(1), is("log", "s1 ENOTCONN"),
 	},
@@ -510,9 +500,6 @@ var stories = map[string][]step{
 	},
 	"the mounter does not say what is made": {
 		serves(1), dies(1), looksUp(1, "x"), is("creating"), serves(2), passes(orderTime), is(attachAll(2)), attaches(""), is("d1 ESTALE"),
-	},
-	"the mounter is another one, and does not know what is made": {
-		serves(1), dies(1), looksUp(1, "x"), is("creating"), serves(2), restart, is(attachAll(2)), makes("x"), nothing, attaches(""), is("d1 ESTALE"),
 	},
 	"who makes a name is killed": {
 		serves(1), dies(1), looksUp(1, "x"), is("creating"), interrupts("d", 1), makes("x"), nothing, holds(0),

@@ -348,11 +348,11 @@ func (d *desk) close() {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
-	d.restart()
+	d.giveUp()
 }
 
-// restart gives up the orders that are under way: another mounter does not know them.
-func (d *desk) restart() {
+// giveUp ends the wait for all orders.
+func (d *desk) giveUp() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for ticket, done := range d.waiting {
@@ -380,5 +380,5 @@ func (d *desk) end() {
 	d.mu.Lock()
 	d.ended = true
 	d.mu.Unlock()
-	d.restart()
+	d.giveUp()
 }

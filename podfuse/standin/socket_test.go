@@ -118,8 +118,8 @@ func TestAProgramIsPassedToTheMounter(t *testing.T) {
 	asks = c.do("ask", socket, strings.Replace(request, "serve", "unmount", 1))
 	order, client = r.ordered(wire.Unmount)
 	client.Close()
-	r.tell(wire.Event{Kind: wire.Hello}, -1)
-	asks.prints(`{"format":1,"error":"` + errTemporary.Error() + `","again":true}`)
+	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket, Error: "it is not mounted there"}, -1)
+	asks.prints(`{"format":1,"error":"it is not mounted there"}`)
 
 	// One process of the pair ends, and the mounter still has the client.
 	asks = c.do("ask", socket, request)

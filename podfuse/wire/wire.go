@@ -103,7 +103,7 @@ const (
 	Unmount Kind = "unmount" // Request, Order: its own mount in its container is to go
 	Ready   Kind = "ready"   // Request: is the volume served?
 
-	Hello  Kind = "hello"  // Order: this process of the pair serves now; tell it everything. Event: this mounter does, and answers no Order from before
+	Hello  Kind = "hello"  // Order: this process of the pair serves now; tell it everything
 	Attach Kind = "attach" // Order: attach the program's mount where a process runs
 	// Creating is an Order: which names are threads in the volume's containers about to make? And the
 	// Event with them.
