@@ -23,12 +23,11 @@ func (m *mounter) attach(o *order) error {
 	}
 	defer release()
 	until := time.Now().Add(orderTime)
-	select {
-	case m.children <- struct{}{}:
-	case <-time.After(time.Until(until)):
-		return errors.New("too many containers do not let the mounter attach; it is tried again")
+	leave, err := m.place(record.PodUID, until)
+	if err != nil {
+		return err
 	}
-	defer func() { <-m.children }()
+	defer leave()
 	if o.PID != 0 {
 		p, err := openProcess(o.PID)
 		if err != nil {
@@ -47,6 +46,60 @@ func (m *mounter) attach(o *order) error {
 		}
 		return m.attachIn(o, record, p, all, until)
 	})
+}
+
+// places are those in which children may attach at a time: so many of the node's, of which a pod has
+// a few. Its containers may keep them for as long as an order may take.
+type places struct {
+	node chan struct{}
+	pods map[string]*podPlaces // by the pod's UID
+}
+
+type podPlaces struct {
+	taken chan struct{}
+	users int // who have or want one
+}
+
+const (
+	mostPlaces  = 16
+	placesOfPod = 2
+)
+
+func newPlaces() places {
+	return places{make(chan struct{}, mostPlaces), map[string]*podPlaces{}}
+}
+
+// place waits for a place.
+func (m *mounter) place(pod string, until time.Time) (leave func(), err error) {
+	var own *podPlaces
+	m.do(func() {
+		if own = m.places.pods[pod]; own == nil {
+			own = &podPlaces{taken: make(chan struct{}, placesOfPod)}
+			m.places.pods[pod] = own
+		}
+		own.users++
+	})
+	var had []chan struct{}
+	leave = func() {
+		for _, taken := range had {
+			<-taken
+		}
+		m.do(func() {
+			if own.users--; own.users == 0 {
+				delete(m.places.pods, pod)
+			}
+		})
+	}
+	for _, wanted := range []chan struct{}{own.taken, m.places.node} {
+		select {
+		case wanted <- struct{}{}:
+			had = append(had, wanted)
+		case <-time.After(time.Until(until)):
+			leave()
+			return nil, errors.New("too many containers do not let the mounter attach; it is tried again")
+		}
+	}
+	return leave, nil
 }
 
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a

@@ -83,7 +83,8 @@ func run(args []string) error {
 	m := &mounter{
 		Config: config, set: set, log: log.Line, logFile: os.NewFile(logFD, "log"), turns: make(chan func()),
 		links: map[uint64]*peer{}, volumes: map[volume.ID]*client{}, orders: map[string]*order{},
-		children: make(chan struct{}, mostChildren), failures: map[volume.ID]int{},
+		places:   newPlaces(),
+		failures: map[volume.ID]int{},
 	}
 	m.begin()
 	for turn := range m.turns {
@@ -132,7 +133,7 @@ type mounter struct {
 	trouble  error             // why pods cannot ask
 	failures map[volume.ID]int // of orders
 
-	children chan struct{} // a place for each that may run
+	places places
 }
 
 // client is a volume that programs serve.
@@ -194,7 +195,6 @@ const (
 	orderPrefix   = "order/"
 	historyPrefix = "history/"
 	mostOrders    = 4096 // at a time; the pair asks once for each process that waits
-	mostChildren  = 16   // that attach, at a time
 	mostLinks     = 4
 	childTime     = 5 * time.Second
 	// orderTime is how long an order to attach may take, and other work on a volume may keep it
