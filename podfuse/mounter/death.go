@@ -69,7 +69,7 @@ func (m *mounter) died(c *connection) {
 	m.detachOwn(c)
 	kept := false
 	m.do(func() {
-		if isClosed(c.gone) || c.Dead { // Dead: an order that was done twice has had it watched twice
+		if isClosed(c.gone) {
 			kept = true
 			return
 		}
@@ -80,9 +80,7 @@ func (m *mounter) died(c *connection) {
 		m.remember(c.Volume, 0)
 		m.set.Note(c.name(), c.connectionMeta)
 		client := m.client(c.Volume)
-		if client.dead = append(client.dead, c); client.living == c {
-			client.living = nil
-		}
+		client.dead, client.living = append(client.dead, c), nil
 		m.tellDead(c)
 	})
 	pause("told")

@@ -32,6 +32,8 @@ type connection struct {
 	// is not waited for.
 	hurry   chan struct{}
 	program int // a process that has it open; 0: not known
+	// followed: its program's death is waited for.
+	followed bool
 	// abandoned: nobody uses it any more, and it is being removed.
 	abandoned bool
 }
@@ -126,8 +128,13 @@ func (m *mounter) resumeConnection(name string) {
 	}
 }
 
-// follow waits for the program's first answer, and for its death.
+// follow waits for the program's first answer, and for its death. An order that is done twice calls it
+// twice.
 func (m *mounter) follow(c *connection) {
+	if c.followed || c.Dead {
+		return
+	}
+	c.followed = true
 	if !c.Served {
 		go m.waitServed(c)
 	}
@@ -153,10 +160,10 @@ func (m *mounter) serve(o *order) error {
 		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes)})
 		return err
 	}
-	m.do(func() { o.Volume, o.Generation = c.Volume, c.Generation })
-	if !c.Dead {
+	m.do(func() {
+		o.Volume, o.Generation = c.Volume, c.Generation
 		m.follow(c)
-	}
+	})
 	return nil
 }
 
@@ -487,11 +494,13 @@ func (m *mounter) abandon(c *connection) {
 // abort ends connections: those who wait get ECONNABORTED.
 func (m *mounter) abort(all []*connection) {
 	var dirs []string
-	for _, c := range all {
-		if !c.Unmounted {
-			dirs = append(dirs, c.dir())
+	m.do(func() {
+		for _, c := range all {
+			if !c.Unmounted {
+				dirs = append(dirs, c.dir())
+			}
 		}
-	}
+	})
 	if len(dirs) == 0 {
 		return
 	}
@@ -502,7 +511,10 @@ func (m *mounter) abort(all []*connection) {
 
 // detachOwn removes a program's mount from its own container.
 func (m *mounter) detachOwn(c *connection) {
-	if c.Mountpoint == "" || c.Device == 0 {
+	var path string
+	var device uint64
+	m.do(func() { path, device = c.Mountpoint, c.Device })
+	if path == "" || device == 0 {
 		return
 	}
 	all, err := mount.Others()
@@ -515,11 +527,11 @@ func (m *mounter) detachOwn(c *connection) {
 		}
 		p, err := openProcess(namespace.PID)
 		if err == nil {
-			_, err = m.send(childTime, job{Kind: "detach", PID: p.pid, Path: c.Mountpoint, Device: c.Device}, p.fd)
+			_, err = m.send(childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
 			p.close()
 		}
 		if err != nil {
-			m.log("volume %s: remove the program's own mount from %s: %v", c.Volume, c.Mountpoint, err)
+			m.log("volume %s: remove the program's own mount from %s: %v", c.Volume, path, err)
 		}
 		return
 	}
