@@ -10,12 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disturbances are what is done to the driver while programs are killed.
+// disturbances are what is done to the driver, or beside, while programs are killed.
 var disturbances = map[string]func(*trial, context.Context, int) error{
 	"pair":    (*trial).killOfPair,
 	"hang":    (*trial).hangOfPair,
 	"upgrade": (*trial).upgrade,
 	"mounter": (*trial).killMounter,
+	"storm":   (*trial).storm,
 }
 
 // disturbed is what goes on meanwhile.

@@ -2,7 +2,8 @@
 // programs that serve them, and demands that no reader notices:
 //
 //	podchaos kill      SIGKILL for the program, again and again; --with does away with processes
-//	                   of the driver meanwhile: one of the pair, the mounter, or the version
+//	                   of the driver meanwhile: one of the pair, the mounter, or the version; or has
+//	                   a hostile pod beside
 //	podchaos programs  the same, shortly, of each program, by fusermount and by /dev/fd/N
 //	podchaos wait      readers that wait for a program are killed, before, during and after a
 //	                   take-over; the others read when it comes
@@ -22,7 +23,7 @@
 // it again as soon as it has died. Then operations have to fail, or the suite sees no errors;
 // with no kills, they have not.
 //
-// In the containers, it is podchaos load, look, measured and supervise.
+// In the containers, it is podchaos load, look, measured, hostile and supervise.
 package main
 
 import (
@@ -50,6 +51,8 @@ func run(args []string) int {
 			return runLook(args[1:])
 		case "measured":
 			return runMeasured(args[1:])
+		case "hostile":
+			return runHostile(args[1:])
 		case "supervise":
 			return runSupervise(args[1:])
 		}

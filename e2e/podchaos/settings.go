@@ -51,7 +51,7 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&s.threads, "threads", 12, "`NUMBER` of threads that operate on paths; two read what is open besides")
 	flags.IntVar(&s.uid, "uid", 1000, "the `UID` of the containers")
 	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "what the random choices begin with, to repeat a run")
-	flags.StringVar(&s.with, "with", "", "kill: what else is done away with: pair, hang, upgrade, mounter; attach: the mounter while a program comes back")
+	flags.StringVar(&s.with, "with", "", "kill: what else is done away with: pair, hang, upgrade, mounter; storm: a hostile pod beside; attach: the mounter while a program comes back")
 	flags.BoolVar(&s.control, "control", false, "root mounts the programs itself, without the driver, which has to fail")
 	flags.BoolVar(&s.verbose, "verbose", false, "kill: print the end of what each program said")
 	if err := flags.Parse(args); err != nil {
