@@ -140,8 +140,8 @@ type Varier = connection.Varier
 // hold what ends nothing: a RELEASE, which no signal ends, or a request that this process itself
 // waits for.
 //
-// Interrupted is told that a reader has got a signal, such as SIGKILL, and that its request
-// was answered with EINTR. It is called like Hold.
+// Interrupted is told that a reader is about to die of a signal, and that its request was answered
+// with EINTR. It is called like Hold. Where Driver.Reads has no /proc, every signal counts.
 //
 // Hold GETATTR where you can: for a directory whose attributes have no time of validity, the kernel
 // asks for them whenever a path goes through it, and has no lock meanwhile. While a LOOKUP is held, or

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +33,27 @@ func ParseStatus(text string) Status {
 		s[name] = strings.TrimSpace(value)
 	}
 	return s
+}
+
+// IsKilled tells whether SIGKILL waits for a thread, as it does for each that any deadly signal is
+// about to end (kernel/signal.c, complete_signal). A thread of which nothing is known counts as one.
+func IsKilled(thread uint32) bool {
+	status, err := StatusIn(fmt.Sprintf("/proc/%d", thread))
+	if thread == 0 || err != nil {
+		return true
+	}
+	for _, set := range []string{"SigPnd", "ShdPnd"} {
+		if mask, err := strconv.ParseUint(status[set], 16, 64); err != nil || mask&(1<<(unix.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// UntilKilled is how long to wait before it is looked again whether a thread is killed, of so many that
+// wait: at most ten thousand looks a second.
+func UntilKilled(waiting int) time.Duration {
+	return max(100*time.Millisecond, time.Duration(waiting)*100*time.Microsecond)
 }
 
 // SharesUsers tells whether a process is in our user namespace. In one of its own, anybody

@@ -12,6 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -171,9 +172,7 @@ func (d *dead) handle(request []byte) {
 		return // nobody waits
 	case op == opInterrupt:
 		if len(request) >= inHeaderSize+8 {
-			interrupted := binary.NativeEndian.Uint64(request[inHeaderSize:])
-			d.fail(interrupted, fuse.EINTR)
-			d.out.interrupted(caller{d, interrupted})
+			d.interrupt(id, binary.NativeEndian.Uint64(request[inHeaderSize:]))
 		}
 		return
 	case op == opRelease, op == opReleaseDir, op == opDestroy:
@@ -184,6 +183,22 @@ func (d *dead) handle(request []byte) {
 		d.out.lose(d.volume, thread(request), caller{d, id}, lookedUp(request))
 	}
 	d.read(id)
+}
+
+// interrupt lets somebody go who is to die of a signal, as package connection does for stand-ins. Of
+// another signal, the kernel tells again when it is answered EAGAIN.
+func (d *dead) interrupt(id, interrupted uint64) {
+	c := caller{d, interrupted}
+	if thread, waiting := d.out.threadOf(c); waiting > 0 && !proc.IsKilled(thread) {
+		time.AfterFunc(proc.UntilKilled(waiting), func() {
+			if _, waiting := d.out.threadOf(c); waiting > 0 {
+				d.fail(id, fuse.EAGAIN)
+			}
+		})
+		return
+	}
+	d.fail(interrupted, fuse.EINTR)
+	d.out.interrupted(c)
 }
 
 // fail answers a request, and 0 stands for all that the program had read.

@@ -410,6 +410,16 @@ func (v *outage) answerAll(w *view, status fuse.Status) {
 	}
 }
 
+// threadOf is the thread that waits for a request, and how many wait; 0: that one is not held.
+func (o *outages) threadOf(c caller) (thread uint32, waiting int) {
+	o.do(func() {
+		if w := o.callers[c]; w != nil {
+			thread, waiting = w.callers[c], len(o.callers)
+		}
+	})
+	return thread, waiting
+}
+
 // interrupted forgets a request that was answered because of a signal.
 func (o *outages) interrupted(c caller) {
 	o.do(func() {

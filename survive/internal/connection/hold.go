@@ -3,8 +3,11 @@ package connection
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // Holder is a FileSystem some of whose answers come late. survive.Holder says what it must do.
@@ -38,15 +41,17 @@ type Answerer interface {
 // asked.
 //
 // A reader that gets a signal, be it SIGKILL, goes on waiting once its request was read. The
-// kernel tells by FUSE_INTERRUPT, to each process that reads the request, and an answer
-// lets the reader go (fs/fuse/dev.c, request_wait_answer and fuse_dev_do_read).
+// kernel tells by FUSE_INTERRUPT, once, to each process that reads the request, and an answer
+// lets the reader go (fs/fuse/dev.c, request_wait_answer and fuse_dev_do_read). One that is to
+// die is let go. Another one is not, since open(2) and its like fail with EINTR on no local
+// file system; EAGAIN in the place of an answer has the kernel tell again.
 type held struct {
 	holder Holder
 	device *device
 	end    func() // of the Holder
 
-	mu  sync.Mutex // guards ids, and keeps the device open while a reply is written
-	ids map[uint64]bool
+	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
+	ids map[uint64]uint32 // and the threads that wait
 }
 
 // errHeld says that a request was read, and is the Holder's: there is nothing to answer now.
@@ -62,7 +67,7 @@ func newHeld(fs FileSystem, d *device) *held {
 // begin lets requests be held. Before, and after stop, none are.
 func (h *held) begin() {
 	if h != nil && h.ids == nil {
-		h.ids = map[uint64]bool{}
+		h.ids = map[uint64]uint32{}
 		h.end = h.holder.Begin(h)
 	}
 }
@@ -88,7 +93,7 @@ func (h *held) take(request []byte) bool {
 		return false
 	}
 	h.mu.Lock()
-	h.ids[id] = true // before it is asked: it may answer at once
+	h.ids[id] = sender(request) // before it is asked: it may answer at once
 	h.mu.Unlock()
 	if h.holder.Hold(Request{id, node(request), opcode(request), sender(request)}) {
 		return true
@@ -99,12 +104,35 @@ func (h *held) take(request []byte) bool {
 	return false
 }
 
-// interrupt lets the reader go that a FUSE_INTERRUPT is about. One whose request is not held
-// has its answer in a moment.
+// interrupt lets the reader go that a FUSE_INTERRUPT is about, if it is to die. One whose request
+// is not held has its answer in a moment.
 func (h *held) interrupt(request []byte) {
 	in := message[fuse.InterruptIn](request)
-	if h != nil && in != nil && h.fail(in.Unique, fuse.EINTR) {
-		h.holder.Interrupted(in.Unique)
+	if h == nil || in == nil {
+		return
+	}
+	id, interrupt := in.Unique, in.InHeader.Unique // the buffer is used again
+	h.mu.Lock()
+	thread, held := h.ids[id]
+	waiting := len(h.ids)
+	h.mu.Unlock()
+	switch {
+	case !held:
+	case proc.IsKilled(thread):
+		if h.fail(id, fuse.EINTR) {
+			h.holder.Interrupted(id)
+		}
+	default:
+		time.AfterFunc(proc.UntilKilled(waiting), func() { h.again(id, interrupt) })
+	}
+}
+
+// again has the kernel tell once more of a signal for a reader that still waits.
+func (h *held) again(id, interrupt uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, held := h.ids[id]; held {
+		h.reply(interrupt, fuse.EAGAIN)
 	}
 }
 
@@ -115,7 +143,7 @@ func (h *held) Fail(id uint64, status fuse.Status) { h.fail(id, status) }
 func (h *held) fail(id uint64, status fuse.Status) (was bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.ids[id] {
+	if _, held := h.ids[id]; !held {
 		return false
 	}
 	delete(h.ids, id)
