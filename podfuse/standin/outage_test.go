@@ -165,8 +165,8 @@ func passes(d time.Duration) step { return func(*world) { time.Sleep(d) } }
 func waitIs(d time.Duration) step { return func(w *world) { w.wait = d } }
 func told(w *world)               { w.o.told() }
 func mute(w *world)               { w.o.mute() }
-func forgets(w *world) { w.o.forgotten(one) }
-func finish(w *world)  { w.o.end() }
+func forgets(w *world)            { w.o.forgotten(one) }
+func finish(w *world)             { w.o.end() }
 
 // is expects that this has happened since the last one, in any order, and nothing else. How many
 // wait is told in a row of its own.
