@@ -179,6 +179,7 @@ chaos-pod-fuse: build
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with upgrade --other-binary e2e/bin/pod-fuse-other
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with mounter
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with attach --programs bindfs,loopback
+	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with storm --programs bindfs
 	$(PODCHAOS) wait $(POD_FUSE) --other-binary e2e/bin/pod-fuse-other
 	$(PODCHAOS) stop $(POD_FUSE)
 

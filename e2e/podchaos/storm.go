@@ -41,7 +41,10 @@ func (t *trial) storm(ctx context.Context, _ int) error {
 			return nil
 		})
 	}
-	return errors.Join(err, p.remove("data", "data-server"))
+	began := time.Now()
+	err = errors.Join(err, p.remove("data", "data-server"))
+	t.report.note("%7s ms  a pod of %d threads is removed", ms(time.Since(began)), stormThreads)
+	return err
 }
 
 // stormed is what a hostile container has done so far.
