@@ -540,9 +540,10 @@ type launchOptions struct {
 	Text       string // that the file "text" has
 	Mode       string // "": the launcher waits; "keep": it keeps the descriptor; "exit": it does not; "daemon": the program forks; "exec": it is the program
 	Options    wire.Options
-	Silent     bool // the program does not answer
-	NoStatFS   bool // it answers statfs(2) with an error
-	Unmount    bool // of an asker: the mount point
+	Silent     bool   // the program does not answer
+	Hide       string // where it has its descriptor once it serves; see hides
+	NoStatFS   bool   // it answers statfs(2) with an error
+	Unmount    bool   // of an asker: the mount point
 }
 
 func askerMain(args []string) error {
@@ -625,6 +626,9 @@ func programMain(args []string) error {
 	}
 	if o.Silent {
 		time.Sleep(time.Hour)
+	}
+	if o.Hide != "" {
+		return serveAndHide(o.Hide)
 	}
 	if o.Mode == "daemon" {
 		o.Mode = ""
