@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -78,6 +79,9 @@ func (s *Socket) Close() { s.conn.Close() }
 
 // Control calls a function with the socket's number.
 func (s *Socket) Control(f func(fd int)) error { return s.raw.Control(func(fd uintptr) { f(int(fd)) }) }
+
+// NoLimit has Send wait for as long as it takes.
+const NoLimit = time.Duration(math.MaxInt64)
 
 // Send sends a message with descriptors, and waits at most so long for a reader.
 func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error {

@@ -1,7 +1,6 @@
 package pod
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -39,37 +39,38 @@ type refusal struct {
 func (r refusal) Error() string { return r.text }
 
 // ask sends a request until it is answered, for as long as a limit. Of Serve, it returns the
-// descriptor of /dev/fuse, which is blocking and closed on exec; else -1. An error of the driver is
+// descriptor of /dev/fuse, which is blocking and closed on exec; else nil. An error of the driver is
 // a [refusal]. It tells say what it waits for, once.
-func (s server) ask(r wire.Request, limit time.Duration, say func(format string, args ...any)) (wire.Answer, int, error) {
+func (s server) ask(r wire.Request, limit time.Duration, say func(format string, args ...any)) (wire.Answer, *os.File, error) {
 	r.Format, r.Server = wire.Format, s.id
-	packet, err := wire.Encode(r)
-	if err != nil {
-		return wire.Answer{}, -1, err
+	if _, err := wire.Encode(r); err != nil {
+		return wire.Answer{}, nil, err
 	}
 	deadline := time.Now().Add(limit)
 	said := false
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
-		answer, device, err := s.askOnce(packet, min(answerLimit, time.Until(deadline)))
+		answer, device, err := s.askOnce(r, min(answerLimit, time.Until(deadline)))
 		if err == nil && answer.Error != "" {
 			err = refusal{answer.Error, answer.Again}
 		}
-		if err == nil && r.Kind == wire.Serve && device == -1 {
+		if err == nil && r.Kind == wire.Serve && device == nil {
 			err = errors.New("the driver sent no descriptor of /dev/fuse")
 		}
 		if err == nil {
 			return answer, device, nil
 		}
-		closeAll(device)
+		if device != nil {
+			device.Close()
+		}
 		refused, isRefusal := errors.AsType[refusal](err)
 		if isRefusal && !refused.again {
-			return wire.Answer{}, -1, err
+			return wire.Answer{}, nil, err
 		}
 		if time.Until(deadline) <= pause {
 			if !isRefusal {
 				err = fmt.Errorf("%w; is the driver running on this node?", err)
 			}
-			return wire.Answer{}, -1, err
+			return wire.Answer{}, nil, err
 		}
 		if left := time.Until(deadline); !said && limit-left >= quiet {
 			said = true
@@ -79,44 +80,45 @@ func (s server) ask(r wire.Request, limit time.Duration, say func(format string,
 	}
 }
 
-// askOnce sends a packet, and waits for the answer.
-func (s server) askOnce(packet []byte, limit time.Duration) (answer wire.Answer, device int, err error) {
+// askOnce sends a request, and waits for the answer.
+func (s server) askOnce(r wire.Request, limit time.Duration) (answer wire.Answer, device *os.File, err error) {
 	// A path of a socket has at most 107 bytes, and that of a mount any number.
 	dir, err := os.OpenFile(s.dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return wire.Answer{}, -1, err
+		return wire.Answer{}, nil, err
 	}
 	defer dir.Close()
 	path := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), wire.Socket)
-	socket, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: path})
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: path})
 	if err != nil {
-		return wire.Answer{}, -1, s.failed("connect to", err)
+		return wire.Answer{}, nil, s.failed("connect to", err)
+	}
+	socket, err := packet.Over(conn)
+	if err != nil {
+		return wire.Answer{}, nil, s.failed("use", err)
 	}
 	defer socket.Close()
-	_ = socket.SetDeadline(time.Now().Add(limit))
-	if _, err := socket.Write(packet); err != nil {
-		return wire.Answer{}, -1, s.failed("write to", err)
+	deadline := time.Now().Add(limit)
+	if err := socket.Send(limit, r); err != nil {
+		return wire.Answer{}, nil, s.failed("write to", err)
 	}
-	reply, control := make([]byte, wire.MaxPacket), make([]byte, unix.CmsgSpace(4*maxRights))
-	n, oob, flags, _, err := socket.ReadMsgUnix(reply, control)
-	device, rightsErr := oneDescriptor(control[:oob])
+	text, files, err := socket.Receive(deadline)
 	switch {
 	case errors.Is(err, io.EOF):
 		err = errors.New("it has ended the connection")
 	case err != nil:
-	case rightsErr != nil:
-		err = rightsErr
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		err = errors.New("the answer was cut off")
+	case len(files) > 1:
+		err = fmt.Errorf("it sent %d descriptors", len(files))
 	default:
-		err = json.Unmarshal(reply[:n], &answer)
+		err = packet.Decode(text, &answer)
 	}
-	if err == nil && device != -1 {
-		err = unix.SetNonblock(device, false) // programs wait in read(2)
+	if err == nil && len(files) > 0 {
+		device = files[0]
+		err = unix.SetNonblock(int(device.Fd()), false) // programs wait in read(2)
 	}
 	if err != nil {
-		closeAll(device)
-		return wire.Answer{}, -1, s.failed("read from", err)
+		packet.Close(files)
+		return wire.Answer{}, nil, s.failed("read from", err)
 	}
 	return answer, device, nil
 }
@@ -130,37 +132,4 @@ func (s server) failed(what string, err error) error {
 		err = wrapped.Err
 	}
 	return fmt.Errorf("%s %s: %w", what, filepath.Join(s.dir, wire.Socket), err)
-}
-
-// maxRights is how many descriptors of one packet are taken, to be closed: one is expected.
-const maxRights = 16
-
-// oneDescriptor returns that of a control message, or -1, and closes all if there are more.
-func oneDescriptor(control []byte) (int, error) {
-	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
-		return -1, err
-	}
-	var all []int
-	for _, message := range messages {
-		if some, err := unix.ParseUnixRights(&message); err == nil {
-			all = append(all, some...)
-		}
-	}
-	switch len(all) {
-	case 0:
-		return -1, nil
-	case 1:
-		return all[0], nil
-	}
-	closeAll(all...)
-	return -1, fmt.Errorf("it sent %d descriptors", len(all))
-}
-
-func closeAll(descriptors ...int) {
-	for _, fd := range descriptors {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
 }

@@ -164,8 +164,8 @@ func (p proxy) doMount(name string) error {
 		return fmt.Errorf("mount failed: %w", err)
 	}
 	// Nobody else has the descriptor: if the program never gets it, the driver unmounts.
-	defer unix.Close(device)
-	if err := unix.Sendmsg(socket, []byte{0}, unix.UnixRights(device), nil, unix.MSG_NOSIGNAL); err != nil {
+	defer device.Close()
+	if err := unix.Sendmsg(socket, []byte{0}, unix.UnixRights(int(device.Fd())), nil, unix.MSG_NOSIGNAL); err != nil {
 		return fmt.Errorf("sending file descriptor: %w", err)
 	}
 	return nil

@@ -186,7 +186,9 @@ func (l *launcher) live() life {
 	}
 	began := time.Now()
 	pid, err := l.start(device)
-	closeAll(device) // or the driver would take it for the program
+	if device != nil {
+		device.Close() // or the driver would take it for the program
+	}
 	if err != nil {
 		err = fmt.Errorf("start %s: %w", l.path, err)
 		return life{status: statusOf(err), err: err, last: true}
@@ -220,14 +222,14 @@ func (l *launcher) live() life {
 	}
 }
 
-// connect has the driver mount, and returns the descriptor, or -1 for a program that has it by
+// connect has the driver mount, and returns the descriptor, or nil for a program that has it by
 // itself. It returns the end of this life if there is none.
-func (l *launcher) connect() (device int, stopped *life) {
+func (l *launcher) connect() (device *os.File, stopped *life) {
 	if l.server == nil {
-		return -1, nil
+		return nil, nil
 	}
 	type result struct {
-		device int
+		device *os.File
 		err    error
 	}
 	results := make(chan result, 1)
@@ -244,30 +246,23 @@ func (l *launcher) connect() (device int, stopped *life) {
 				return r.device, nil
 			}
 			refused, isRefusal := errors.AsType[refusal](r.err)
-			return -1, &life{status: statusRefused, err: r.err, last: isRefusal && !refused.again}
+			return nil, &life{status: statusRefused, err: r.err, last: isRefusal && !refused.again}
 		case <-l.children:
 			reap(0)
 		case s := <-l.signals:
 			if ends(s) {
-				return -1, &life{status: statusSignalled + int(s.(syscall.Signal)), last: true}
+				return nil, &life{status: statusSignalled + int(s.(syscall.Signal)), last: true}
 			}
 		}
 	}
 }
 
 // start executes the program, with the descriptor of /dev/fuse if there is one.
-func (l *launcher) start(device int) (pid int, err error) {
+func (l *launcher) start(device *os.File) (pid int, err error) {
 	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
 	args := slices.Clone(l.args)
-	if device >= 0 {
-		// A duplicate that ends here: os.File would close ours when it is collected.
-		copied, err := unix.FcntlInt(uintptr(device), unix.F_DUPFD_CLOEXEC, deviceFD+1)
-		if err != nil {
-			return 0, os.NewSyscallError("fcntl", err)
-		}
-		file := os.NewFile(uintptr(copied), "/dev/fuse")
-		defer file.Close()
-		files = append(files, file)
+	if device != nil {
+		files = append(files, device)
 		for i := range args[1:] {
 			args[i+1] = strings.ReplaceAll(args[i+1], placeholder, fmt.Sprintf("/dev/fd/%d", deviceFD))
 		}

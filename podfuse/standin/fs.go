@@ -316,13 +316,13 @@ func (s *service) gone(err error) {
 
 func (s *service) ticket() uint64 { return s.tickets.Add(1) }
 
-func (s *service) order(order wire.Order) { s.send(order, -1) }
+func (s *service) order(order wire.Order) { s.send(order, nil) }
 
-func (s *service) send(order wire.Order, fd int) {
+func (s *service) send(order wire.Order, file *os.File) {
 	if s.link != nil {
-		s.link.send(order, fd)
-	} else if fd >= 0 {
-		unix.Close(fd)
+		s.link.send(order, file)
+	} else if file != nil {
+		file.Close()
 	}
 }
 

@@ -1,15 +1,16 @@
 package standin
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -19,42 +20,34 @@ import (
 // End-of-file says that the mounter and its spare are gone. The next call-out starts another one,
 // and then another pair, since the descriptor is of no use any more.
 type link struct {
-	conn *net.UnixConn
+	socket *packet.Socket
 
 	mu     sync.Mutex // guards what follows
-	queue  []packet
+	queue  []sending
 	closed bool
 	wake   chan struct{}
 }
 
-// packet is an order, and the descriptor that goes with it, which it owns; -1: none.
-type packet struct {
+// sending is an order, and the descriptor that goes with it, which it owns; nil: none.
+type sending struct {
 	order wire.Order
-	fd    int
+	file  *os.File
 }
 
-// mostDescriptors is how many descriptors are received with a packet: one more than any has.
-const mostDescriptors = 2
-
 // openLink uses a socket, which stays the caller's.
-func openLink(socket *os.File) (*link, error) {
-	conn, err := net.FileConn(socket)
+func openLink(file *os.File) (*link, error) {
+	socket, err := packet.New(file)
 	if err != nil {
 		return nil, fmt.Errorf("the link to the mounter: %w", err)
 	}
-	packets, is := conn.(*net.UnixConn)
-	if !is {
-		conn.Close()
-		return nil, fmt.Errorf("the link to the mounter is of type %T", conn)
-	}
-	return &link{conn: packets, wake: make(chan struct{}, 1)}, nil
+	return &link{socket: socket, wake: make(chan struct{}, 1)}, nil
 }
 
 // begin begins to receive. event gets each packet, and the descriptor that came with it, nil for
 // none. gone is called at end-of-file.
 func (l *link) begin(event func(wire.Event, *os.File), gone func(error)) {
 	go func() {
-		if err := l.read(event); !errors.Is(err, net.ErrClosed) {
+		if err := l.read(event); !errors.Is(err, os.ErrClosed) && !errors.Is(err, net.ErrClosed) {
 			gone(err)
 		}
 	}()
@@ -62,15 +55,15 @@ func (l *link) begin(event func(wire.Event, *os.File), gone func(error)) {
 }
 
 // send sends an order, later. It takes over the descriptor.
-func (l *link) send(order wire.Order, fd int) {
+func (l *link) send(order wire.Order, file *os.File) {
 	l.mu.Lock()
 	closed := l.closed
 	if !closed {
-		l.queue = append(l.queue, packet{order, fd})
+		l.queue = append(l.queue, sending{order, file})
 	}
 	l.mu.Unlock()
-	if closed && fd >= 0 {
-		unix.Close(fd)
+	if closed && file != nil {
+		file.Close()
 	}
 	select {
 	case l.wake <- struct{}{}:
@@ -90,8 +83,8 @@ func (l *link) write() {
 			if len(queue) == 0 {
 				break
 			}
-			for _, p := range queue {
-				l.put(p)
+			for _, s := range queue {
+				l.put(s)
 			}
 		}
 		l.mu.Lock()
@@ -104,56 +97,48 @@ func (l *link) write() {
 }
 
 // put sends a packet. An error is the link's end, which its reader finds, too.
-func (l *link) put(p packet) {
-	var rights []byte
-	if p.fd >= 0 {
-		defer unix.Close(p.fd)
-		rights = unix.UnixRights(p.fd)
+func (l *link) put(s sending) {
+	if s.file == nil {
+		_ = l.socket.Send(packet.NoLimit, s.order)
+		return
 	}
-	if data, err := wire.Encode(p.order); err == nil { // it is of bounded parts
-		_, _, _ = l.conn.WriteMsgUnix(data, rights, nil)
-	}
+	defer s.file.Close()
+	_ = l.socket.Send(packet.NoLimit, s.order, s.file)
 }
 
 func (l *link) read(event func(wire.Event, *os.File)) error {
-	buffer, rights := make([]byte, wire.MaxPacket), make([]byte, unix.CmsgSpace(4*mostDescriptors))
 	for {
-		n, rightsLength, _, _, err := l.conn.ReadMsgUnix(buffer, rights)
-		if err != nil {
+		text, files, err := l.socket.Receive(time.Time{})
+		if errors.Is(err, packet.ErrTooLong) {
+			continue // of a newer mounter
+		} else if err != nil {
 			return err
 		}
-		file := received(rights[:rightsLength])
-		if n == 0 {
-			return errors.New("end of file")
-		}
 		var e wire.Event
-		if err := json.Unmarshal(buffer[:n], &e); err != nil {
-			if file != nil {
-				file.Close()
-			}
-			continue // of a newer mounter
+		if packet.Decode(text, &e) == nil {
+			event(e, connectionOf(files))
 		}
-		event(e, file)
+		packet.Close(files)
 	}
 }
 
-// received returns the descriptor that came with a packet, nil for none, and closes others.
-func received(rights []byte) (file *os.File) {
-	messages, err := unix.ParseSocketControlMessage(rights)
+// connectionOf returns that of a dead program, nil for none: a duplicate that can be waited for.
+func connectionOf(files []*os.File) *os.File {
+	if len(files) == 0 {
+		return nil
+	}
+	number, err := packet.Number(files[0])
+	if err == nil {
+		number, err = unix.FcntlInt(uintptr(number), unix.F_DUPFD_CLOEXEC, 0)
+	}
 	if err != nil {
 		return nil
 	}
-	for i := range messages {
-		fds, _ := unix.ParseUnixRights(&messages[i])
-		for _, fd := range fds {
-			if file != nil || unix.SetNonblock(fd, true) != nil {
-				unix.Close(fd)
-				continue
-			}
-			file = os.NewFile(uintptr(fd), "what came from the mounter")
-		}
+	if err := unix.SetNonblock(number, true); err != nil {
+		unix.Close(number)
+		return nil
 	}
-	return file
+	return os.NewFile(uintptr(number), "the connection of a dead program")
 }
 
 // close ends the use of the link by this process.
@@ -163,12 +148,12 @@ func (l *link) close() {
 	queue := l.queue
 	l.queue = nil
 	l.mu.Unlock()
-	for _, p := range queue {
-		if p.fd >= 0 {
-			unix.Close(p.fd)
+	for _, s := range queue {
+		if s.file != nil {
+			s.file.Close()
 		}
 	}
-	l.conn.Close()
+	l.socket.Close()
 	select {
 	case l.wake <- struct{}{}:
 	default:

@@ -196,8 +196,9 @@ func TestWhatADeadProgramHadReadIsAnswered(t *testing.T) {
 			waiting.waits()
 			read := make(chan error, 1)
 			go func() {
-				r.must(unix.SetNonblock(one.device, true))
-				_, err := unix.Read(one.device, make([]byte, 1<<21))
+				device := int(one.device.Fd())
+				r.must(unix.SetNonblock(device, true))
+				_, err := unix.Read(device, make([]byte, 1<<21))
 				read <- err
 			}()
 			if err := <-read; err != nil && err != unix.EAGAIN {
@@ -272,7 +273,7 @@ func TestAVolumeIsForgotten(t *testing.T) {
 	onDead.waits()
 	onStandin.waits()
 	_ = unix.Unmount(one.vault, unix.MNT_FORCE) // which aborts the connection, though it is in use
-	r.tell(wire.Event{Kind: wire.Forgotten, Volume: r.record.ID()}, -1)
+	r.tell(wire.Event{Kind: wire.Forgotten, Volume: r.record.ID()})
 	// The kernel looks a name up again when it cannot be confirmed, and finds no connection.
 	onDead.prints("ENOTCONN")
 	onStandin.prints("ECONNABORTED")

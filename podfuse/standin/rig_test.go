@@ -24,6 +24,7 @@ import (
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/survivetest"
@@ -162,7 +163,7 @@ type rig struct {
 	given   []*os.File
 	mounted *survivetest.Mounted
 	stop    func()
-	mounter *net.UnixConn
+	mounter *packet.Socket
 	logged  chan string
 
 	mu         sync.Mutex // guards what follows
@@ -202,14 +203,12 @@ func newRig(t *testing.T, wait time.Duration) *rig {
 	r.must(err)
 	listener.SetUnlinkOnClose(false)
 	listener.Close()
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	ours, theirs, err := packet.Pair()
 	r.must(err)
-	ours := os.NewFile(uintptr(ends[0]), "link")
-	conn, err := net.FileConn(ours)
+	r.mounter, err = packet.New(ours)
 	r.must(err)
 	ours.Close()
-	r.mounter = conn.(*net.UnixConn)
-	r.given = []*os.File{pods0, os.NewFile(uintptr(ends[1]), "link")}
+	r.given = []*os.File{pods0, theirs}
 	t.Cleanup(func() {
 		r.mounter.Close()
 		for _, f := range r.given {
@@ -280,18 +279,20 @@ func (r *rig) unmountLater(dir string) {
 
 // play plays the mounter: it attaches what it is told to, and notes other orders.
 func (r *rig) play() {
-	buffer, rights := make([]byte, wire.MaxPacket), make([]byte, 128)
 	for {
-		n, rightsLength, _, _, err := r.mounter.ReadMsgUnix(buffer, rights)
-		if err != nil || n == 0 {
+		text, files, err := r.mounter.Receive(time.Time{})
+		if err != nil {
 			return
 		}
 		var order wire.Order
-		if err := json.Unmarshal(buffer[:n], &order); err != nil {
-			r.t.Errorf("%s: %v", buffer[:n], err)
+		if err := packet.Decode(text, &order); err != nil {
+			r.t.Error(err)
 			continue
 		}
-		file := received(rights[:rightsLength])
+		var file *os.File
+		if len(files) > 0 {
+			file = files[0]
+		}
 		r.mu.Lock()
 		r.orders = append(r.orders, order)
 		r.sockets = append(r.sockets, file)
@@ -302,28 +303,24 @@ func (r *rig) play() {
 			if replay != nil {
 				replay()
 			}
-			r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket}, -1)
+			r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket})
 		case wire.Creating: // nobody makes anything here
-			r.tell(wire.Event{Kind: wire.Creating, Ticket: order.Ticket, Volume: order.Volume}, -1)
+			r.tell(wire.Event{Kind: wire.Creating, Ticket: order.Ticket, Volume: order.Volume})
 		case wire.Attach:
 			go func() {
 				event := wire.Event{Kind: wire.Attached, Ticket: order.Ticket, Volume: order.Volume, Generation: order.Generation}
 				if err := attach(order); err != nil {
 					event.Error = err.Error()
 				}
-				r.tell(event, -1)
+				r.tell(event)
 			}()
 		}
 	}
 }
 
 // tell sends an event.
-func (r *rig) tell(event wire.Event, fd int) {
-	var rights []byte
-	if fd >= 0 {
-		rights = unix.UnixRights(fd)
-	}
-	_, _, _ = r.mounter.WriteMsgUnix(r.json(event), rights, nil)
+func (r *rig) tell(event wire.Event, files ...*os.File) {
+	_ = r.mounter.Send(packet.NoLimit, event, files...)
 }
 
 // ordered waits for an order of a kind.
@@ -483,7 +480,7 @@ func (p *process) reads(want string) {
 type program struct {
 	*rig
 	generation uint64
-	device     int // the test's duplicate
+	device     *os.File // the program has it, too
 	cmd        *exec.Cmd
 	vault      string
 }
@@ -504,22 +501,20 @@ func (r *rig) program(content map[string]string) *program {
 	}
 	p.vault, err = os.MkdirTemp(r.dir, "vault-")
 	r.must(err)
-	p.device, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	device, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	r.must(err)
-	r.must(unix.Mount("data", p.vault, "fuse.test", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", p.device)))
+	p.device = os.NewFile(uintptr(device), "fuse") // blocking, as the program wants it
+	r.must(unix.Mount("data", p.vault, "fuse.test", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", device)))
 	r.unmountLater(p.vault)
 	p.cmd = exec.Command("/proc/self/exe", source)
 	p.cmd.Env = []string{role + "=program"}
-	p.cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(p.device), "fuse")}
+	p.cmd.ExtraFiles = []*os.File{p.device}
 	p.cmd.Stderr = os.Stderr
-	p.device, err = unix.FcntlInt(uintptr(p.device), unix.F_DUPFD_CLOEXEC, 0)
-	r.must(err)
 	r.must(p.cmd.Start())
-	p.cmd.ExtraFiles[0].Close()
 	r.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
-		unix.Close(p.device)
+		p.device.Close()
 	})
 	return p
 }
@@ -528,7 +523,7 @@ func (r *rig) program(content map[string]string) *program {
 func (p *program) serves() {
 	p.t.Helper()
 	p.must(unix.Statfs(p.vault, new(unix.Statfs_t)))
-	p.tell(wire.Event{Kind: wire.ServedNow, Volume: p.record.ID(), Generation: p.generation}, -1)
+	p.tell(wire.Event{Kind: wire.ServedNow, Volume: p.record.ID(), Generation: p.generation})
 }
 
 // dies kills the program, and hands its connection over.

@@ -28,7 +28,7 @@ type desk struct {
 	listener  *net.UnixListener
 	processes *processes
 	servers   volume.Store
-	send      func(wire.Order, int) // takes over the descriptor
+	send      func(wire.Order, *os.File) // takes over the descriptor
 	ticket    func() uint64
 	state     func(volume.ID) wire.State
 	log       func(format string, args ...any)
@@ -291,13 +291,8 @@ func (d *desk) serverOf(pid int, id volume.ID) (volume.Record, error) {
 
 // pass passes a request on to the mounter, with the client's socket, and waits until it is done.
 func (d *desk) pass(conn *net.UnixConn, order wire.Order) (*wire.Answer, error) {
-	raw, err := conn.SyscallConn()
+	duplicate, err := conn.File()
 	if err != nil {
-		return nil, err
-	}
-	duplicate := -1
-	failed := raw.Control(func(fd uintptr) { duplicate, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
-	if err := errors.Join(err, failed); err != nil {
 		return nil, fmt.Errorf("pass the request on: %w", err)
 	}
 	done := make(chan wire.Event, 1)
@@ -305,7 +300,7 @@ func (d *desk) pass(conn *net.UnixConn, order wire.Order) (*wire.Answer, error) 
 	d.mu.Lock()
 	if d.ended || d.closed {
 		d.mu.Unlock()
-		unix.Close(duplicate)
+		duplicate.Close()
 		return nil, errTemporary
 	}
 	d.waiting[order.Ticket] = done

@@ -104,21 +104,21 @@ func TestAProgramIsPassedToTheMounter(t *testing.T) {
 	defer conn.Close()
 	_, err = conn.Write([]byte(`{"format":1,"generation":7}`))
 	r.must(err)
-	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket}, -1)
+	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket})
 	asks.prints(`{"format":1,"generation":7}`)
 
 	asks = c.do("ask", socket, request)
 	order, client = r.ordered(wire.Serve)
 	client.Close()
-	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket - 1, Error: "of an order of before"}, -1)
+	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket - 1, Error: "of an order of before"})
 	asks.waits()
-	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket, Error: "another program serves"}, -1)
+	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket, Error: "another program serves"})
 	asks.prints(`{"format":1,"error":"another program serves"}`)
 
 	asks = c.do("ask", socket, strings.Replace(request, "serve", "unmount", 1))
 	order, client = r.ordered(wire.Unmount)
 	client.Close()
-	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket, Error: "it is not mounted there"}, -1)
+	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket, Error: "it is not mounted there"})
 	asks.prints(`{"format":1,"error":"it is not mounted there"}`)
 
 	// One process of the pair ends, and the mounter still has the client.
