@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -104,6 +105,8 @@ const (
 	podUID   = "11111111-2222-3333-4444-555555555555"
 	source   = "example.com/pod-fuse"
 	thisTest = "1.0"
+	// hang is how long is waited for what takes milliseconds on a machine that has nothing else to do.
+	hang = time.Minute
 )
 
 // world is a node, with a pair that the test plays.
@@ -192,7 +195,7 @@ func (w *world) connect() {
 			go w.pass(conn.(*net.UnixConn))
 		}
 	}()
-	must(w.t, w.link.Send(time.Second, wire.Order{Kind: wire.Hello}))
+	must(w.t, w.link.Send(hang, wire.Order{Kind: wire.Hello}))
 }
 
 // pass has the mounter answer a pod's request.
@@ -207,13 +210,13 @@ func (w *world) pass(conn *net.UnixConn) {
 		return
 	}
 	defer socket.Close()
-	text, _, err := socket.Receive(time.Now().Add(5 * time.Second))
+	text, _, err := socket.Receive(time.Now().Add(hang))
 	var r wire.Request
 	if err == nil {
 		err = packet.Decode(text, &r)
 	}
 	if err == nil {
-		err = w.link.Send(time.Second, wire.Order{Kind: r.Kind, Ticket: w.ticket(), Server: r.Server, Options: r.Options, Mountpoint: r.Mountpoint}, file)
+		err = w.link.Send(hang, wire.Order{Kind: r.Kind, Ticket: w.ticket(), Server: r.Server, Options: r.Options, Mountpoint: r.Mountpoint}, file)
 	}
 	if err != nil {
 		w.t.Logf("pass: %v", err)
@@ -228,7 +231,7 @@ func (w *world) ticket() uint64 {
 func (w *world) order(o wire.Order, files ...*os.File) uint64 {
 	w.t.Helper()
 	o.Ticket = w.ticket()
-	must(w.t, w.link.Send(time.Second, o, files...))
+	must(w.t, w.link.Send(hang, o, files...))
 	return o.Ticket
 }
 
@@ -242,7 +245,7 @@ func (w *world) event(kind wire.Kind) got {
 				return e
 			}
 			packet.Close(e.files)
-		case <-time.After(10 * time.Second):
+		case <-time.After(hang):
 			w.t.Fatalf("no event %q", kind)
 		}
 	}
@@ -257,7 +260,7 @@ func (w *world) answered(ticket uint64, what string) got {
 			if e.Ticket == ticket {
 				return e
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(hang):
 			w.t.Fatalf("%s: no answer", what)
 		}
 	}
@@ -568,10 +571,10 @@ func ask(text string) (o launchOptions, device *os.File, err error) {
 	if o.Unmount {
 		r.Kind = wire.Unmount
 	}
-	if err := socket.Send(time.Second, r); err != nil {
+	if err := socket.Send(hang, r); err != nil {
 		return o, nil, err
 	}
-	answerText, files, err := socket.Receive(time.Now().Add(20 * time.Second))
+	answerText, files, err := socket.Receive(time.Now().Add(hang))
 	if err != nil {
 		return o, nil, err
 	}
@@ -698,10 +701,39 @@ func (c *pod) killProgram() time.Time {
 	return began
 }
 
+// stop stops processes. A signal takes effect later than kill(2) returns: until each thread has
+// stopped, they may answer.
+func stop(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		must(t, unix.Kill(pid, unix.SIGSTOP))
+	}
+	for _, pid := range pids {
+		eventually(t, fmt.Sprintf("process %d has stopped", pid), func() bool {
+			threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+			must(t, err)
+			return len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
+				text, err := os.ReadFile(path)
+				return err == nil && !strings.Contains(string(text), ") T ")
+			})
+		})
+	}
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for began := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > hang {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
 // checkLeft fails if something is left: it runs last.
 func (w *world) checkLeft() {
 	w.t.Helper()
-	for try := 0; ; try++ {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		table, _ := os.ReadFile("/proc/self/mountinfo")
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 		left := ""
@@ -719,11 +751,10 @@ func (w *world) checkLeft() {
 		if left == "" {
 			return
 		}
-		if try == 100 {
+		if time.Since(began) > hang {
 			w.t.Errorf("left: %s; children %s", left, children)
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
