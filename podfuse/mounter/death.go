@@ -26,7 +26,7 @@ import (
 // A descriptor on its way through a socket is open in no process. So a connection that nobody
 // has yet, and that has not answered, has time until grace.
 
-const (
+var ( // a test sets them
 	// grace is how long after it was sent a descriptor may be on its way.
 	grace = 5 * time.Second
 	// lookAgain is when it is checked again that a process which lives has it.

@@ -40,28 +40,20 @@ func TestWhoIsAlive(t *testing.T) {
 			c := w.container(containerOptions{})
 			generation := c.serve(launchOptions{Mode: mode, Text: "one"})
 			if mode == "daemon" {
-				for i := 0; len(c.programs("program")) != 1; i++ { // the first one ends
-					if i == 200 {
-						t.Fatal("the program does not fork")
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
+				eventually(t, "the program forks", func() bool { return len(c.programs("program")) == 1 }) // the first one ends
 			}
 			for _, pid := range c.programs("launcher") {
 				if mode != "exec" && mode != "keep" {
 					must(t, unix.Kill(pid, unix.SIGKILL))
 				}
 			}
-			for _, pid := range c.programs("program") {
-				if mode != "exec" { // nsenter(1) would stop, too, and not wait for it
-					must(t, unix.Kill(pid, unix.SIGSTOP))
-				}
+			if mode != "exec" { // nsenter(1) would stop, too, and not wait for it
+				stop(t, c.programs("program")...)
 			}
 			w.quiet("a program that was stopped", 1500*time.Millisecond)
 			began := c.killProgram()
-			died := w.died(generation)
-			if took := time.Since(began); took > 100*time.Millisecond || len(died.files) != 1 || died.Since.Before(began) {
-				t.Errorf("died after %v, since %v: %+v", took, died.Since, died)
+			if died := w.died(generation); len(died.files) != 1 || died.Since.Before(began) {
+				t.Errorf("killed at %v: %+v", began, died)
 			}
 		})
 	}
@@ -74,11 +66,7 @@ func TestNeverServed(t *testing.T) {
 	if answer := c.refused(0, launchOptions{Mountpoint: "/m"}); answer != "served" { // and it ends
 		t.Fatal(answer)
 	}
-	began := time.Now()
 	c.serve(launchOptions{Text: "two", Mountpoint: "/m"})
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the next program waits for %v", took)
-	}
 	if mounts := c.mounts("fuse"); len(mounts) != 1 {
 		t.Errorf("%q", mounts)
 	}
@@ -87,18 +75,18 @@ func TestNeverServed(t *testing.T) {
 	must(t, w.client.Forget(w.data.ID()))
 
 	c.launch(0, launchOptions{Silent: true, Mountpoint: "/m"})
-	for i := 0; len(c.programs("program")) == 0; i++ {
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(t, "there is a program", func() bool { return len(c.programs("program")) > 0 })
 	w.quiet("a program that has not answered yet", 200*time.Millisecond)
 	c.killProgram()
+	c.launch(0, launchOptions{Text: "three"}) // before which its descriptor could be on its way still
 	if died := w.event(wire.Died); len(died.files) != 0 {
 		t.Errorf("it comes with its connection: %+v", died)
 	}
+	w.event(wire.ServedNow)
 	if mounts := c.mounts("fuse"); len(mounts) != 0 {
 		t.Errorf("left: %q", mounts)
 	}
-	if status, _ := w.client.Status(); len(status.Volumes) != 0 {
+	if status := w.now(); len(status.Volumes) != 1 || status.Volumes[0].Dead != 0 {
 		t.Errorf("left: %+v", status)
 	}
 }
@@ -165,28 +153,23 @@ func TestKilled(t *testing.T) {
 			killed := make(chan bool, 1)
 			go func() {
 				defer close(killed)
-				for range 2000 {
+				for began := time.Now(); time.Since(began) < hang; time.Sleep(5 * time.Millisecond) {
 					text, _ := os.ReadFile(stopped)
 					var pid int
 					if _, err := fmt.Sscan(string(text), &pid); err == nil {
 						killed <- unix.Kill(pid, unix.SIGKILL) == nil
 						return
 					}
-					time.Sleep(5 * time.Millisecond)
 				}
 			}()
 			w := newWorld(t)
 			c := w.container(containerOptions{Sub: "there"})
-			before, err := w.client.Status()
-			must(t, err)
+			before := w.now()
 			if step == "begin and after" { // the kill of those that have just begun
 				for range 3 {
-					status, err := w.client.Status()
-					must(t, err)
-					if status.Spare != 0 {
-						must(t, unix.Kill(status.PID, unix.SIGKILL))
-					}
-					time.Sleep(50 * time.Millisecond)
+					status := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+					must(t, unix.Kill(status.PID, unix.SIGKILL))
+					w.status("another one", func(s Status) bool { return s.PID != status.PID })
 				}
 			}
 			one := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
@@ -218,8 +201,7 @@ func TestKilled(t *testing.T) {
 			if step != "begin and after" && !<-killed {
 				t.Error("nothing was killed")
 			}
-			after, err := w.client.Status()
-			must(t, err)
+			after := w.now()
 			if after.PID == before.PID && step != "order hello" || after.Identity != before.Identity || len(after.Volumes) != 1 {
 				t.Errorf("before %+v, after %+v", before, after)
 			}
@@ -233,8 +215,7 @@ func TestSpareAndVersions(t *testing.T) {
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	one := c.serve(launchOptions{Text: "one"})
-	w.status("a spare", func(s Status) bool { return s.Spare != 0 })
-	first, _ := w.client.Status()
+	first := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
 
 	must(t, unix.Kill(first.Spare, unix.SIGKILL))
 	w.status("another spare", func(s Status) bool { return s.Spare != 0 && s.Spare != first.Spare && s.PID == first.PID })
@@ -250,7 +231,7 @@ func TestSpareAndVersions(t *testing.T) {
 		t.Error(problem)
 	}
 
-	must(t, unix.Kill(second.PID, unix.SIGSTOP)) // it hangs
+	stop(t, second.PID) // it hangs
 	if identity, err := newer.Ensure(); err != nil || identity != first.Identity {
 		t.Errorf("after a hang: %q, %v", identity, err)
 	}
@@ -260,7 +241,7 @@ func TestSpareAndVersions(t *testing.T) {
 		t.Errorf("%+v", died)
 	}
 
-	must(t, unix.Kill(third.Spare, unix.SIGSTOP))
+	stop(t, third.Spare)
 	must(t, unix.Kill(third.PID, unix.SIGKILL))
 	must(t, unix.Kill(third.Spare, unix.SIGKILL))
 	if identity, err := newer.Ensure(); err != nil || identity == first.Identity {
@@ -273,13 +254,18 @@ func TestSpareAndVersions(t *testing.T) {
 // status waits for one.
 func (w *world) status(what string, is func(Status) bool) (s Status) {
 	w.t.Helper()
-	for range 500 {
-		var err error
+	var err error
+	for began := time.Now(); time.Since(began) < hang; time.Sleep(10 * time.Millisecond) {
 		if s, err = w.client.Status(); err == nil && is(s) {
 			return s
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	w.t.Fatalf("no %s: %+v", what, s)
+	w.t.Fatalf("no %s: %+v, %v", what, s, err)
 	return s
+}
+
+// now is the status at once.
+func (w *world) now() Status {
+	w.t.Helper()
+	return w.status("status", func(Status) bool { return true })
 }

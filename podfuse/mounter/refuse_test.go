@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,8 +54,8 @@ func TestOwnMountPoint(t *testing.T) {
 		if mounts := c.mounts("fuse"); len(mounts) > 0 {
 			t.Errorf("%s: left: %q", what, mounts)
 		}
-		if status, err := w.client.Status(); err != nil || len(status.Volumes) > 0 {
-			t.Errorf("%s: left: %+v, %v", what, status, err)
+		if status := w.now(); len(status.Volumes) > 0 {
+			t.Errorf("%s: left: %+v", what, status)
 		}
 	}
 }
@@ -145,8 +144,7 @@ func TestHostileOrders(t *testing.T) {
 		}
 	}
 	// An order is kept in a packet, which has more than the order's.
-	before, err := w.client.Status()
-	must(t, err)
+	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
 	long := wire.Order{Kind: wire.Unmount, Ticket: w.ticket(), Server: server, Mountpoint: "/"}
 	for {
 		longer := long
@@ -156,7 +154,7 @@ func TestHostileOrders(t *testing.T) {
 		}
 		long = longer
 	}
-	must(t, w.link.Send(time.Second, long, ours))
+	must(t, w.link.Send(hang, long, ours))
 	w.order(wire.Order{Kind: wire.Spent, Volume: data, Generation: generation})
 	w.order(wire.Order{Kind: wire.Spent, Volume: 17, Generation: 4})
 	w.order(wire.Order{Kind: wire.Counts, Volume: data, Waiting: -7})
@@ -177,7 +175,7 @@ func TestHostileOrders(t *testing.T) {
 			t.Errorf("in another container: %q", mounts)
 		}
 	}
-	if status, _ := w.client.Status(); len(status.Volumes) != 1 || status.Spare != before.Spare {
+	if status := w.now(); len(status.Volumes) != 1 || status.Spare != before.Spare {
 		t.Errorf("left: %+v, of %+v", status, before)
 	}
 }
@@ -192,18 +190,18 @@ func TestWrongPod(t *testing.T) {
 	if _, err := os.Stat(hierarchy + "/cgroup.procs"); err != nil { // cgroup v1
 		hierarchy += "/pids"
 	}
-	group := filepath.Join(hierarchy, "mounter-test", "pod"+otherUID)
-	if err := os.MkdirAll(group, 0o755); err != nil {
+	groups, err := os.MkdirTemp(hierarchy, "mounter-test-")
+	if err != nil {
 		t.Skipf("there are no cgroups to make: %v", err)
 	}
+	group := filepath.Join(groups, "pod"+otherUID)
+	must(t, os.Mkdir(group, 0o755))
 	procs := filepath.Join(group, "cgroup.procs")
 	inner := w.container(containerOptions{})
 	t.Cleanup(func() {
 		inner.kill()
-		for try := 0; try < 100 && unix.Rmdir(group) != nil; try++ {
-			time.Sleep(10 * time.Millisecond)
-		}
-		must(t, os.Remove(filepath.Dir(group)))
+		eventually(t, "nobody is in the cgroup", func() bool { return unix.Rmdir(group) == nil })
+		must(t, os.Remove(groups))
 	})
 	must(t, os.WriteFile(procs, fmt.Appendln(nil, inner.pid), 0))
 	if problem := w.attach(generation, inner.pid); !strings.Contains(problem, "is in pod 99999999") {

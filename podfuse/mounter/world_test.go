@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net"
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if run := Internal(os.Args[1]); run != nil {
 			pauseAt(os.Getenv("PAUSE"))
+			grace, lookAgain = time.Hour, time.Hour // what is noticed, is at once
 			exit(run(os.Args[2:]))
 		}
 		if run := roles[os.Args[1]]; run != nil {
@@ -549,6 +551,9 @@ type launchOptions struct {
 	Unmount    bool   // of an asker: the mount point
 }
 
+// errLater says that the same may be answered otherwise later.
+var errLater = errors.New("refused, for now")
+
 func askerMain(args []string) error {
 	_, _, err := ask(args[0])
 	return err
@@ -585,6 +590,9 @@ func ask(text string) (o launchOptions, device *os.File, err error) {
 	if o.Unmount && answer.Error == "" {
 		return o, nil, nil
 	}
+	if answer.Again {
+		return o, nil, fmt.Errorf("%w: %s", errLater, answer.Error)
+	}
 	if answer.Error != "" || len(files) != 1 {
 		return o, nil, fmt.Errorf("refused: %s", answer.Error)
 	}
@@ -593,6 +601,9 @@ func ask(text string) (o launchOptions, device *os.File, err error) {
 
 func launcherMain(args []string) error {
 	o, device, err := ask(args[0])
+	for began := time.Now(); errors.Is(err, errLater) && time.Since(began) < hang; time.Sleep(10 * time.Millisecond) {
+		o, device, err = ask(args[0])
+	}
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// hang is how long is waited for what takes milliseconds on a machine that has nothing else to do.
+const hang = time.Minute
+
 // process is the first of a container.
 type process struct {
 	t      *testing.T
@@ -98,7 +101,7 @@ func (p *process) status() int {
 	p.t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(hang):
 		p.t.Fatal("it does not end")
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -113,7 +116,7 @@ func (p *process) prints(text string) {
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(hang); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

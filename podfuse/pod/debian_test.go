@@ -124,7 +124,7 @@ func (f foreign) try(t *testing.T, way string, uid int, words map[string]string,
 		"/usr/bin/fusermount3":         filepath.Join(d.dir, "fusermount3"),
 		"/usr/bin/mergerfs-fusermount": filepath.Join(d.dir, "mergerfs-fusermount"),
 	}})
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
 		if text, err := f.read(at); err == nil && strings.HasPrefix(strings.ToLower(text), "hello, world") {
 			break
 		}

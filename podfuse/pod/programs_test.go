@@ -96,7 +96,7 @@ func orphans([]string) error {
 			return err
 		}
 	}
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if processes, _ := count(); processes == 2 {
 			break
 		}

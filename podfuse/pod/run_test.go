@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,6 +38,9 @@ func devices(t *testing.T, pid int) map[int]int64 {
 	for _, link := range links {
 		if target, _ := os.Readlink(link); target == "/dev/fuse" {
 			info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, filepath.Base(link)))
+			if os.IsNotExist(err) {
+				continue // it was closed since
+			}
 			must(t, err)
 			_, text, _ := strings.Cut(string(info), "flags:")
 			fd, err := strconv.Atoi(filepath.Base(link))
@@ -58,9 +62,7 @@ func TestRunGivesTheProgramItsDescriptor(t *testing.T) {
 	if got := devices(t, pid); len(got) != 1 || got[3]&(unix.O_ACCMODE|unix.O_NONBLOCK) != unix.O_RDWR {
 		t.Errorf("the program has %#o", got)
 	}
-	if got := devices(t, p.cmd.Process.Pid); len(got) != 0 {
-		t.Errorf("the launcher keeps %v", got)
-	}
+	eventually(t, "the launcher has no descriptor", func() bool { return len(devices(t, p.cmd.Process.Pid)) == 0 })
 	want := wire.Request{Format: wire.Format, Kind: wire.Serve, Server: d.id, Options: wire.Options{ReadOnly: true, Subtype: "x"}}
 	if got := d.asked(wire.Serve); len(got) != 1 || got[0] != want {
 		t.Errorf("the driver was asked %+v, want %+v", got, want)
@@ -179,15 +181,19 @@ func TestRestartKillsWhatAProgramHasLeft(t *testing.T) {
 
 func TestRestartBacksOff(t *testing.T) {
 	d := newNode(t).start()
-	p := d.launch("run", "--restart", "--", "/bin/false", "{}")
-	p.prints("has ended with status 1; starting it again in 400ms")
-	time.Sleep(200 * time.Millisecond)
-	// At once, at once, 100 ms, 200 ms, and now 400 ms.
-	if got := len(d.asked(wire.Serve)); got != 4 {
-		t.Errorf("it was started %d times, want 4", got)
+	began := time.Now()
+	p := d.launch("run", "--restart", "--", "sh", "-c", "exit 143", "{}")
+	p.prints("has ended with status 143; starting it again in 800ms")
+	// At once, at once, 100 ms, 200 ms, 400 ms, and now 800 ms. On a slow machine one may have lived for
+	// so long that it began anew.
+	if took := time.Since(began); took < 700*time.Millisecond {
+		t.Errorf("it was started again and again for %v", took)
+	}
+	if starts := len(d.asked(wire.Serve)); starts > 1+strings.Count(p.text(), "starting it again") {
+		t.Errorf("it was started %d times: %s", starts, p.text())
 	}
 	p.signal(unix.SIGTERM)
-	if status := p.status(); status != 128+15 {
+	if status := p.status(); status != 128+15 { // also if it just was started
 		t.Errorf("status %d after SIGTERM between two starts", status)
 	}
 }
@@ -207,24 +213,26 @@ func TestRunAsPID1ReapsOrphans(t *testing.T) {
 func TestRunWaitsForTheDriver(t *testing.T) {
 	t.Run("that comes soon, without a word", func(t *testing.T) {
 		d := newNode(t)
+		began := time.Now()
 		p := d.launch("run", "--", "/bin/true", "{}")
 		time.Sleep(300 * time.Millisecond)
 		d.start()
-		if status := p.status(); status != 0 || p.text() != "" {
-			t.Errorf("status %d, printed %q", status, p.text())
+		if status, took := p.status(), time.Since(began); status != 0 || took < time.Second && p.text() != "" {
+			t.Errorf("status %d after %v, printed %q", status, took, p.text())
 		}
 	})
 	t.Run("that comes late, and says so once", func(t *testing.T) {
 		d := newNode(t).start()
 		d.stop() // as one that is upgraded: the socket is there
 		p := d.launch("run", "--", "/bin/true", "{}")
-		time.Sleep(2500 * time.Millisecond)
+		p.prints("asking again")
+		time.Sleep(1500 * time.Millisecond)
 		d.start()
 		if status := p.status(); status != 0 {
 			t.Errorf("status %d", status)
 		}
-		want := "pod-fuse: connect to " + d.serverDir() + "/socket: connection refused; asking again for 29s\n"
-		if got := p.text(); got != want {
+		want := "^pod-fuse: connect to " + d.serverDir() + "/socket: connection refused; asking again for [0-9]+s\n$"
+		if got := p.text(); !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("printed %q, want %q", got, want)
 		}
 	})
@@ -248,19 +256,20 @@ func TestRunWaitsForTheDriver(t *testing.T) {
 			return nil, true
 		}
 		d.start()
-		if p := d.launch("run", "--", "/bin/true", "{}"); p.status() != 0 || p.text() != "" {
-			t.Errorf("status %d, printed %q", p.status(), p.text())
+		began := time.Now()
+		p := d.launch("run", "--", "/bin/true", "{}")
+		if status, took := p.status(), time.Since(began); status != 0 || took < time.Second && p.text() != "" {
+			t.Errorf("status %d after %v, printed %q", status, took, p.text())
 		}
 	})
 	t.Run("until SIGTERM", func(t *testing.T) {
 		d := newNode(t)
 		for _, args := range [][]string{{"run", "--"}, {"run", "--restart", "--"}} {
 			p := d.launch(append(args, "/bin/true", "{}")...)
-			p.prints("no such file or directory; asking again for 29s")
-			began := time.Now()
+			p.prints("no such file or directory; asking again")
 			p.signal(unix.SIGTERM)
-			if status, took := p.status(), time.Since(began); status != 128+15 || took > time.Second {
-				t.Errorf("%q: status %d after %v", args, status, took)
+			if status := p.status(); status != 128+15 {
+				t.Errorf("%q: status %d", args, status)
 			}
 		}
 	})
@@ -296,7 +305,7 @@ func TestReady(t *testing.T) {
 		{&wire.Answer{State: wire.Dead}, nil, 1, "pod-fuse: the volume is not served: its program has died; readers wait for the next one\n"},
 		{&wire.Answer{State: wire.Gone}, nil, 1, "pod-fuse: the volume is not served: no program has served it for so long that readers get an error\n"},
 		{&wire.Answer{Error: "no volume is named x"}, nil, 1, "pod-fuse: no volume is named x\n"},
-		{nil, []string{"--timeout", "100ms"}, 1, "pod-fuse: read from " + d.serverDir() + "/socket: it has ended the connection; is the driver running on this node?\n"},
+		{nil, []string{"--timeout", "100ms"}, 1, "; is the driver running on this node?\n"},
 		{nil, []string{"--timeout", "soon"}, 2, "invalid argument \"soon\""},
 		{nil, []string{"now"}, 2, "pod-fuse: ready: \"now\" is too much; see pod-fuse ready --help\n"},
 		{nil, []string{"--help"}, 0, "usage: pod-fuse ready"},
@@ -304,7 +313,11 @@ func TestReady(t *testing.T) {
 		d.mu.Lock()
 		answer = test.answer
 		d.mu.Unlock()
-		p := d.launch(append([]string{"ready"}, test.args...)...)
+		args := test.args
+		if args == nil {
+			args = []string{"--timeout", hang.String()} // a second can be too short
+		}
+		p := d.launch(append([]string{"ready"}, args...)...)
 		if status := p.status(); status != test.status {
 			t.Errorf("%q of %+v: status %d, want %d", test.args, test.answer, status, test.status)
 		}

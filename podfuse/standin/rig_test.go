@@ -58,7 +58,7 @@ func play(what string, args []string) error {
 			return err
 		}
 		for i := 1; i < len(args); i += 2 {
-			if err := unix.Mount(args[i], args[i+1], "", unix.MS_BIND, ""); err != nil {
+			if err := again(func() error { return unix.Mount(args[i], args[i+1], "", unix.MS_BIND, "") }); err != nil {
 				return fmt.Errorf("%s on %s: %w", args[i], args[i+1], err)
 			}
 		}
@@ -93,17 +93,17 @@ func play(what string, args []string) error {
 		fmt.Print(string(text))
 		return err
 	case "stat":
-		return unix.Stat(args[0], new(unix.Stat_t))
+		return again(func() error { return unix.Stat(args[0], new(unix.Stat_t)) })
 	case "statfs":
-		return unix.Statfs(args[0], new(unix.Statfs_t))
+		return again(func() error { return unix.Statfs(args[0], new(unix.Statfs_t)) })
 	case "chdir":
-		return unix.Chdir(args[0])
+		return again(func() error { return unix.Chdir(args[0]) })
 	case "access":
-		return unix.Access(args[0], unix.R_OK)
+		return again(func() error { return unix.Access(args[0], unix.R_OK) })
 	case "mkdir":
-		return unix.Mkdir(args[0], 0o755)
+		return again(func() error { return unix.Mkdir(args[0], 0o755) })
 	case "chmod":
-		return unix.Chmod(args[0], 0o700)
+		return again(func() error { return unix.Chmod(args[0], 0o700) })
 	case "list":
 		entries, err := os.ReadDir(args[0])
 		for _, e := range entries {
@@ -128,13 +128,23 @@ func play(what string, args []string) error {
 		if _, err := conn.Write([]byte(args[1])); err != nil {
 			return err
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(soon))
 		answer := make([]byte, wire.MaxPacket)
 		n, err := conn.Read(answer)
 		fmt.Print(string(answer[:n]))
 		return err
 	}
 	return fmt.Errorf("role %s is not known", what)
+}
+
+// again does something that a signal ends as often as one does: who is frozen, and waits, gets EINTR
+// when he is thawed.
+func again(do func() error) error {
+	for {
+		if err := do(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 func reason(err error) string {
@@ -148,7 +158,7 @@ func reason(err error) string {
 // soon is how long what should take milliseconds may take on a busy machine: it tells a hang from
 // a wait. while is how long a test looks at what should not happen.
 const (
-	soon  = 20 * time.Second
+	soon  = time.Minute
 	while = 300 * time.Millisecond
 )
 
@@ -455,6 +465,40 @@ func (p *process) waits() {
 	}
 }
 
+// isHeld waits until a request of the process is held, and expects that it stays so.
+func (p *process) isHeld() {
+	p.t.Helper()
+	p.eventually("is held", func() bool {
+		for _, thread := range p.fs.heldThreads() {
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", p.cmd.Process.Pid, thread)); err == nil {
+				return true
+			}
+		}
+		return false
+	})
+	p.waits()
+}
+
+func (f *FileSystem) heldThreads() (all []uint32) {
+	s := f.service.Load()
+	s.outages.do(func() {
+		for c, view := range s.outages.callers {
+			all = append(all, view.callers[c])
+		}
+	})
+	return all
+}
+
+// eventually waits until something is so.
+func (r *rig) eventually(what string, is func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(soon); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
 // reads has a process that keeps a file open use it, and expects a result.
 func (p *process) reads(want string) {
 	p.t.Helper()
@@ -522,8 +566,23 @@ func (r *rig) program(content map[string]string) *program {
 // serves waits until the program answers, and tells so.
 func (p *program) serves() {
 	p.t.Helper()
-	p.must(unix.Statfs(p.vault, new(unix.Statfs_t)))
+	p.must(again(func() error { return unix.Statfs(p.vault, new(unix.Statfs_t)) }))
 	p.tell(wire.Event{Kind: wire.ServedNow, Volume: p.record.ID(), Generation: p.generation})
+}
+
+// stops stops the program. A signal takes effect later than kill(2) returns: until each thread has
+// stopped, it may answer.
+func (p *program) stops() {
+	p.t.Helper()
+	p.must(p.cmd.Process.Signal(unix.SIGSTOP))
+	p.eventually("the program has stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+		p.must(err)
+		return len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
+			text, err := os.ReadFile(path)
+			return err == nil && !strings.Contains(string(text), ") T ")
+		})
+	})
 }
 
 // dies kills the program, and hands its connection over.

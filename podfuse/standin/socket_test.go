@@ -206,38 +206,43 @@ func TestAnotherPodMayNotAsk(t *testing.T) {
 
 // A pod that connects and says nothing takes nothing from others for long.
 func TestConnectionsAreBounded(t *testing.T) {
-	defer func(before time.Duration) { requestTime = before }(requestTime)
-	requestTime = 2 * time.Second
+	before := requestTime
+	t.Cleanup(func() { requestTime = before }) // when nobody is answered any more
+	requestTime = time.Hour
 	r := newRig(t, time.Minute)
-	path := filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket)
-	ended := func(conn net.Conn) bool {
-		_ = conn.SetReadDeadline(time.Now().Add(while))
-		_, err := conn.Read(make([]byte, 1))
-		return err != nil && !os.IsTimeout(err)
-	}
-	var idle []net.Conn
-	for range mostClientsOfPod {
-		conn, err := net.Dial("unixpacket", path)
+	connect := func() net.Conn {
+		conn, err := net.Dial("unixpacket", filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket))
 		r.must(err)
-		defer conn.Close()
-		idle = append(idle, conn)
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(soon))
+		return conn
 	}
-	if ended(idle[mostClientsOfPod-1]) {
-		t.Error("the last that may connect is refused")
+	var last net.Conn
+	for range mostClientsOfPod {
+		last = connect()
 	}
-	more, err := net.Dial("unixpacket", path)
+	if n, err := connect().Read(make([]byte, 1)); n != 0 || os.IsTimeout(err) {
+		t.Errorf("one more than may connect is not refused: %v", err)
+	}
+	_, err := last.Write([]byte("x"))
 	r.must(err)
-	defer more.Close()
-	if !ended(more) {
-		t.Error("one more than may connect is not refused")
+	if n, err := last.Read(make([]byte, 1000)); n == 0 {
+		t.Errorf("the last that may connect has no answer: %v", err)
 	}
-	for _, conn := range idle {
-		_ = conn.SetReadDeadline(time.Now().Add(soon))
-		if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-			t.Errorf("a client that says nothing: %v", err)
-		}
+}
+
+func TestAClientThatSaysNothing(t *testing.T) {
+	before := requestTime
+	t.Cleanup(func() { requestTime = before })
+	requestTime = 100 * time.Millisecond
+	r := newRig(t, time.Minute)
+	conn, err := net.Dial("unixpacket", filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket))
+	r.must(err)
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(soon))
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || os.IsTimeout(err) {
+		t.Errorf("it is still there: %v", err)
 	}
-	r.ask(t, `{"format":1,"kind":"ready"}`, `{"format":1,"state":"waiting"}`)
 }
 
 // Whatever a client sends along is closed, and no descriptor is left of it.
@@ -260,10 +265,7 @@ func TestDescriptorsOfClientsAreNotReceived(t *testing.T) {
 		}
 		conn.Close()
 	}
-	time.Sleep(while)
-	if after := open(); after > before+2 {
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
+	r.eventually("all descriptors are closed", func() bool { return open() <= before+2 })
 }
 
 func TestAMounterThatIsGoneIsLogged(t *testing.T) {
