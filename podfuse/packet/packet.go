@@ -99,10 +99,16 @@ func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error
 		}
 		rights = unix.UnixRights(numbers...)
 	}
-	_ = s.conn.SetWriteDeadline(time.Now().Add(limit))
-	_, _, err = s.conn.WriteMsgUnix(packet, rights, nil)
+	// Once without a limit, which could be over before this process has a processor.
+	controlErr := s.raw.Control(func(fd uintptr) {
+		err = unix.Sendmsg(int(fd), packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
+	if err == unix.EAGAIN || err == unix.EINTR {
+		_ = s.conn.SetWriteDeadline(time.Now().Add(limit))
+		_, _, err = s.conn.WriteMsgUnix(packet, rights, nil)
+	}
 	runtime.KeepAlive(files)
-	return err
+	return errors.Join(controlErr, os.NewSyscallError("sendmsg", err))
 }
 
 // ErrTooLong says that a packet was larger than any can be, or had more descriptors.
@@ -124,14 +130,23 @@ func (s *Socket) receive(deadline time.Time, flags int) (packet []byte, files []
 	buffer, rights := make([]byte, wire.MaxPacket), make([]byte, unix.CmsgSpace(4*mostFiles))
 	var n, rightsLen, got int
 	_ = s.conn.SetReadDeadline(deadline)
-	readErr := s.raw.Read(func(fd uintptr) bool {
+	read := func(fd uintptr) bool {
 		for {
 			n, rightsLen, got, _, err = unix.Recvmsg(int(fd), buffer, rights, flags|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 			if err != unix.EINTR {
 				return err != unix.EAGAIN
 			}
 		}
-	})
+	}
+	readErr := s.raw.Read(read)
+	if errors.Is(readErr, os.ErrDeadlineExceeded) {
+		// It may have come while this process had no processor.
+		_ = s.raw.Control(func(fd uintptr) {
+			if read(fd) {
+				readErr = nil
+			}
+		})
+	}
 	if readErr != nil {
 		return nil, nil, readErr
 	} else if err != nil {
