@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -48,7 +47,8 @@ var nodes atomic.Int64
 // newNode installs the driver. When the test ends, it stops it, and checks that nothing is left.
 func newNode(t *testing.T) node {
 	t.Helper()
-	vendor := fmt.Sprintf("test%d-%d", os.Getppid(), nodes.Add(1))
+	// Nobody else on this machine has the name of the builds' directory.
+	vendor := fmt.Sprintf("test%s-%d", strings.TrimPrefix(filepath.Base(filepath.Dir(binary)), "pod-fuse-test-"), nodes.Add(1))
 	n := node{t: t, name: vendor + "/pod-fuse", runDir: "/run/pod-fuse/" + vendor + "~pod-fuse", kubelet: t.TempDir()}
 	n.path = filepath.Join(t.TempDir(), vendor+"~pod-fuse", "pod-fuse")
 	must(t, os.Mkdir(filepath.Dir(n.path), 0o755))
@@ -226,10 +226,10 @@ func (n node) serves(client, server string, flags ...string) (end func()) {
 	return end
 }
 
-// reads checks that a container reads what the program serves, or why not.
-func (n node) reads(client, server string, limit time.Duration) string {
+// reads returns what a container reads of what the program serves, or why not.
+func (n node) reads(client, server string) string {
 	n.t.Helper()
-	command := n.inContainer(client, server, "timeout", strconv.Itoa(int(limit.Seconds())), "cat", "/mnt/data/text")
+	command := n.inContainer(client, server, "timeout", "60", "cat", "/mnt/data/text")
 	output, err := command.CombinedOutput()
 	if err != nil {
 		return err.Error() + ": " + string(output)
@@ -244,19 +244,38 @@ func self(t *testing.T) string {
 	return path
 }
 
-// killAll kills processes at once: stopped, none notices that another one dies.
+// killAll kills processes at once, and returns when they have ended: stopped, none notices that
+// another one dies.
 func (n node) killAll(pids ...int) {
 	n.t.Helper()
-	for _, signal := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
-		for _, pid := range pids {
-			must(n.t, unix.Kill(pid, signal))
-		}
+	stop(n.t, pids...)
+	for _, pid := range pids {
+		must(n.t, unix.Kill(pid, unix.SIGKILL))
 	}
-	eventually(n.t, "they have ended", func() bool {
+	become(n.t, "Z", pids)
+}
+
+// stop stops processes. A signal takes effect later than kill(2) returns: until each thread has
+// stopped, they may do something.
+func stop(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		must(t, unix.Kill(pid, unix.SIGSTOP))
+	}
+	become(t, "T", pids)
+}
+
+// become waits until all threads of processes that are there have a state.
+func become(t *testing.T, state string, pids []int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the state of %v is %s", pids, state), func() bool {
 		for _, pid := range pids {
-			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			if err == nil && !strings.Contains(string(stat), ") Z ") {
-				return false
+			threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+			must(t, err)
+			for _, path := range threads {
+				if stat, err := os.ReadFile(path); err == nil && !strings.Contains(string(stat), ") "+state+" ") {
+					return false
+				}
 			}
 		}
 		return true

@@ -36,7 +36,7 @@ func (b beside) say(text string) (string, []*os.File, error) {
 		return "", nil, err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := conn.Write([]byte(text)); err != nil {
 		return "", nil, err
 	}
@@ -75,7 +75,7 @@ func (b beside) Ensure() (string, error) {
 		return "", err
 	}
 	_ = process.Release()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if answer, _, err = b.say("who"); err == nil || time.Now().After(deadline) {
 			return answer, err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // installed is the driver, as a kubelet has it.
@@ -23,7 +26,8 @@ func install(t *testing.T) installed {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test mounts: run it as root")
 	}
-	d := installed{t, filepath.Join(t.TempDir(), fmt.Sprintf("test-%d~companion", os.Getpid()), "companion")}
+	// A name of its own on this machine: cgroups and the run directory have it.
+	d := installed{t, filepath.Join(t.TempDir(), fmt.Sprintf("test-%d~companion", rand.Uint32()), "companion")}
 	if err := os.MkdirAll(filepath.Dir(d.path), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +99,38 @@ type answer struct {
 	open              bool
 }
 
+// runDir is the driver's.
+func (d installed) runDir() string {
+	return filepath.Join("/run/companion", filepath.Base(filepath.Dir(d.path)))
+}
+
+// kill kills a process, and returns when it has ended: kill(2) returns before, and until then it may
+// answer.
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
+		if n > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d does not end", pid)
+		}
+	}
+}
+
 // say says something to the pair, by the socket that the companion has made.
 func (d installed) say(text string) (a answer) {
 	d.t.Helper()
-	path := filepath.Join("/run/companion", filepath.Base(filepath.Dir(d.path)), clients)
+	path := filepath.Join(d.runDir(), clients)
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {
 		d.t.Fatal(err)
@@ -165,9 +197,7 @@ func TestThePairAndItsCompanion(t *testing.T) {
 
 	for range 3 {
 		s := d.status()
-		if err := syscall.Kill(s.Active.PID, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		kill(t, s.Active.PID)
 		if now := d.say("hello"); now.active != s.Standby.PID || now.companion != first.companion {
 			t.Errorf("after the death of %+v, a client hears %+v", s, now)
 		}
@@ -183,9 +213,7 @@ func TestThePairAndItsCompanion(t *testing.T) {
 	waits(t, ended)
 
 	// It is started anew by a mount that has nothing else to do, and so is the pair.
-	if err := syscall.Kill(upgraded.companion, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	kill(t, upgraded.companion)
 	d.call("mount", dir, uid)
 	anew := d.say("hello")
 	if anew.companion == upgraded.companion || anew.active == upgraded.active {
@@ -214,7 +242,7 @@ func TestThePairAndItsCompanion(t *testing.T) {
 	if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", anew.companion)); len(line) > 0 { // a zombie has none
 		t.Errorf("the companion is left: %q", line)
 	}
-	if _, err := os.Stat("/run/companion"); !os.IsNotExist(err) {
+	if _, err := os.Stat(d.runDir()); !os.IsNotExist(err) {
 		t.Errorf("the run directory is left: %v", err)
 	}
 }

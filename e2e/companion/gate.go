@@ -56,7 +56,7 @@ func (g *gate) ask(text string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	buffer := make([]byte, 100)
-	_ = g.link.SetDeadline(time.Now().Add(time.Second))
+	_ = g.link.SetDeadline(time.Now().Add(time.Minute))
 	_, err := g.link.Write([]byte(text))
 	n := 0
 	if err == nil {
