@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/e2e/internal/harness"
+	"example.com/pod-info-fuse/e2e/stopwatch"
 )
 
 // Where the containers have the volumes of pod-fuse, and what the program shows.
@@ -87,6 +88,14 @@ func (p *testPod) program(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return pid
+}
+
+// killProgram kills it, and returns when it has ended: until then, it may answer.
+func (p *testPod) killProgram(t *testing.T) {
+	t.Helper()
+	if err := harness.Kill(p.program(t)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A reader that is there before the program waits, and then reads. The program has neither
@@ -176,23 +185,19 @@ func TestPodFuseSurvivesItsProgram(t *testing.T) {
 	p.goesOn(t, "main")
 	reader := p.mustContainer(t, "main")
 	for range 5 {
-		if err := unix.Kill(p.program(t), unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		p.killProgram(t)
 		p.goesOn(t, "main")
 	}
 	for range 3 {
 		was := testNode.driver(podFuseName).pair(t)
 		kill(t, was.Active)
-		if err := unix.Kill(p.program(t), unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		p.killProgram(t)
 		testNode.driver(podFuseName).pair(t, was.Active)
 		p.goesOn(t, "main")
 	}
 	// The launcher too, so that the kubelet starts another container.
 	launcher, _ := strconv.Atoi(p.init(t, "program"))
-	if err := unix.Kill(launcher, unix.SIGKILL); err != nil {
+	if err := harness.Kill(launcher); err != nil {
 		t.Fatal(err)
 	}
 	p.goesOn(t, "main")
@@ -220,14 +225,14 @@ func TestPodFuseProgramThatStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer waits.Wait() // its container ends
-	begun := time.Now()
+	watch := stopwatch.Start()
 	for _, argv := range [][]string{{"find", p.volumeDirs(podFuseName)}, {"df", "-a"}, {"stat", filepath.Join(p.volumeDirs(podFuseName), "data")}} {
 		if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
 			t.Errorf("%v: %v: %s", argv, err, out)
 		}
 	}
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("find, df and stat took %v", took)
+	if took, late := watch.Stop(); took > 5*time.Second {
+		t.Errorf("find, df and stat took %v, and the machine stood still for %v", took, late)
 	}
 	if err := testNode.killKubelet(); err != nil {
 		t.Fatal(err)

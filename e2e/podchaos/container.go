@@ -148,19 +148,17 @@ func readPID(file string) (int, error) {
 	return strconv.Atoi(string(text))
 }
 
-// kill kills the process, and returns how long it took to end.
-func (b *beginner) kill() (time.Duration, error) {
-	began := time.Now()
+// kill kills the process, and returns when it has ended.
+func (b *beginner) kill() error {
 	if err := unix.Kill(b.pid, unix.SIGKILL); err != nil {
-		return 0, fmt.Errorf("kill process %d: %w", b.pid, err)
+		return fmt.Errorf("kill process %d: %w", b.pid, err)
 	}
-	err := await(context.Background(), grace, func() error {
+	return await(context.Background(), grace, func() error {
 		if state := stateOf(b.pid); state != 'Z' && state != '-' {
 			return fmt.Errorf("process %d, which was killed, is in state %c", b.pid, state)
 		}
 		return nil
 	})
-	return time.Since(began), err
 }
 
 // signal signals the first process, if it has come that far, and not yet farther.

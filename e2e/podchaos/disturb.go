@@ -100,19 +100,22 @@ func (t *trial) upgrade(ctx context.Context, _ int) error {
 	if _, err := t.rig.awaitPair(ctx, active); err != nil {
 		return err
 	}
-	return t.awaitMounters(ctx, mounters...)
+	_, err = t.awaitMounters(ctx, mounters...)
+	return err
 }
 
 // killMounter kills the mounter or its spare.
 func (t *trial) killMounter(ctx context.Context, times int) error {
-	if err := t.awaitMounters(ctx); err != nil {
+	found, err := t.awaitMounters(ctx)
+	if err != nil {
 		return err
 	}
-	victim := t.rig.mounters()[times%2]
+	victim := found[times%2]
 	if err := t.rig.signal(victim, unix.SIGKILL); err != nil {
 		return err
 	}
-	return t.awaitMounters(ctx, victim)
+	_, err = t.awaitMounters(ctx, victim)
+	return err
 }
 
 // amidAttach is the disturbance that strikes while a program that was killed comes back: each of
@@ -135,12 +138,13 @@ func (t *trial) killMounterAmid() (victim int, err error) {
 }
 
 // awaitMounters waits until there are two, and none of those before.
-func (t *trial) awaitMounters(ctx context.Context, ended ...int) error {
-	return await(ctx, grace, func() error {
-		found := t.rig.mounters()
+func (t *trial) awaitMounters(ctx context.Context, ended ...int) (found []int, err error) {
+	err = await(ctx, grace, func() error {
+		found = t.rig.mounters()
 		if len(found) != 2 || slices.ContainsFunc(found, func(pid int) bool { return slices.Contains(ended, pid) }) {
 			return fmt.Errorf("the mounters are %v, after %v", found, ended)
 		}
 		return nil
 	})
+	return found, err
 }

@@ -145,7 +145,7 @@ func (t *trial) killRounds(ctx context.Context, s *served, r *reader, result *ro
 		}
 		began := now()
 		for _, pid := range victims {
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH { // a child of its own has ended
 				return fmt.Errorf("kill process %d: %w", pid, err)
 			}
 		}
@@ -174,7 +174,7 @@ func (t *trial) killRounds(ctx context.Context, s *served, r *reader, result *ro
 			return fmt.Errorf("after kill %d, though the program serves again: %w", len(result.kills), err)
 		}
 		if amid != 0 {
-			if err := t.awaitMounters(ctx, amid); err != nil {
+			if _, err := t.awaitMounters(ctx, amid); err != nil {
 				return err
 			}
 		}

@@ -64,7 +64,7 @@ var programs = []program{
 	}, {
 		name: "s3fs", source: (*sources).bucket, allow: allowOther,
 		command: func(s *sources, source, m string) []string {
-			return []string{"s3fs", "bucket", m, "-f", "-o", "url=http://127.0.0.1:" + s.s3.port,
+			return []string{"s3fs", "bucket", m, "-f", "-o", "url=http://" + s.s3.address,
 				"-o", "use_path_request_style", "-o", "umask=0022", "-o", "passwd_file=" + source + "/password"}
 		},
 	}, {
@@ -75,7 +75,7 @@ var programs = []program{
 	}, {
 		name: "gcsfuse", source: (*sources).object, allow: allowOther, fd: true,
 		command: func(s *sources, _, m string) []string {
-			return []string{s.modules + "/gcsfuse", "--foreground", "--custom-endpoint", "http://127.0.0.1:" + s.gcs.port + "/storage/v1/",
+			return []string{s.modules + "/gcsfuse", "--foreground", "--custom-endpoint", "http://" + s.gcs.address + "/storage/v1/",
 				"--anonymous-access", "--implicit-dirs", "--enable-hns=false", "bucket", m}
 		},
 	}, {

@@ -255,8 +255,13 @@ func (r *rig) cleanUp() (left []string) {
 		if base := filepath.Base(group); base != "kubepods" && base != "besteffort" && base != filepath.Base(r.root) && !strings.HasPrefix(base, "pod9f0c") {
 			left = append(left, "cgroup "+group)
 		}
-		err := await(context.Background(), 5*time.Second, func() error { return unix.Rmdir(group) })
-		if err != nil && err != unix.ENOENT {
+		err := await(context.Background(), grace, func() error {
+			if err := unix.Rmdir(group); err != unix.ENOENT {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
 			left = append(left, fmt.Sprintf("cgroup %s: %v", group, err))
 		}
 	}

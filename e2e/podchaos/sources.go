@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +22,7 @@ type sources struct {
 	uid     int
 	modules string // a directory of programs
 	sftp    struct{ port, tree string }
-	s3, gcs struct{ port string }
+	s3, gcs struct{ address string }
 
 	listener net.Listener
 	servers  []*exec.Cmd
@@ -78,18 +78,21 @@ func (s *sources) serveOne(connection net.Conn) {
 	_ = cmd.Run() // ends with the connection
 }
 
-// serve starts a server of buckets, of which there is one, and returns its port.
-func (s *sources) serve(name string, line func(address, host, port, buckets string) []string) (port string, err error) {
+// serve starts a server of buckets, of which there is one, and returns its address.
+func (s *sources) serve(name string, line func(address, host, port, buckets string) []string) (address string, err error) {
 	buckets := filepath.Join(s.dir, name)
 	tree := filepath.Join(buckets, "bucket")
 	if err := errors.Join(os.MkdirAll(tree, 0o755), writeTree(tree, false, s.uid)); err != nil {
 		return "", err
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	// Of the loopback's addresses, one that nobody else has: or the port could be taken before the server
+	// takes it.
+	random := rand.Uint32()
+	free, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+random%254, random>>8&0xff, 1+random>>16%254))
 	if err != nil {
 		return "", err
 	}
-	address := free.Addr().String()
+	address = free.Addr().String()
 	free.Close()
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -102,8 +105,8 @@ func (s *sources) serve(name string, line func(address, host, port, buckets stri
 		return "", fmt.Errorf("%w; run e2e/podfuse/setup.sh", err)
 	}
 	s.servers = append(s.servers, cmd)
-	return port, await(context.Background(), grace, func() error {
-		connection, err := net.DialTimeout("tcp", address, time.Second)
+	return address, await(context.Background(), grace, func() error {
+		connection, err := net.DialTimeout("tcp", address, grace)
 		if err == nil {
 			connection.Close()
 		}
@@ -124,8 +127,8 @@ func (s *sources) stop() {
 
 // bucket is one of S3, which rclone serves, and its password.
 func (s *sources) bucket(dir string) (err error) {
-	if s.s3.port == "" {
-		s.s3.port, err = s.serve("s3", func(address, _, _, buckets string) []string {
+	if s.s3.address == "" {
+		s.s3.address, err = s.serve("s3", func(address, _, _, buckets string) []string {
 			return []string{s.modules + "/rclone", "serve", "s3", "--config", "", "--addr", address,
 				"--auth-key", s3Key + "," + s3Secret, ":local:" + buckets}
 		})
@@ -136,8 +139,8 @@ func (s *sources) bucket(dir string) (err error) {
 
 // object is a bucket of Cloud Storage, which a server of its own plays.
 func (s *sources) object(string) (err error) {
-	if s.gcs.port == "" {
-		s.gcs.port, err = s.serve("gcs", func(address, host, port, buckets string) []string {
+	if s.gcs.address == "" {
+		s.gcs.address, err = s.serve("gcs", func(address, host, port, buckets string) []string {
 			return []string{s.modules + "/fake-gcs-server", "-backend", "memory", "-data", buckets, "-scheme", "http",
 				"-host", host, "-port", port, "-public-host", address, "-log-level", "error"}
 		})

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/stopwatch"
 )
 
 // stop stops programs, as a bug that waits for ever would. Their own readers wait; the host, the
@@ -40,12 +43,18 @@ func (t *trial) stopOne(one program, first string) (err error) {
 		return errors.Join(err, s.stop())
 	}
 	victims := s.pids()
-	for _, pid := range victims {
-		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-			return errors.Join(err, s.stop())
-		}
+	if err := stopAll(victims); err != nil {
+		return errors.Join(err, s.stop())
 	}
-	time.Sleep(500 * time.Millisecond) // until every thread of the reader is held
+	err = await(context.Background(), grace, func() error {
+		if s := r.seen(); s.Oldest > s.Now-int64(500*time.Millisecond) {
+			return errors.New("the program has stopped, and its reader is not held")
+		}
+		return nil
+	})
+	if err != nil {
+		return errors.Join(err, s.stop())
+	}
 	what := one.name + ", stopped"
 	t.onHost(what, p.volume("data"))
 	t.promptly(what+": the kubelet starts again", func() error {
@@ -84,13 +93,32 @@ func (t *trial) stopControl(one program) error {
 	if err != nil {
 		return err
 	}
-	for _, pid := range s.pids() {
+	if err := stopAll(s.pids()); err != nil {
+		return err
+	}
+	t.onHost(one.name+", mounted by root and stopped", filepath.Join(p.dir, "control", "m"))
+	return nil
+}
+
+// stopAll stops processes. A signal takes effect later than kill(2) returns.
+func stopAll(pids []int) error {
+	for _, pid := range pids {
 		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 			return err
 		}
 	}
-	t.onHost(one.name+", mounted by root and stopped", filepath.Join(p.dir, "control", "m"))
-	return nil
+	return await(context.Background(), grace, func() error {
+		for _, pid := range pids {
+			threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", pid))
+			for _, thread := range threads {
+				number, _ := strconv.Atoi(filepath.Base(thread))
+				if state := stateOf(number); state != 'T' {
+					return fmt.Errorf("thread %d of process %d, which was stopped, is in state %c", number, pid, state)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // onHost looks at a volume as operators and node agents do.
@@ -103,17 +131,17 @@ func (t *trial) onHost(what, volume string) {
 		{"df", volume},
 		{"df", "-a"},
 	} {
-		t.promptly(what+": "+strings.Join(command, " "), func() error { return runFor(2*promptly, command) })
+		t.promptly(what+": "+strings.Join(command, " "), func() error { return runFor(command) })
 	}
 }
 
-// promptly demands that something that works is done in a second.
+// promptly demands that something that works is done promptly.
 func (t *trial) promptly(what string, do func() error) {
-	began := time.Now()
+	watch := stopwatch.Start()
 	err := do()
-	took := time.Since(began)
+	took, late := watch.Stop()
 	if err == nil && took > promptly {
-		err = fmt.Errorf("took %v", took)
+		err = fmt.Errorf("took %v, and the machine stood still for %v", took, late)
 	}
 	if err != nil {
 		t.report.refute("%s: %v", what, err)
@@ -123,7 +151,7 @@ func (t *trial) promptly(what string, do func() error) {
 
 // runFor runs a command of the host. One that hangs is left to its fate: it may not be possible
 // to kill it.
-func runFor(limit time.Duration, command []string) error {
+func runFor(command []string) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	done := make(chan error, 1)
 	if err := cmd.Start(); err != nil {
@@ -138,7 +166,7 @@ func runFor(limit time.Duration, command []string) error {
 			return nil
 		}
 		return err
-	case <-time.After(limit):
+	case <-time.After(2 * promptly):
 		state := stateOf(cmd.Process.Pid)
 		_ = cmd.Process.Kill()
 		return fmt.Errorf("hangs (%c)", state)

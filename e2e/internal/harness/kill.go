@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// Kill kills a process of the daemon and waits until it is gone.
+// Kill kills a process and waits until it is gone.
 func Kill(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("kill the daemon's process %d: %w", pid, err)
+		return fmt.Errorf("kill process %d: %w", pid, err)
 	}
 	return Eventually(pairLimit, func() error {
 		// What waits for somebody to ask how it ended is gone, too.
 		if now := processState(pid); now != "" && now != "Z" && now != "X" {
-			return fmt.Errorf("the daemon's process %d was killed and is there, its state is %s", pid, now)
+			return fmt.Errorf("process %d was killed and is there, its state is %s", pid, now)
 		}
 		return nil
 	})
