@@ -123,6 +123,10 @@ func stopAll(pids []int) error {
 
 // onHost looks at a volume as operators and node agents do.
 func (t *trial) onHost(what, volume string) {
+	hang := grace
+	if t.control {
+		hang = time.Second // it does
+	}
 	for _, command := range [][]string{
 		{"stat", volume},
 		{"stat", filepath.Join(volume, fileName(0))},
@@ -131,7 +135,7 @@ func (t *trial) onHost(what, volume string) {
 		{"df", volume},
 		{"df", "-a"},
 	} {
-		t.promptly(what+": "+strings.Join(command, " "), func() error { return runFor(command) })
+		t.promptly(what+": "+strings.Join(command, " "), func() error { return runFor(hang, command) })
 	}
 }
 
@@ -151,7 +155,7 @@ func (t *trial) promptly(what string, do func() error) {
 
 // runFor runs a command of the host. One that hangs is left to its fate: it may not be possible
 // to kill it.
-func runFor(command []string) error {
+func runFor(limit time.Duration, command []string) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	done := make(chan error, 1)
 	if err := cmd.Start(); err != nil {
@@ -166,7 +170,7 @@ func runFor(command []string) error {
 			return nil
 		}
 		return err
-	case <-time.After(2 * promptly):
+	case <-time.After(limit):
 		state := stateOf(cmd.Process.Pid)
 		_ = cmd.Process.Kill()
 		return fmt.Errorf("hangs (%c)", state)
