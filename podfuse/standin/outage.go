@@ -147,8 +147,9 @@ type view struct {
 
 const (
 	// toldTime is how long a process waits to be told everything by the mounter, when it begins to
-	// serve. Volumes that are served are not known to be, before.
-	toldTime = 2 * time.Second
+	// serve. Volumes that are served are not known to be, before: on a machine that stands still for
+	// seconds, who asks for one with a short wait would get an error. One that is gone is not waited for.
+	toldTime = orderTime
 	// atOnce is how many views of one volume are attached at the same time.
 	atOnce = 4
 	// orderTime is how long an order may take. The mounter has limits of its own, which are
