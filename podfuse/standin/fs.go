@@ -50,6 +50,8 @@ type FileSystem struct {
 	given  []*os.File // of the mounter: the listening socket of pods, and the link
 	report func(problem string)
 	self   string // the file with this process's cgroup; a test has none
+	// requestTime is how long a client of the pods' socket may take for its request; a test sets it.
+	requestTime time.Duration
 
 	service atomic.Pointer[service] // nil where this process does not serve
 
@@ -62,7 +64,7 @@ type FileSystem struct {
 func New(site survive.Site, layout podfuse.Layout) *FileSystem {
 	return &FileSystem{
 		Root: volume.NewRoot(site.Volumes), layout: layout, given: site.Given, report: site.Report,
-		self: "/proc/self/cgroup", prefixes: map[uint64][]volume.ID{},
+		self: "/proc/self/cgroup", requestTime: requestTime, prefixes: map[uint64][]volume.ID{},
 	}
 }
 

@@ -175,6 +175,7 @@ type rig struct {
 	stop    func()
 	mounter *packet.Socket
 	logged  chan string
+	changes []func(*FileSystem)
 
 	mu         sync.Mutex // guards what follows
 	orders     []wire.Order
@@ -185,7 +186,8 @@ type rig struct {
 	programs   []*program
 }
 
-func newRig(t *testing.T, wait time.Duration) *rig {
+// newRig makes one, and changes what serves it.
+func newRig(t *testing.T, wait time.Duration, changes ...func(*FileSystem)) *rig {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("to mount needs root")
@@ -195,7 +197,7 @@ func newRig(t *testing.T, wait time.Duration) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	r := &rig{t: t, dir: dir, layout: podfuse.Layout{RunDir: dir}, logged: make(chan string, 1000)}
+	r := &rig{t: t, changes: changes, dir: dir, layout: podfuse.Layout{RunDir: dir}, logged: make(chan string, 1000)}
 	pods := filepath.Join(dir, "kubelet/pods", podUID, "volumes/example.com~pod-fuse")
 	r.record = volume.Record{Dir: pods + "/data", PodUID: podUID, Mounted: time.Now().Round(0), Attributes: r.json(podfuse.Attributes{Format: 1, Wait: wait})}
 	r.server = volume.Record{Dir: pods + "/data-server", PodUID: podUID, Mounted: time.Now().Round(0), Attributes: r.json(podfuse.Attributes{Format: 1, Serves: "data"})}
@@ -254,6 +256,9 @@ func (r *rig) files() *FileSystem {
 		}
 	}}, r.layout)
 	files.self = "/dev/null" // all processes of a test are in one cgroup
+	for _, change := range r.changes {
+		change(files)
+	}
 	return files
 }
 

@@ -31,6 +31,7 @@ type desk struct {
 	send      func(wire.Order, *os.File) // takes over the descriptor
 	ticket    func() uint64
 	state     func(volume.ID) wire.State
+	limit     time.Duration // for a client's request
 	log       func(format string, args ...any)
 
 	mu      sync.Mutex // guards what follows
@@ -41,10 +42,9 @@ type desk struct {
 	refused map[string]time.Time         // pods, of which the log was told
 }
 
-// requestTime is how long a client may take for its request.
-var requestTime = 5 * time.Second // a test sets it
-
 const (
+	// requestTime is how long a client may take for its request.
+	requestTime = 5 * time.Second
 	// serveTime is how long the mounter may take for an order.
 	serveTime = 30 * time.Second
 	// mostClients are connected at the same time, and so many of one pod.
@@ -60,7 +60,7 @@ var errTemporary = errors.New("the node's driver is being replaced; ask again")
 func newDesk(s *service) *desk {
 	return &desk{
 		processes: s.processes, servers: s.fs.layout.ServerVolumes(), state: s.outages.state,
-		ticket: s.ticket, log: s.log, send: s.send,
+		ticket: s.ticket, limit: s.fs.requestTime, log: s.log, send: s.send,
 		clients: map[*net.UnixConn]string{}, waiting: map[uint64]chan<- wire.Event{}, refused: map[string]time.Time{},
 	}
 }
@@ -157,7 +157,7 @@ func peerOf(conn *net.UnixConn) (pid int, err error) {
 
 // serve answers one client.
 func (d *desk) serve(conn *net.UnixConn, pid int) {
-	_ = conn.SetDeadline(time.Now().Add(requestTime))
+	_ = conn.SetDeadline(time.Now().Add(d.limit))
 	// A descriptor that a client sends is not received: there is no room for it. Nor is a part
 	// of a packet that is too long.
 	packet := make([]byte, wire.MaxPacket+1)

@@ -206,10 +206,7 @@ func TestAnotherPodMayNotAsk(t *testing.T) {
 
 // A pod that connects and says nothing takes nothing from others for long.
 func TestConnectionsAreBounded(t *testing.T) {
-	before := requestTime
-	t.Cleanup(func() { requestTime = before }) // when nobody is answered any more
-	requestTime = time.Hour
-	r := newRig(t, time.Minute)
+	r := newRig(t, time.Minute, func(f *FileSystem) { f.requestTime = time.Hour })
 	connect := func() net.Conn {
 		conn, err := net.Dial("unixpacket", filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket))
 		r.must(err)
@@ -232,10 +229,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 }
 
 func TestAClientThatSaysNothing(t *testing.T) {
-	before := requestTime
-	t.Cleanup(func() { requestTime = before })
-	requestTime = 100 * time.Millisecond
-	r := newRig(t, time.Minute)
+	r := newRig(t, time.Minute, func(f *FileSystem) { f.requestTime = 100 * time.Millisecond })
 	conn, err := net.Dial("unixpacket", filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket))
 	r.must(err)
 	defer conn.Close()
