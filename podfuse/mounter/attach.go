@@ -3,6 +3,7 @@ package mounter
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -103,8 +104,7 @@ func (m *mounter) place(pod string, until time.Time) (leave func(), err error) {
 }
 
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
-// container. Its errors are joined, but for those of processes that have ended: others of their
-// namespaces are found by their own requests.
+// container. Its errors are joined.
 func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
 	namespaces, err := mount.Others()
 	if err != nil {
@@ -112,18 +112,42 @@ func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn
 	}
 	var problems []error
 	for _, namespace := range namespaces {
-		p, err := openProcess(namespace.PID)
-		if err != nil {
-			continue
-		}
-		if there, err := m.standIns(record, p); err == nil {
-			if err := f(p, there); err != nil && p.alive() == nil {
-				problems = append(problems, err)
+		problems = append(problems, inNamespace(namespace, func(p *process) error {
+			there, err := m.standIns(record, p)
+			if err != nil {
+				return nil // it has none
 			}
-		}
-		p.close()
+			return f(p, there)
+		}))
 	}
 	return errors.Join(problems...)
+}
+
+// inNamespace calls a function with a process of a mount namespace, and once more with another one
+// if that has ended meanwhile: who waits in there is not to be forgotten. A namespace without a process
+// is no error.
+func inNamespace(namespace mount.Namespace, f func(*process) error) (err error) {
+	const tries = 5 // or a container could keep the mounter busy
+	for range tries {
+		if p, openErr := openProcess(namespace.PID); openErr == nil {
+			name, _ := os.Readlink(p.path("ns/mnt"))
+			if err = nil; name == namespace.Name {
+				err = f(p)
+			}
+			ended := p.alive()
+			p.close()
+			if name == namespace.Name && ended == nil {
+				return err
+			}
+		}
+		all, listErr := mount.Others()
+		i := slices.IndexFunc(all, func(other mount.Namespace) bool { return other.Name == namespace.Name })
+		if i < 0 {
+			return listErr
+		}
+		namespace = all[i]
+	}
+	return err
 }
 
 // attachIn does so in the mount namespace of one process, which has all these stand-ins.

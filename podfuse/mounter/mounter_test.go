@@ -2,12 +2,14 @@ package mounter
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
@@ -71,6 +73,38 @@ func TestServeAndAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.event(wire.Forgotten)
+}
+
+// Of a container, another process is taken when one has ended.
+func TestAProcessThatEndsMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	c.serve(launchOptions{Text: "one"})
+	program := c.programs("program")[0]
+	name, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", program))
+	must(t, err)
+	var asked []int
+	look := func(p *process) error {
+		if asked = append(asked, p.pid); p.pid == program {
+			c.killProgram()
+			eventually(t, "it ends", func() bool { return p.alive() != nil })
+			return p.alive()
+		}
+		return nil
+	}
+	if err := inNamespace(mount.Namespace{PID: program, Name: name}, look); err != nil || len(asked) != 2 || asked[0] != program {
+		t.Errorf("asked %v, the program is %d; %v", asked, program, err)
+	}
+	asked = nil
+	if err := inNamespace(mount.Namespace{PID: os.Getpid(), Name: name}, look); err != nil || len(asked) != 1 || asked[0] == os.Getpid() {
+		t.Errorf("a process of another namespace is there by now: asked %v, %v", asked, err)
+	}
+	c.kill()
+	eventually(t, "there is none", func() bool {
+		asked = nil
+		must(t, inNamespace(mount.Namespace{PID: c.pid, Name: name}, look))
+		return asked == nil
+	})
 }
 
 // A program's own mount goes when it asks for that, as with fusermount -u, and it is told so.

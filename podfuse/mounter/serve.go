@@ -517,23 +517,12 @@ func (m *mounter) detachOwn(c *connection) {
 	if path == "" || device == 0 {
 		return
 	}
-	all, err := mount.Others()
+	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, func(p *process) error {
+		_, err := m.send(childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
+		return err
+	})
 	if err != nil {
-		return
-	}
-	for _, namespace := range all {
-		if namespace.Name != c.Peer.Mounts {
-			continue
-		}
-		p, err := openProcess(namespace.PID)
-		if err == nil {
-			_, err = m.send(childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
-			p.close()
-		}
-		if err != nil {
-			m.log("volume %s: remove the program's own mount from %s: %v", c.Volume, path, err)
-		}
-		return
+		m.log("volume %s: remove the program's own mount from %s: %v", c.Volume, path, err)
 	}
 }
 
