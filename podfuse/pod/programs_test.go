@@ -22,6 +22,8 @@ var programs = map[string]func(args []string) error{
 
 // serve is a FUSE program on go-fuse: it serves the file "pid", which has its PID, until SIGTERM.
 func serve(args []string) error {
+	terminated := make(chan os.Signal, 1) // before anybody knows that it serves
+	signal.Notify(terminated, unix.SIGTERM)
 	options := &fuse.MountOptions{Name: "served", FsName: "a,b", Options: args[1:]}
 	server, err := fuse.NewServer(&pidFile{RawFileSystem: fuse.NewDefaultRawFileSystem()}, args[0], options)
 	if err != nil {
@@ -32,8 +34,6 @@ func serve(args []string) error {
 		return err
 	}
 	fmt.Println("serving")
-	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, unix.SIGTERM)
 	<-terminated
 	if args[0][:8] == "/dev/fd/" {
 		return nil
