@@ -213,6 +213,12 @@ func (t *thread) change(r root) {
 	})
 	_ = t.operate("rename", first, func(path string) error {
 		err := unix.Rename(path, second)
+		if err == unix.EXDEV {
+			// Its first path was walked before the program died, and leads to its mount, and the
+			// second one to that of the next.
+			t.again("rename EXDEV")
+			err = unix.Rename(path, second)
+		}
 		if err == unix.ENOENT && exists(second) {
 			t.again("rename ENOENT")
 			return nil
