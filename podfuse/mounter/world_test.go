@@ -268,11 +268,17 @@ func (w *world) answered(ticket uint64, what string) got {
 	}
 }
 
-// attach orders, and returns the answer's error.
-func (w *world) attach(generation uint64, pid int) string {
+// attach orders, and returns the answer's error. As the pair does, it orders again when a child has
+// had no time.
+func (w *world) attach(generation uint64, pid int) (problem string) {
 	w.t.Helper()
-	ticket := w.order(wire.Order{Kind: wire.Attach, Volume: w.data.ID(), Generation: generation, PID: pid})
-	return w.answered(ticket, "attach").Error
+	for began := time.Now(); time.Since(began) < hang; {
+		ticket := w.order(wire.Order{Kind: wire.Attach, Volume: w.data.ID(), Generation: generation, PID: pid})
+		if problem = w.answered(ticket, "attach").Error; problem != errHangs.Error() {
+			break
+		}
+	}
+	return problem
 }
 
 // mount records a client volume and its server volume, as call-outs do.
