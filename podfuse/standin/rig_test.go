@@ -590,12 +590,13 @@ func (p *program) stops() {
 	})
 }
 
-// dies kills the program, and hands its connection over.
+// dies kills the program, and hands its connection over. It returns when the pair knows.
 func (p *program) dies() {
 	p.t.Helper()
 	p.must(p.cmd.Process.Kill())
 	_ = p.cmd.Wait()
 	p.tellDeath()
+	p.eventually("its death is known", func() bool { return p.fs.service.Load().outages.state(p.record.ID()) != wire.Served })
 }
 
 func (p *program) tellDeath() {
