@@ -19,8 +19,9 @@ const (
 	// Otherwise clients that send nothing could keep a kubelet waiting that asks whether we
 	// live. It sends its request at once, and has its answer before so many others come.
 	maxWaiting = 64
-	// clientTime is how long a client may take for all of it. It is short because the
-	// kubelet may have to wait for other clients, and its probes have a limit of their own.
+	// clientTime is how long a client may take to ask, and again to take the answer. It is short
+	// because the kubelet may have to wait for other clients, and its probes have a limit of their
+	// own. How long the page takes is not the client's fault: it asks processes that may hang.
 	clientTime = 2 * time.Second
 )
 
@@ -70,7 +71,9 @@ func serve(listener net.Listener, pages map[string]func() Page, clientTime time.
 				return
 			}
 			if keep() {
-				writePage(conn, answer(method, path, pages), method != "HEAD")
+				page := answer(method, path, pages)
+				_ = conn.SetDeadline(time.Now().Add(clientTime))
+				writePage(conn, page, method != "HEAD")
 			}
 		}()
 	}
