@@ -34,12 +34,15 @@ const (
 type Status struct {
 	Version string `json:"version"`
 	// Identity is another one after all connections have been lost.
-	Identity string         `json:"identity"`
-	PID      int            `json:"pid"`
-	Spare    int            `json:"spare,omitempty"` // PID; 0: there is none
-	Linked   bool           `json:"linked"`          // the pair has said hello
-	Trouble  string         `json:"trouble,omitempty"`
-	Volumes  []VolumeStatus `json:"volumes,omitempty"`
+	Identity string `json:"identity"`
+	PID      int    `json:"pid"`
+	Spare    int    `json:"spare,omitempty"` // PID; 0: there is none
+	Linked   bool   `json:"linked"`          // the pair has said hello
+	Trouble  string `json:"trouble,omitempty"`
+	// Returns counts programs that came back, of all volumes there have been.
+	Returns   uint64         `json:"returns"`
+	Attaching int            `json:"attaching"` // containers that a program's mount is being attached in
+	Volumes   []VolumeStatus `json:"volumes,omitempty"`
 }
 
 // VolumeStatus is that of a client volume.
@@ -47,9 +50,8 @@ type VolumeStatus struct {
 	Volume     volume.ID `json:"volume"`
 	Generation uint64    `json:"generation,omitempty"` // of the program that lives; 0: none
 	Served     bool      `json:"served"`
-	Dead       int       `json:"dead,omitempty"`    // connections of dead programs that are still used
-	Waiting    int       `json:"waiting,omitempty"` // processes that wait
-	PID        int       `json:"pid,omitempty"`     // of the program
+	Dead       int       `json:"dead,omitempty"` // connections of dead programs that are still used
+	PID        int       `json:"pid,omitempty"`  // of the program
 	History
 }
 
@@ -232,7 +234,7 @@ func (m *mounter) status(from volume.ID) (s Status) {
 	m.do(func() {
 		var meta controlMeta
 		m.set.Get(controlName, &meta)
-		s = Status{Version: m.Version, Identity: meta.Identity, PID: os.Getpid(), Linked: m.current != 0}
+		s = Status{Version: m.Version, Identity: meta.Identity, PID: os.Getpid(), Linked: m.current != 0, Returns: m.returns, Attaching: len(m.children)}
 		if m.spare != nil {
 			s.Spare = m.spare.Pid
 		}
@@ -243,7 +245,7 @@ func (m *mounter) status(from volume.ID) (s Status) {
 			if id < from {
 				continue
 			}
-			v := VolumeStatus{Volume: id, Dead: len(c.dead), Waiting: c.waiting, History: c.history}
+			v := VolumeStatus{Volume: id, Dead: len(c.dead), History: c.history}
 			if c.living != nil {
 				v.Generation, v.Served, v.PID = c.living.Generation, c.living.Served, c.living.program
 			}

@@ -130,6 +130,7 @@ type mounter struct {
 	volumes  map[volume.ID]*client
 	orders   map[string]*order // by their names in the set
 	last     uint64            // generation
+	returns  uint64            // of programs, after others that have served the same volume
 	trouble  error             // why pods cannot ask
 	failures map[volume.ID]int // of orders
 
@@ -140,33 +141,71 @@ type mounter struct {
 type client struct {
 	living  *connection
 	dead    []*connection // oldest first
-	waiting int           // processes, says the pair
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
 	looks   bool          // a child reads the memory of its threads
 }
 
-// History is what status tells of a volume's programs. It is kept until the volume is unmounted.
+// History is what status tells of a volume's programs, and of who waits for one. It is kept until the
+// volume is unmounted.
 type History struct {
-	Programs int       `json:"programs"` // that have served it
-	Since    time.Time `json:"since"`    // when the last one began to serve, or died
+	Programs int `json:"programs"` // that have served it
+	// Since is when the last one began to serve, or died; before the first one, when the first who
+	// waits for it began to. Zero: nobody has.
+	Since   time.Time `json:"since"`
+	Waiting int       `json:"waiting,omitempty"` // requests that wait, says the pair
 }
 
 // remember keeps that a program has begun to serve, or has died.
 func (m *mounter) remember(id volume.ID, programs int) {
-	c := m.client(id)
-	c.history = History{c.history.Programs + programs, time.Now().Round(time.Second)}
-	m.set.Put(historyPrefix+id.String(), c.history, nil)
+	h := m.client(id).history
+	if programs > 0 && h.Programs > 0 {
+		m.returns++
+		m.set.Put(returnsName, m.returns, nil)
+	}
+	h.Programs, h.Since = h.Programs+programs, now()
+	m.keepHistory(id, h)
+}
+
+// count keeps how many wait for a volume.
+func (m *mounter) count(id volume.ID, waiting int) {
+	h := m.client(id).history
+	if h.Waiting = waiting; waiting > 0 && h.Since.IsZero() {
+		h.Since = now()
+	}
+	m.keepHistory(id, h)
+}
+
+// countAnew forgets who waits: another process of the pair begins to count, and the wait for a first
+// program begins anew.
+func (m *mounter) countAnew() {
+	for id, c := range m.volumes {
+		h := c.history
+		if h.Waiting = 0; h.Programs == 0 {
+			h.Since = time.Time{}
+		}
+		m.keepHistory(id, h)
+	}
+}
+
+// now is in seconds: nobody is told more.
+func now() time.Time { return time.Now().Round(time.Second) }
+
+func (m *mounter) keepHistory(id volume.ID, h History) {
+	name, c := historyPrefix+id.String(), m.client(id)
+	before := c.history
+	switch c.history = h; h {
+	case before:
+	case History{}:
+		m.set.Drop(name)
+	default:
+		m.set.Put(name, h, nil)
+	}
+	m.tidy(id)
 }
 
 // forgetHistory ends it.
-func (m *mounter) forgetHistory(id volume.ID) {
-	m.set.Drop(historyPrefix + id.String())
-	if c := m.volumes[id]; c != nil {
-		c.waiting, c.history = 0, History{}
-		m.tidy(id)
-	}
-}
+func (m *mounter) forgetHistory(id volume.ID) { m.keepHistory(id, History{}) }
 
 func (m *mounter) resumeHistory(name string) {
 	var kept History
@@ -194,6 +233,7 @@ const (
 	connPrefix    = "connection/"
 	orderPrefix   = "order/"
 	historyPrefix = "history/"
+	returnsName   = "returns"
 	mostOrders    = 4096 // at a time; the pair asks once for each process that waits
 	mostLinks     = 4
 	childTime     = 5 * time.Second
@@ -220,6 +260,7 @@ func (m *mounter) begin() {
 	for _, name := range m.set.Names(linkPrefix) {
 		m.resumeLink(name)
 	}
+	m.set.Get(returnsName, &m.returns)
 	for _, name := range m.set.Names(historyPrefix) {
 		m.resumeHistory(name)
 	}
@@ -298,7 +339,7 @@ func (m *mounter) client(id volume.ID) *client {
 
 // tidy removes a volume's entry if nothing is in it.
 func (m *mounter) tidy(id volume.ID) {
-	if c := m.volumes[id]; c != nil && c.living == nil && len(c.dead) == 0 && len(c.busy) == 0 && c.waiting == 0 && c.history.Programs == 0 && !c.looks {
+	if c := m.volumes[id]; c != nil && c.living == nil && len(c.dead) == 0 && len(c.busy) == 0 && c.history == (History{}) && !c.looks {
 		delete(m.volumes, id)
 	}
 }

@@ -49,8 +49,7 @@ func (m *mounter) order(link uint64, o wire.Order, files []*os.File) error {
 		return m.spent(o.Volume, o.Generation)
 	case wire.Counts:
 		if _, err := m.Clients().Get(o.Volume); err == nil {
-			m.client(o.Volume).waiting = max(0, o.Waiting)
-			m.tidy(o.Volume)
+			m.count(o.Volume, max(0, o.Waiting))
 		}
 	default:
 		return m.accept(&order{Order: o, Link: link, name: fmt.Sprintf("%s%d/%d", orderPrefix, link, o.Ticket)}, files)
@@ -163,5 +162,6 @@ func (m *mounter) hello(link uint64) {
 	}
 	m.current = link
 	m.set.Note(peerName(link), peerMeta{Current: true})
+	m.countAnew()
 	m.tellAll()
 }
