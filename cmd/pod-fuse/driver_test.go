@@ -244,6 +244,15 @@ func self(t *testing.T) string {
 	return path
 }
 
+// kills kills a process, which status has named.
+func (n node) kills(pid int) {
+	n.t.Helper()
+	if pid == 0 {
+		n.t.Fatal("status does not name the process")
+	}
+	must(n.t, unix.Kill(pid, unix.SIGKILL))
+}
+
 // killAll kills processes at once, and returns when they have ended: stopped, none notices that
 // another one dies.
 func (n node) killAll(pids ...int) {

@@ -27,7 +27,9 @@ type mounterReport struct {
 // sections are the driver's own of status. The mounter is asked once.
 func sections(n survive.Node) []command.Section {
 	now, err := client(n).Status()
-	return []command.Section{mounterSection(now, err), programsSection(n, now.Volumes)}
+	mounter, programs := mounterSection(now, err), programsSection(n, now, err)
+	mounter.Metrics = mounterMetrics(now, err)
+	return []command.Section{mounter, programs}
 }
 
 // mounterSection is the section of status on root's process.
@@ -61,17 +63,20 @@ type programReport struct {
 	Name     string     `json:"name"`
 	Pod      string     `json:"pod"` // namespace/name; "": the volume is not mounted
 	State    wire.State `json:"state"`
-	Since    time.Time  `json:"since,omitzero"`    // of served and program dead
-	Waiting  int        `json:"waiting"`           // processes
+	Since    time.Time  `json:"since,omitzero"`    // of waiting: since the first waits
+	Waiting  int        `json:"waiting"`           // requests
 	Restarts int        `json:"restarts"`          // how often a program came back
 	PID      int        `json:"pid,omitempty"`     // of the program that serves
 	Problem  string     `json:"problem,omitempty"` // why nothing is known of the volume
 }
 
+// notKnown is the state of a volume where the mounter does not answer.
+const notKnown wire.State = "unknown"
+
 // programsSection is the section of status on what programs serve.
-func programsSection(n survive.Node, served []mounter.VolumeStatus) command.Section {
+func programsSection(n survive.Node, now mounter.Status, unknown error) command.Section {
 	known := map[volume.ID]mounter.VolumeStatus{}
-	for _, v := range served {
+	for _, v := range now.Volumes {
 		known[v.Volume] = v
 	}
 	all := []programReport{}
@@ -84,10 +89,14 @@ func programsSection(n survive.Node, served []mounter.VolumeStatus) command.Sect
 		all = append(all, reportOf(n, id, known[id]))
 	}
 	lines := [][2]string{{"programs", strconv.Itoa(len(all))}}
-	for _, r := range all {
+	for i, r := range all {
+		if unknown != nil {
+			r.State = notKnown
+			all[i] = r
+		}
 		lines = append(lines, [2]string{"program of " + r.ID, r.text()})
 	}
-	return command.Section{Name: "programs", Value: all, Lines: lines}
+	return command.Section{Name: "programs", Value: all, Lines: lines, Metrics: programMetrics(all, unknown)}
 }
 
 // reportOf tells the state of a volume.
@@ -111,10 +120,10 @@ func reportOf(n survive.Node, id volume.ID, v mounter.VolumeStatus) programRepor
 	switch {
 	case v.Served:
 		r.State = wire.Served
-	case v.Programs > 0 && time.Since(v.Since) < wait:
-		r.State = wire.Dead
-	case v.Programs > 0:
+	case !v.Since.IsZero() && time.Since(v.Since) >= wait:
 		r.State = wire.Gone
+	case v.Programs > 0:
+		r.State = wire.Dead
 	}
 	return r
 }
@@ -122,6 +131,9 @@ func reportOf(n survive.Node, id volume.ID, v mounter.VolumeStatus) programRepor
 // text is the report for people.
 func (r programReport) text() string {
 	text := string(r.State)
+	if r.State == notKnown {
+		return command.Printable(text+r.whose(), 0)
+	}
 	if !r.Since.IsZero() {
 		text += fmt.Sprintf(" for %s", time.Since(r.Since).Round(time.Second))
 	}
@@ -129,11 +141,15 @@ func (r programReport) text() string {
 		text += fmt.Sprintf(", process %d", r.PID)
 	}
 	text += fmt.Sprintf(", came back %d times, %d wait", r.Restarts, r.Waiting)
+	return command.Printable(text+r.whose(), 0)
+}
+
+func (r programReport) whose() (text string) {
 	if r.Pod != "" {
 		text += fmt.Sprintf(", volume %s of pod %s", r.Name, r.Pod)
 	}
 	if r.Problem != "" {
 		text += "; " + r.Problem
 	}
-	return command.Printable(text, 0)
+	return text
 }

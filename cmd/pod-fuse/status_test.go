@@ -26,6 +26,15 @@ func TestStatusTellsWhatBecomesOfAProgram(t *testing.T) {
 	reader := n.inContainer(client, server, "cat", "/mnt/data/text")
 	must(t, reader.Start())
 	is("waiting", 0, 1)
+	since := n.status().Programs[0].Since
+	if age := time.Since(since); age < -time.Second || age > time.Minute {
+		t.Errorf("it waits for %v", age)
+	}
+	n.kills(n.status().Mounter.PID) // its spare knows as much
+	is("waiting", 0, 1)
+	if s := n.status().Programs[0]; !s.Since.Equal(since) {
+		t.Errorf("since %v it waits since %v", since, s.Since)
+	}
 	n.serves(client, server, "--restart")
 	must(t, reader.Wait())
 	is("served", 0, 0)
@@ -39,8 +48,7 @@ func TestStatusTellsWhatBecomesOfAProgram(t *testing.T) {
 	must(t, unix.Kill(first.PID, unix.SIGKILL))
 	is("served", 1, 0)
 
-	// The mounter's spare knows as much.
-	must(t, unix.Kill(n.status().Mounter.PID, unix.SIGKILL))
+	n.kills(n.status().Mounter.PID)
 	is("served", 1, 0)
 	if text, err := n.command("status").Output(); err != nil || !strings.Contains(string(text), "came back 1 times, 0 wait, volume data of pod shop/web-0") {
 		t.Errorf("%v: %s", err, text)
@@ -58,11 +66,17 @@ func TestStatusTellsOfAProgramThatDoesNotComeBack(t *testing.T) {
 		client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
 		n.must("mount", client, options(podUID, "wait", wait))
 		n.must("mount", server, options(podUID, "serves", "data"))
-		end := n.serves(client, server)
 		is := func(state string) {
 			t.Helper()
 			eventually(t, "it is "+state, func() bool { return n.status().Programs[0].State == state })
 		}
+		if dead == "gone" { // nobody comes
+			if got := n.reads(client, server); !strings.Contains(got, "not connected") {
+				t.Errorf("without a program: %q", got)
+			}
+			is(dead)
+		}
+		end := n.serves(client, server)
 		is("served")
 		end()
 		is(dead)

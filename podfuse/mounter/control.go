@@ -234,7 +234,7 @@ func (m *mounter) status(from volume.ID) (s Status) {
 	m.do(func() {
 		var meta controlMeta
 		m.set.Get(controlName, &meta)
-		s = Status{Version: m.Version, Identity: meta.Identity, PID: os.Getpid(), Linked: m.current != 0, Returns: m.returns, Attaching: len(m.children)}
+		s = Status{Version: m.Version, Identity: meta.Identity, PID: os.Getpid(), Linked: m.current != 0, Returns: m.returns, Attaching: len(m.places.node)}
 		if m.spare != nil {
 			s.Spare = m.spare.Pid
 		}

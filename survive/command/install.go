@@ -89,7 +89,7 @@ func (p Program) install(args []string) error {
 				keeper.Former = &former
 			}
 		}
-		return i.keep(keeper.Look, func() string { return keeperMetrics(keeper) })
+		return i.keep(keeper.Look, func() string { return p.keeperMetrics(keeper) })
 	}
 	content := install.Content{Binary: i.binary}
 	if content.Config, err = configuration(); err != nil {
@@ -152,5 +152,5 @@ func (p Program) uninstall(args []string) error {
 		}
 		return err
 	}
-	return i.keep(look, func() string { return nodeMetrics(p.silent(target)) })
+	return i.keep(look, func() string { return p.nodeMetrics(p.silent(target)) })
 }

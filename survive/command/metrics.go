@@ -10,14 +10,14 @@ import (
 )
 
 // keeperMetrics is the page of install --watch.
-func keeperMetrics(k *install.Keeper) string {
+func (p Program) keeperMetrics(k *install.Keeper) string {
 	t := metrics.NewText(k.Node.Program)
 	t.Family("repairs_total", "counter", "Installations because the driver was missing or altered.").Sample(float64(k.Repairs()))
-	return t.String() + nodeMetrics(k.Node)
+	return t.String() + p.nodeMetrics(k.Node)
 }
 
 // nodeMetrics are the metrics of the driver on the node.
-func nodeMetrics(n survive.Node) string {
+func (p Program) nodeMetrics(n survive.Node) string {
 	t := metrics.NewText(n.Program)
 	t.Family("installer_info", "gauge", "The version of the installer.").Sample(1, "version", n.Version, "driver", n.Name.String())
 	status, err := n.Status()
@@ -29,6 +29,9 @@ func nodeMetrics(n survive.Node) string {
 	t.Family("upgrade_failed", "gauge", "Whether the last upgrade failed.").Sample(truth(status.FailedUpgrade != nil))
 	if status.Daemon != nil {
 		writeDaemon(t, status, n.User)
+	}
+	if p.Status != nil {
+		writeSections(t, p.Status(n))
 	}
 	switch calls, err := metrics.ReadCalls(n.CallsFile()); {
 	case err == nil:
@@ -73,6 +76,17 @@ func writeDaemon(t *metrics.Text, status survive.Status, user survive.User) {
 		if r.Process != nil && r.Confinement != nil {
 			for _, m := range measures(r.Confinement, user) {
 				t.Sample(truth(m.inForce), "role", r.name, "measure", m.id)
+			}
+		}
+	}
+}
+
+func writeSections(t *metrics.Text, sections []Section) {
+	for _, s := range sections {
+		for _, m := range s.Metrics {
+			t.Family(m.Name, m.Kind, m.Help)
+			for _, sample := range m.Samples {
+				t.Sample(sample.Value, sample.Labels...)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ type Program struct {
 	// go to. nil: to the call-outs themselves. A driver with volumes of another kind tells them
 	// by their options, or by a record of its own, and has [survive.Node.Use] start the daemon.
 	CallOuts func(c survive.CallOuts) flex.Driver
-	// Status returns the driver's sections of status. nil: none.
+	// Status returns the driver's sections of status and metrics, within seconds. nil: none.
 	Status func(n survive.Node) []Section
 	// Deliver adds flags to install, for files that it delivers to the input. nil: none. The
 	// result delivers them for a driver to the input that settings name, again and again with

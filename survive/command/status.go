@@ -13,11 +13,26 @@ import (
 	"example.com/pod-info-fuse/survive/internal/pair"
 )
 
-// Section is a part of status that a driver adds.
+// Section is a part of status that a driver adds, and of the metrics.
 type Section struct {
-	Name  string      // in JSON, for scripts: it never changes, and nothing else there may have it
-	Value any         // its content in JSON
-	Lines [][2]string // its lines in the table, each with a name of its own
+	Name    string      // in JSON, for scripts: it never changes, and nothing else there may have it
+	Value   any         // its content in JSON
+	Lines   [][2]string // its lines in the table, each with a name of its own
+	Metrics []Metric    // of the page of install --watch, which everybody may see who can reach its port
+}
+
+// Metric is a family of samples for Prometheus.
+type Metric struct {
+	Name    string // after the program's, and one that no other has
+	Kind    string // gauge or counter; the name of a counter ends with _total
+	Help    string // what it is, in a sentence
+	Samples []Sample
+}
+
+// Sample is one of a family.
+type Sample struct {
+	Value  float64
+	Labels []string // names and values in turn, of which there are few: each combination is kept for ever
 }
 
 // volumeReport is the JSON of a volume in status.
