@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// driver is the driver's binary, and plugin the plugin's, built from this tree. vendor is of the
-// driver that tests install: nobody else on this machine has it.
-var driver, plugin, vendor string
+// driver is the driver's binary, podFuse the other driver's, and plugin the plugin's, built from this
+// tree. vendor is of the driver that tests install: nobody else on this machine has it.
+var driver, podFuse, plugin, vendor string
 
 // buildsVariable names the directory of the builds to the process that is on a node of its own.
 const buildsVariable = "POD_INFO_FUSE_CSI_TEST_BUILDS"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(onANode())
 	}
-	driver, plugin = filepath.Join(dir, "pod-info-fuse"), filepath.Join(dir, "pod-info-fuse-csi")
+	driver, podFuse, plugin = filepath.Join(dir, "pod-info-fuse"), filepath.Join(dir, "pod-fuse"), filepath.Join(dir, "pod-info-fuse-csi")
 	vendor = filepath.Base(dir) + ".example.com"
 	status := m.Run()
 	if left := leftovers(); left != "" {
@@ -53,7 +53,7 @@ func onANode() int {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return fail("let the daemon's user execute", err, nil)
 	}
-	for _, name := range []string{"pod-info-fuse", "pod-info-fuse-csi"} {
+	for _, name := range []string{"pod-info-fuse", "pod-fuse", "pod-info-fuse-csi"} {
 		build := exec.Command("go", "build", "-buildvcs=false", "-tags", "grpcnotrace", "-ldflags", "-s -w -X main.version=1.2.3",
 			"-o", filepath.Join(dir, name), "../cmd/"+name)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -83,7 +83,7 @@ func leftovers() string {
 	for _, line := range mounts() {
 		fmt.Fprintf(&list, "mount %s\n", line)
 	}
-	for _, pattern := range []string{"/run/pod-info-fuse", "/sys/fs/cgroup/*" + vendor + "*", "/sys/fs/cgroup/*/*" + vendor + "*"} {
+	for _, pattern := range []string{"/run/pod-info-fuse", "/run/pod-fuse", "/sys/fs/cgroup/*" + vendor + "*", "/sys/fs/cgroup/*/*" + vendor + "*"} {
 		paths, _ := filepath.Glob(pattern)
 		for _, path := range paths {
 			fmt.Fprintln(&list, path)
@@ -96,7 +96,7 @@ func leftovers() string {
 func mounts() (lines []string) {
 	table, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(table)) {
-		if strings.Contains(line, " fuse.pod-info-fuse "+vendor+"/") {
+		if strings.Contains(line, " fuse.pod-info-fuse "+vendor+"/") || strings.Contains(line, " fuse.pod-fuse "+vendor+"/") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}

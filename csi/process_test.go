@@ -54,7 +54,7 @@ func (w *world) start(more ...string) *process {
 	w.t.Helper()
 	p := &process{output: &output{}}
 	p.Cmd = w.inContainer(more, plugin, "serve", "--driver", w.plugin.Driver.String(), "--node-id", "node-1", "--socket", w.socket,
-		"--registration-dir", w.registrationDir(), "--kubelet-dir", w.kubelet, "--binary", w.binary)
+		"--registration-dir", w.registrationDir(), "--kubelet-dir", w.kubelet, "--binary", w.binary, "--attributes", strings.Join(w.plugin.Attributes, ","))
 	p.Stdout, p.Stderr = p.output, p.output
 	if err := p.Start(); err != nil {
 		w.t.Fatal(err)

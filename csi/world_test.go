@@ -64,13 +64,16 @@ func (l *log) with(text string) (count int) {
 }
 
 // place makes a node with an installed driver, and a plugin that does not serve yet.
-func place(t *testing.T) *world {
+func place(t *testing.T) *world { t.Helper(); return placeOf(t, driver, "facts") }
+
+// placeOf is the same for any driver, and the attributes of its volumes.
+func placeOf(t *testing.T, driver string, attributes ...string) *world {
 	t.Helper()
 	kubelet, err := os.MkdirTemp("", "kubelet-") // short: it is in the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, err := flex.ParseName(vendor + "/pod-info-fuse")
+	name, err := flex.ParseName(vendor + "/" + filepath.Base(driver))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +81,7 @@ func place(t *testing.T) *world {
 	w.binary = filepath.Join(kubelet, "exec", name.Dir(), name.File())
 	w.plugin = &csi.Plugin{
 		Driver: name, Version: "1.2.3", NodeID: "node-1",
-		KubeletDir: kubelet, Binary: w.binary, Attributes: []string{"facts"}, Log: w.log.add,
+		KubeletDir: kubelet, Binary: w.binary, Attributes: attributes, Log: w.log.add,
 	}
 	w.socket = name.CSISocket(kubelet)
 	for _, dir := range []string{filepath.Dir(w.binary), filepath.Dir(w.socket), w.registrationDir(), kubelet} {
@@ -243,7 +246,7 @@ func (w *world) isGone(target string) {
 	if _, err := os.Lstat(target); !os.IsNotExist(err) {
 		w.t.Errorf("the target is there, or %v", err)
 	}
-	if records, _ := filepath.Glob("/run/pod-info-fuse/*/volumes/*"); len(records) > 0 {
+	if records, _ := filepath.Glob("/run/pod*/*/*volumes/*"); len(records) > 0 {
 		w.t.Errorf("records %q", records)
 	}
 }

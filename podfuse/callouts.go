@@ -41,7 +41,11 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 		return err
 	}
 	defer unlock()
-	return servers.mount(record)
+	mounted, err := servers.mount(record)
+	if err == nil && !mounted && c.Repeated != nil {
+		c.Repeated()
+	}
+	return err
 }
 
 // Unmount removes a volume of either kind from dir. A directory that has no volume is a success,

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -123,5 +122,5 @@ func Client(server volume.Record) (volume.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	return volume.NewID(filepath.Join(filepath.Dir(server.Dir), a.Serves)), nil
+	return volume.NewID(volume.Beside(server.Dir, a.Serves)), nil
 }

@@ -67,9 +67,13 @@ func TestOptionsThatAreRefused(t *testing.T) {
 
 func TestAServerVolumeIsForAVolumeOfItsPod(t *testing.T) {
 	const volumes = "/var/lib/kubelet/pods/1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1/volumes/example.com~pod-fuse/"
-	server := volume.Record{Dir: volumes + "data-server", Attributes: json.RawMessage(`{"format": 1, "serves": "data"}`)}
-	if client, err := podfuse.Client(server); err != nil || client != volume.NewID(volumes+"data") {
-		t.Errorf("%v, %v", client, err)
+	server := volume.Record{Attributes: json.RawMessage(`{"format": 1, "serves": "data"}`)}
+	const csi = "/var/lib/kubelet/pods/1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1/volumes/kubernetes.io~csi/"
+	for dir, want := range map[string]string{csi + "data-server/mount": csi + "data/mount", "/tmp/x/data-server": "/tmp/x/data", volumes + "data-server": volumes + "data"} {
+		server.Dir = dir
+		if client, err := podfuse.Client(server); err != nil || client != volume.NewID(want) {
+			t.Errorf("%s: %v, %v", dir, client, err)
+		}
 	}
 	server.Attributes = nil
 	if client, err := podfuse.Client(server); err == nil {

@@ -115,21 +115,22 @@ func (s Servers) check(dir string) (survive.VolumeState, error) {
 	return state, err
 }
 
-// mount binds a server volume, read-only, to the kubelet's directory. The caller has locked it.
-func (s Servers) mount(record volume.Record) (err error) {
+// mount binds a server volume, read-only, to the kubelet's directory, and reports whether it is a
+// new mount. The caller has locked it.
+func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 	state, err := s.check(record.Dir)
 	if err != nil {
-		return err
+		return false, err
 	}
 	id := record.ID()
 	before, err := s.ServerVolumes().Get(id)
 	switch there := state == survive.VolumeOK; {
 	case there && err == nil && before.PodUID != record.PodUID:
-		return fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, before.PodUID)
+		return false, fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, before.PodUID)
 	case err == nil && before.Dir != record.Dir:
-		return fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
+		return false, fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
 	case there:
-		return s.ServerVolumes().Put(record)
+		return false, s.ServerVolumes().Put(record)
 	}
 	defer func() {
 		if err != nil {
@@ -138,15 +139,15 @@ func (s Servers) mount(record volume.Record) (err error) {
 	}()
 	// It gets the daemon's group from the run directory.
 	if err := os.Mkdir(s.ServerVolumes().Dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+		return false, err
 	}
 	if err := s.ServerVolumes().Put(record); err != nil {
-		return fmt.Errorf("record the volume: %w", err)
+		return false, fmt.Errorf("record the volume: %w", err)
 	}
 	if err := s.makeDir(id); err != nil {
-		return fmt.Errorf("make a directory for the pod's program: %w", err)
+		return false, fmt.Errorf("make a directory for the pod's program: %w", err)
 	}
-	return s.bind(id, record.Dir)
+	return true, s.bind(id, record.Dir)
 }
 
 // makeDir makes what the pod finds in the volume.

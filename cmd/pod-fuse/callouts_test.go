@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,6 +34,29 @@ func (n node) leftNothing() {
 	if left := n.processes(); len(left) > 0 {
 		n.t.Errorf("processes are left: %q", left)
 	}
+}
+
+// The CSI plugin executes the same call-outs, on directories of another form, and again every minute.
+func TestVolumesOfTheOtherDoor(t *testing.T) {
+	n := newNode(t)
+	n.csi = true
+	client, server := n.pod()
+	n.serves(client, server)
+	for range 2 {
+		if got := n.reads(client, server, time.Minute); got != "hello" {
+			t.Errorf("read %q", got)
+		}
+		n.must("mount", client, options(podUID))
+		n.must("mount", server, options(podUID, "serves", "data"))
+	}
+	if s := n.status().Programs; len(s) != 1 || s[0].State != "served" || s[0].Name != "data" || s[0].Problem != "" {
+		t.Errorf("status: %+v", s)
+	}
+	if entries, err := os.ReadDir(client); err != nil || len(entries) > 0 {
+		t.Errorf("the host sees %v, %v", entries, err)
+	}
+	n.must("unmount", client)
+	n.must("unmount", server)
 }
 
 func TestVolumesInEitherOrderAndAgain(t *testing.T) {

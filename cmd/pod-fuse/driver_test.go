@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 const podUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
@@ -22,7 +24,7 @@ const podUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
 // options are what a kubelet passes for a volume of a pod, with some of its author's.
 func options(uid string, own ...string) string {
 	all := map[string]string{"kubernetes.io/pod.uid": uid, "kubernetes.io/pod.name": "web-0", "kubernetes.io/pod.namespace": "shop",
-		"kubernetes.io/serviceAccount.name": "default", "kubernetes.io/pvOrVolumeName": "v", "kubernetes.io/readwrite": "rw", "kubernetes.io/fsType": ""}
+		"kubernetes.io/serviceAccount.name": "default", "kubernetes.io/pvOrVolumeName": "data", "kubernetes.io/readwrite": "rw", "kubernetes.io/fsType": ""}
 	for ; len(own) > 0; own = own[2:] {
 		all[own[0]] = own[1]
 	}
@@ -40,6 +42,7 @@ type node struct {
 	name    string // vendor/driver
 	runDir  string
 	kubelet string // its directory
+	csi     bool   // its volumes come by that door
 }
 
 var nodes atomic.Int64
@@ -109,6 +112,9 @@ func (n node) processes() (left []string) {
 func (n node) volume(uid, name string) string {
 	n.t.Helper()
 	dir := filepath.Join(n.kubelet, "pods", uid, "volumes", strings.ReplaceAll(n.name, "/", "~"), name)
+	if n.csi {
+		dir = filepath.Join(n.kubelet, "pods", uid, "volumes", volume.CSIPlugin, name, "mount")
+	}
 	must(n.t, os.MkdirAll(dir, 0o750))
 	return dir
 }

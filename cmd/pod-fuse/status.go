@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -106,7 +105,7 @@ func reportOf(n survive.Node, id volume.ID, v mounter.VolumeStatus) programRepor
 	if errors.Is(err, fs.ErrNotExist) {
 		r.Problem = "the pod has no volume of the name that its server volume serves"
 	} else if err == nil {
-		r.Name, r.Pod = filepath.Base(record.Dir), record.PodNamespace+"/"+record.PodName
+		r.Name, r.Pod = record.Name, record.PodNamespace+"/"+record.PodName
 	}
 	wait := podfuse.DefaultWait
 	if a, attributesErr := podfuse.AttributesOf(record); err == nil && attributesErr == nil {

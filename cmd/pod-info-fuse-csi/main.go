@@ -92,7 +92,8 @@ func parse(set *pflag.FlagSet, args []string) error {
 func serve(args []string) error {
 	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	driver := set.String("driver", "example.com/pod-info-fuse", "`VENDOR/DRIVER` whose call-outs are executed; CSI-NAME is DRIVER.VENDOR")
-	p := csi.Plugin{Version: version, Attributes: []string{"facts"}, Log: logLine}
+	p := csi.Plugin{Version: version, Log: logLine}
+	set.StringSliceVar(&p.Attributes, "attributes", []string{"facts"}, "the `NAMES` of the volumeAttributes that pods may set, the driver's options")
 	set.StringVar(&p.NodeID, "node-id", os.Getenv("NODE_NAME"), "`NAME` of the node; without it, $NODE_NAME")
 	socket := set.String("socket", defaultSocket, "`PATH` of the socket to serve at, which on the host is KUBELET-DIR/plugins/CSI-NAME/csi.sock")
 	registration := set.String("registration-dir", "/registration", "`DIR` where the kubelet looks for plugins, which on the host is KUBELET-DIR/plugins_registry; empty: the plugin is not registered")

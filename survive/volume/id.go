@@ -62,6 +62,17 @@ func SplitDir(dir string) (pods, rest string, ok bool) {
 	return strings.Join(parts[:at+1], "/"), strings.Join(parts[at+1:], "/"), true
 }
 
+// Beside is the directory of the volume of another name in the same pod, by the same door.
+func Beside(dir, name string) string {
+	pods, rest, ok := SplitDir(dir)
+	if !ok {
+		return filepath.Join(filepath.Dir(dir), name)
+	}
+	parts := strings.Split(rest, "/") // UID/volumes/PLUGIN/NAME, and for CSI, /mount
+	parts[3] = name
+	return filepath.Join(pods, filepath.Join(parts...))
+}
+
 // OpenDir opens the directory of a volume. The kubelet's root may be a link, but
 // not what the kubelet makes in it.
 func OpenDir(dir string) (*mount.Point, error) {
