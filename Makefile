@@ -107,6 +107,7 @@ e2e: build
 e2e-cluster: build image helm
 	e2e/setup.sh cluster
 	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
+	go build -o e2e/bin/loopback ./e2e/loopback
 	go test -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2

@@ -31,6 +31,12 @@ func flexVolumes(options map[string]string, drivers ...string) *corev1.Pod {
 	return pod
 }
 
+func csiVolume(driver string) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+		CSI: &corev1.CSIVolumeSource{Driver: driver},
+	}}}}}
+}
+
 func persistentVolume(driver string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
 		FlexVolume: &corev1.FlexPersistentVolumeSource{Driver: driver},
@@ -42,7 +48,7 @@ func TestAdmissionPoliciesTellTheDriversApart(t *testing.T) {
 	const (
 		podInfo   = "example.com/pod-info-fuse"
 		podFuse   = "example.com/pod-fuse"
-		noFuse    = "FlexVolumes of example.com/pod-fuse may not be used in this namespace. Ask the administrator to give the namespace the label pod-fuse.example.com/volumes=allowed."
+		noFuse    = "Volumes of example.com/pod-fuse may not be used in this namespace. Ask the administrator to give the namespace the label pod-fuse.example.com/volumes=allowed."
 		noInfo    = "FlexVolumes of example.com/pod-info-fuse may not be used in this namespace. Ask the administrator to remove the namespace's label pod-info-fuse.example.com/volumes=denied."
 		noOther   = "FlexVolume drivers that may be used here: example.com/pod-info-fuse, example.com/pod-fuse."
 		noClaim   = "FlexVolume drivers that may be used here: example.com/pod-info-fuse."
@@ -68,6 +74,9 @@ func TestAdmissionPoliciesTellTheDriversApart(t *testing.T) {
 		"a driver that reads alike":           {mayFuse, flexVolumes(options, "example.com/Pod-fuse"), noOther},
 		"a key that reads alike":              {mayFuse, flexVolumes(map[string]string{"ſerves": "v"}, podFuse), plainKeys},
 		"a key with a space":                  {mayFuse, flexVolumes(map[string]string{"serves ": "v"}, podFuse), plainKeys},
+		"pod-fuse by the other door":          {nil, csiVolume("pod-fuse.example.com"), noFuse},
+		"the same, where it is allowed":       {mayFuse, csiVolume("pod-fuse.example.com"), ""},
+		"pod-info-fuse by the other door":     {nil, csiVolume("pod-info-fuse.example.com"), ""},
 		"no volumes, where nothing is said":   {nil, flexVolumes(nil), ""},
 		"a persistent volume":                 {nil, persistentVolume(podInfo), ""},
 		"a persistent volume of pod-fuse":     {nil, persistentVolume(podFuse), noClaim},
@@ -97,9 +106,7 @@ func TestAdmissionPoliciesWithoutPodFuse(t *testing.T) {
 
 // CSI volumes are denied by a label of the namespace, too.
 func TestAdmissionPolicyForCSI(t *testing.T) {
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-		CSI: &corev1.CSIVolumeSource{Driver: "pod-info-fuse.example.com"},
-	}}}}}
+	pod := csiVolume("pod-info-fuse.example.com")
 	policies := policiesIn(t, "../policies/validating-admission-policy-csi.yaml")
 	if got := policies.refusals(t, pod, nil); len(got) != 1 || !strings.HasPrefix(got[0], "CSI volumes of pod-info-fuse.example.com may not") {
 		t.Errorf("without a label, refused with %q", got)

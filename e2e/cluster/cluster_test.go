@@ -63,7 +63,7 @@ func (c *cluster) startContainerd() error {
 			return err
 		}
 	}
-	programs := map[string]string{"pod-info-fuse": "../../bin/pod-info-fuse"}
+	programs := map[string]string{"pod-info-fuse": "../../bin/pod-info-fuse", "loopback": filepath.Join(bin, "loopback")}
 	return c.ImportImage(harness.Image{Name: testImage, Programs: programs})
 }
 

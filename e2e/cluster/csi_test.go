@@ -31,7 +31,7 @@ func TestCSI(t *testing.T) {
 	t.Cleanup(func() {
 		kubectl(t, "delete", "--ignore-not-found", "--timeout=4m", "-f", uninstallsCSI, "-f", policyCSI)
 		checkUninstalled(t, before)
-		checkNoCSIDriver(t)
+		checkNoCSIDriver(t, csiName)
 	})
 	newNamespace(t, "restricted")
 	label(t, "restricted", podSecurity, "restricted")
@@ -74,7 +74,7 @@ func TestCSIAlone(t *testing.T) {
 		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
 		kubectl(t, "delete", "namespace", namespace, "--timeout=4m")
 		checkUninstalled(t, before)
-		checkNoCSIDriver(t)
+		checkNoCSIDriver(t, csiName)
 	})
 	rolledOut(t)
 	old := runPod(t, newPod("flexvolume", flexVolume(driverName), stays...))
@@ -118,11 +118,11 @@ func TestCSIAlone(t *testing.T) {
 }
 
 // checkNoCSIDriver checks that neither the cluster nor the kubelet knows the driver.
-func checkNoCSIDriver(t *testing.T) {
+func checkNoCSIDriver(t *testing.T, name string) {
 	t.Helper()
 	err := harness.Eventually(startLimit, func() error {
 		drivers, err := testCluster.kubectl("get", "csidrivers,csinodes", "-o", "jsonpath={.items[*].metadata.name} {.items[*].spec.drivers[*].name}")
-		if err == nil && strings.Contains(drivers, csiName) {
+		if err == nil && strings.Contains(drivers, name) {
 			err = fmt.Errorf("the driver was uninstalled, and among the cluster's CSI drivers and those of nodes are: %s", drivers)
 		}
 		return err

@@ -31,3 +31,65 @@ plugin's socket. */}}
 {{- fail "flexVolume.enabled and csi.enabled are both false: pods would have no way to the driver" -}}
 {{- end -}}
 {{- end -}}
+
+{{/* The name in CSI of pod-fuse, and whether there is a plugin for it: not empty. */}}
+{{- define "pod-info-fuse.podFuseCSIName" -}}
+{{- include "pod-info-fuse.dnsName" (list .Values.podFuse.driver "podFuse.csi.enabled") -}}
+{{- end -}}
+{{- define "pod-info-fuse.podFuseCSI" -}}
+{{- if and .Values.podFuse.csi.enabled (include "pod-info-fuse.podFuse" .) }}true{{ end -}}
+{{- end -}}
+
+{{/* A container that serves the kubelet for a driver. It takes root, name, which is that of the
+volume with its socket as well, driver, pluginDir, uninstall; and attributes, where they are not the
+plugin's default. */}}
+{{- define "pod-info-fuse.csiPlugin" -}}
+- name: {{ .name }}
+  image: {{ include "pod-info-fuse.image" .root }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  command: [/pod-info-fuse-csi]
+  args:
+    - serve
+    - --driver={{ .driver }}
+    - --node-id=$(NODE_NAME)
+    - --kubelet-dir={{ .root.Values.kubeletDir }}
+    {{- with .pluginDir }}
+    - --binary={{ . }}/{{ replace "/" "~" $.driver }}/{{ last (splitList "/" $.driver) }}
+    {{- end }}
+    {{- with .attributes }}
+    - --attributes={{ . }}
+    {{- end }}
+  env:
+    - name: NODE_NAME
+      valueFrom:
+        fieldRef:
+          fieldPath: spec.nodeName
+  {{- if not .uninstall }}
+  # Not while it is being uninstalled: the last thing to go are its sockets.
+  readinessProbe:
+    exec:
+      command: [/pod-info-fuse-csi, probe]
+    periodSeconds: 10
+    timeoutSeconds: 5
+  livenessProbe:
+    exec:
+      command: [/pod-info-fuse-csi, probe, --live]
+    periodSeconds: 30
+    timeoutSeconds: 5
+  {{- end }}
+  {{- with .root.Values.csi.resources }}
+  resources:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    runAsUser: 0
+    runAsGroup: 0
+    # It calls the driver in the host's namespaces, as the kubelet does.
+    privileged: true
+    readOnlyRootFilesystem: true
+  volumeMounts:
+    - name: {{ .name }}
+      mountPath: /csi
+    - name: registration
+      mountPath: /registration
+{{- end -}}

@@ -24,7 +24,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 
 {{/* Not empty where one of the pod's containers is privileged, as it mounts or unmounts. */}}
 {{- define "pod-info-fuse.privilegedPod" -}}
-{{- if or (include "pod-info-fuse.removes" .) .Values.healFromHost .Values.csi.enabled }}true{{ end -}}
+{{- if or (include "pod-info-fuse.removes" .) .Values.healFromHost .Values.csi.enabled (include "pod-info-fuse.podFuseCSI" .) }}true{{ end -}}
 {{- end -}}
 
 {{/* The image of all containers. */}}

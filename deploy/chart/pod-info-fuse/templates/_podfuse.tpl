@@ -11,6 +11,9 @@ known that it is there. */}}
 {{- if eq .Values.podFuse.driver .Values.driver -}}
 {{- fail (printf "podFuse.driver: %s is the name of the first driver; give one of them another name" .Values.driver) -}}
 {{- end -}}
+{{- if and .Values.csi.enabled .Values.podFuse.csi.enabled (eq (include "pod-info-fuse.podFuseCSIName" .) (include "pod-info-fuse.csiName" .)) -}}
+{{- fail (printf "podFuse.driver: %s is %s in CSI, as the first driver; give one of them another name" .Values.podFuse.driver (include "pod-info-fuse.csiName" .)) -}}
+{{- end -}}
 {{- if eq (int .Values.podFuse.metricsPort) (int .Values.metrics.port) -}}
 {{- fail (printf "podFuse.metricsPort: %v is metrics.port, in the same pod; set another one" .Values.metrics.port) -}}
 {{- end -}}

@@ -1,10 +1,18 @@
-{{/* Who may use which FlexVolume drivers, and in which namespaces they are: an object of JSON. */}}
+{{/* Who may use which FlexVolume drivers, which CSI drivers of this chart's, and in which namespaces
+they are: an object of JSON. */}}
 {{- define "pod-info-fuse.users" -}}
 {{- $drivers := concat (list .Values.driver) .Values.policies.otherDrivers | uniq -}}
-{{- $users := dict "users" (dict "drivers" $drivers "namespaces" .Values.policies.namespaces) -}}
+{{- $csi := list -}}
+{{- if .Values.csi.enabled -}}
+{{- $csi = list (include "pod-info-fuse.csiName" .) -}}
+{{- end -}}
+{{- $users := dict "users" (dict "drivers" $drivers "csi" $csi "namespaces" .Values.policies.namespaces) -}}
 {{- if .Values.podFuse.enabled -}}
 {{- $both := append $drivers .Values.podFuse.driver | uniq -}}
-{{- $_ := set $users "pod-fuse-users" (dict "drivers" $both "namespaces" .Values.policies.podFuseNamespaces) -}}
+{{- if include "pod-info-fuse.podFuseCSI" . -}}
+{{- $csi = append $csi (include "pod-info-fuse.podFuseCSIName" .) -}}
+{{- end -}}
+{{- $_ := set $users "pod-fuse-users" (dict "drivers" $both "csi" $csi "namespaces" .Values.policies.podFuseNamespaces) -}}
 {{- end -}}
 {{- toJson $users -}}
 {{- end -}}

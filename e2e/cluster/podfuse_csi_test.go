@@ -1,0 +1,84 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"example.com/pod-info-fuse/e2e/internal/harness"
+)
+
+// podFuseCSIName is the driver's where pods ask for it as a CSI driver.
+const podFuseCSIName = "pod-fuse.example.com"
+
+// A pod that complies with the level restricted runs a FUSE program, where a label allows it, and its
+// volume survives the program. While it has volumes, the driver stays, with the plugin that unmounts them.
+func TestPodFuseByCSI(t *testing.T) {
+	before := settledNode(t)
+	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
+		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
+		"--set", "podFuse.enabled=true,podFuse.csi.enabled=true,policies.validatingAdmissionPolicy=true,config.log=off")
+	t.Cleanup(func() {
+		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
+		kubectl(t, "delete", "namespace", namespace, "--timeout=4m")
+		checkUninstalled(t, before)
+		checkNoCSIDriver(t, podFuseCSIName)
+	})
+	rolledOut(t)
+	newNamespace(t, "programs")
+	label(t, "programs", podSecurity, "restricted")
+	// The API server may not have the policy at once.
+	err := harness.Eventually(startLimit, func() error {
+		return admission(in("programs", restricted(podFuseByCSI("denied"))), "may not be used in this namespace")
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	label(t, "programs", podFuseCSIName+"/volumes", "allowed")
+	p := runPod(t, in("programs", restricted(podFuseByCSI("csi"))))
+	reads := func(when string) {
+		t.Helper()
+		if got, err := p.kubectl("exec", p.name, "-c", "main", "--", "cat", infoDir+"/file"); err != nil || got != "content\n" {
+			t.Errorf("%s: read %q, %v", when, got, err)
+		}
+	}
+	reads("at first")
+	kubectl(t, "-n", p.namespace, "exec", p.name, "-c", "program", "--", "sh", "-c", "kill -9 $(cat /mnt/shown/pid)")
+	reads("after the death of the program")
+
+	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "uninstall=true")
+	err = harness.Eventually(startLimit, func() error {
+		log, err := testCluster.kubectl("-n", namespace, "logs", daemonSet, "-c", "pod-fuse")
+		if err == nil && !strings.Contains(log, "volumes are in use") {
+			err = fmt.Errorf("the driver is to be removed, and no volume in use is in the log:\n%s", log)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	reads("while the driver is to be removed")
+	kubectl(t, "-n", p.namespace, "delete", "pod", p.name, "--timeout=4m")
+	rolledOut(t)
+}
+
+// podFuseByCSI is a pod whose container program serves the volume that main has.
+func podFuseByCSI(name string) object {
+	source := func(key, value string) object {
+		return object{"csi": object{"driver": podFuseCSIName, "volumeAttributes": object{key: value}}}
+	}
+	pod := newPod(name, source("wait", "2m"), stays...)
+	spec := pod["spec"].(object)
+	server := source("serves", "pod-info")
+	server["name"] = "server"
+	spec["volumes"] = append(spec["volumes"].([]any), server, object{"name": "shown", "emptyDir": object{}})
+	spec["containers"] = append(spec["containers"].([]any), object{
+		"name": "program", "image": testImage, "imagePullPolicy": "Never",
+		"command": []string{"sh", "-c", `echo content > /mnt/shown/file &&
+			exec /run/pod-fuse/pod-fuse run --restart -- sh -c 'echo $$$$ > /mnt/shown/pid; exec loopback /mnt/shown "$0"' '{}'`},
+		"volumeMounts": []any{object{"name": "server", "mountPath": "/run/pod-fuse"}, object{"name": "shown", "mountPath": "/mnt/shown"}},
+	})
+	return pod
+}
