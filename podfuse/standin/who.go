@@ -25,8 +25,9 @@ import (
 // gains nothing by that but for itself, and the mounter looks again.
 type processes struct {
 	proc string // /proc
-	// self is the text of the cgroup file of this process, and of the mounter's children, which
-	// work in containers and must not wait for themselves.
+	// self is the text of the cgroup file of this process, but for its digits. That of the mounter's
+	// children, who work in containers and must not wait for themselves, has another PID in it (see
+	// package cgroup), and is the same where nobody could leave the kubelet's cgroup.
 	self    []byte
 	fs      string // the device of the node mount, as mountinfo shows it
 	servers string // the device of the tmpfs of server volumes
@@ -40,6 +41,7 @@ func newProcesses(proc, own, fsPath, serversPath string) (*processes, error) {
 	if p.self, err = os.ReadFile(own); err != nil {
 		return p, err
 	}
+	p.self = withoutDigits(p.self)
 	err = p.mounts("self", math.MaxInt, func(m mountLine) bool {
 		switch string(m.point) { // the one on top comes last
 		case fsPath:
@@ -75,11 +77,23 @@ func (p *processes) canBeContainer(thread uint32, v volumeView) (ofPod, may bool
 		return false, false
 	}
 	group, err := p.cgroup(number(thread))
-	if err != nil || bytes.Equal(group, p.self) {
+	if err != nil || p.ours(group) {
 		return false, false
 	}
 	uid := podOf(group)
 	return uid == v.pod, uid == v.pod || uid == ""
+}
+
+// ours tells whether the text of a cgroup file is that of a process of this driver.
+func (p *processes) ours(group []byte) bool { return bytes.Equal(withoutDigits(group), p.self) }
+
+func withoutDigits(text []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // view tells whether a thread sees a volume as its container does, and returns a key that
@@ -170,7 +184,7 @@ func (p *processes) own(pod string, serves func(server volume.ID) bool) map[uint
 	var strangers []string
 	for _, dir := range p.all() {
 		group, err := p.cgroup(dir)
-		if err != nil || bytes.Equal(group, p.self) {
+		if err != nil || p.ours(group) {
 			continue
 		}
 		switch podOf(group) {

@@ -96,7 +96,7 @@ func TestWhoseViewAProcessHas(t *testing.T) {
 		{[]string{"other-pod"}, "node-agent", ""},
 		{[]string{"nopods"}, "node-agent", ""},
 		{[]string{"other-pod"}, "container", ""},
-		{[]string{"pair"}, "container", ""},
+		{[]string{"pair", "mounter"}, "container", ""},
 	} {
 		for _, cgroup := range c.cgroups {
 			p := tree{}.process(t, "101", cgroup, c.mountinfo).processes(t)
