@@ -22,8 +22,13 @@ type Tree struct{ file *os.File }
 
 // Clone copies the mount that the directory or file is on, from there on downwards. No
 // server is asked.
-func (p *Point) Clone() (*Tree, error) {
-	fd, err := unix.OpenTree(p.fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+func (p *Point) Clone() (*Tree, error) { return p.clone(0) }
+
+// CloneAll copies the mounts below it as well.
+func (p *Point) CloneAll() (*Tree, error) { return p.clone(unix.AT_RECURSIVE) }
+
+func (p *Point) clone(flags uint) (*Tree, error) {
+	fd, err := unix.OpenTree(p.fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|flags)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open_tree", Path: p.Path, Err: err}
 	}
@@ -80,21 +85,11 @@ var ErrGone = errors.New("it is not mounted there any more")
 // A container can have a FUSE file system of its own on the way, whose server does not
 // answer: then the call does not end, not even when the process is killed.
 func (t *Tree) Replace(path string, mounts int, device uint64) error {
-	parent, err := OpenBelow("/", strings.TrimPrefix(filepath.Dir(path), "/"))
+	parent, err := detach(path, mounts-1, device)
 	if err != nil {
 		return err
 	}
 	defer parent.Close()
-	// umount2(2) takes no descriptor. The thread's directory is its own.
-	if err := unix.Fchdir(parent.fd); err != nil {
-		return &fs.PathError{Op: "chdir", Path: parent.Path, Err: err}
-	}
-	if err := isMountOf(parent, filepath.Base(path), device); err != nil {
-		return err
-	}
-	if err := unmount(path, mounts-1); err != nil {
-		return err
-	}
 	// The last one goes when the tree is beneath it. A process that is killed in
 	// between leaves something to heal; before Linux 6.5, a directory with nothing on it.
 	there := t.attach(parent, filepath.Base(path), moveMountBeneath) == nil
@@ -102,6 +97,35 @@ func (t *Tree) Replace(path string, mounts int, device uint64) error {
 		return err
 	}
 	return t.attach(parent, filepath.Base(path), 0)
+}
+
+// Detach removes the topmost mounts from a path, under the conditions of Replace.
+func Detach(path string, mounts int, device uint64) error {
+	parent, err := detach(path, mounts, device)
+	if err != nil {
+		return err
+	}
+	parent.Close()
+	return nil
+}
+
+// detach does so, and returns the directory that the path is in, which becomes the thread's.
+func detach(path string, mounts int, device uint64) (parent *Point, err error) {
+	parent, err = OpenBelow("/", strings.TrimPrefix(filepath.Dir(path), "/"))
+	if err != nil {
+		return nil, err
+	}
+	// umount2(2) takes no descriptor. The thread's directory is its own.
+	if err = unix.Fchdir(parent.fd); err != nil {
+		err = &fs.PathError{Op: "chdir", Path: parent.Path, Err: err}
+	} else if err = isMountOf(parent, filepath.Base(path), device); err == nil {
+		err = unmount(path, mounts)
+	}
+	if err != nil {
+		parent.Close()
+		return nil, err
+	}
+	return parent, nil
 }
 
 // isMountOf checks that the mount on a name in a directory is of a device.

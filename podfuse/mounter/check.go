@@ -220,6 +220,9 @@ type standIn struct {
 	ReadOnly bool   `json:"readOnly,omitempty"`
 	Above    int    `json:"above,omitempty"` // how many mounts of programs are on top
 	Top      uint64 `json:"top"`             // the topmost mount's device
+	Device   uint64 `json:"device"`          // its own
+	// Below are the directories in it that the container has mounts of its own on: other volumes.
+	Below []string `json:"below,omitempty"`
 }
 
 // standIns finds those of a client volume, which the process's namespace must have inside a
@@ -261,8 +264,11 @@ func (m *mounter) standIns(record volume.Record, p *process) ([]standIn, error) 
 // the peer groups that the host's mounts are in.
 func findStandIns(mounts []*mountinfo.Info, ours map[uint64]bool, record volume.Record, fsType, source string, host map[string]bool) (found []standIn, err error) {
 	on := map[int]*mountinfo.Info{} // by what they cover
+	byID := map[int]*mountinfo.Info{}
+	hidden := 0
 	for _, info := range mounts {
 		on[info.Parent] = pick(on[info.Parent], info)
+		byID[info.ID] = info
 	}
 	for _, info := range mounts {
 		root := strings.TrimSuffix(info.Root, "//deleted") // fs/proc_namespace.c, show_mountinfo
@@ -276,7 +282,21 @@ func findStandIns(mounts []*mountinfo.Info, ours map[uint64]bool, record volume.
 		if peers := peerGroup(info); host[peers] {
 			return nil, fmt.Errorf("what is mounted on %s in the container would appear on the host; remove mountPropagation: Bidirectional from the container", info.Mountpoint)
 		}
-		s := standIn{Path: info.Mountpoint, Sub: sub, ReadOnly: slices.Contains(strings.Split(info.Options, ","), "ro"), Top: deviceOf(info)}
+		if covered(info, on, byID) {
+			if hidden++; hidden > mostStandIns {
+				return nil, fmt.Errorf("the container has the volume on more than %d paths that others cover", mostStandIns)
+			}
+			continue // what covers it may have a copy, see cloneWithBelow
+		}
+		s := standIn{Path: info.Mountpoint, Sub: sub, ReadOnly: slices.Contains(strings.Split(info.Options, ","), "ro"), Top: deviceOf(info), Device: deviceOf(info)}
+		for _, other := range mounts {
+			if rest, is := cutPath(other.Mountpoint, info.Mountpoint); is && rest != "" && other.Parent == info.ID && !slices.Contains(s.Below, rest) {
+				s.Below = append(s.Below, rest)
+			}
+			if len(s.Below) > mostStandIns {
+				return nil, fmt.Errorf("the container has more than %d volumes below %s", mostStandIns, info.Mountpoint)
+			}
+		}
 		for top := on[info.ID]; top != nil && top.Mountpoint == info.Mountpoint; top = on[top.ID] {
 			if top.FSType != "fuse" && !strings.HasPrefix(top.FSType, "fuse.") {
 				return nil, fmt.Errorf("a file system of type %s covers the volume on %s", top.FSType, info.Mountpoint)
@@ -292,6 +312,21 @@ func findStandIns(mounts []*mountinfo.Info, ours map[uint64]bool, record volume.
 		}
 	}
 	return found, nil
+}
+
+// covered tells whether a mount is somewhere below one that something else covers as a whole.
+func covered(info *mountinfo.Info, on, byID map[int]*mountinfo.Info) bool {
+	for range byID { // what is read while mounts move may have no end
+		parent := byID[info.Parent]
+		if parent == nil || parent == info {
+			return false
+		}
+		if top := on[parent.ID]; top != info && top.Mountpoint == parent.Mountpoint {
+			return true
+		}
+		info = parent
+	}
+	return false
 }
 
 // pick prefers the mount that covers its parent as a whole to those somewhere inside it.

@@ -108,6 +108,36 @@ func TestAProcessThatEndsMeanwhile(t *testing.T) {
 }
 
 // A program's own mount goes when it asks for that, as with fusermount -u, and it is told so.
+// What the container has below the volume stays there, for each program: another volume, and
+// this one.
+func TestVolumeBelow(t *testing.T) {
+	for _, o := range []containerOptions{{Sub: "there", Below: "there"}, {Sub: "there", Within: "there"}} {
+		t.Run(o.Below+" "+o.Within, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.container(o)
+			for _, program := range []string{"one", "two"} {
+				generation := c.serve(launchOptions{Text: program})
+				below, want := "/data/there/file", "below"
+				if o.Within != "" {
+					below, want = "/data/there/text", program
+				}
+				for range 2 {
+					if problem := w.attach(generation, c.pid); problem != "" {
+						t.Fatal(problem)
+					}
+					for path, want := range map[string]string{"/data/text": program, "/sub/text": program, below: want} {
+						if text, err := c.read(path); text != want {
+							t.Errorf("%s: %q, %v, want %q", path, text, err, want)
+						}
+					}
+				}
+				c.killProgram()
+				w.died(generation)
+			}
+		})
+	}
+}
+
 func TestUnmountOwn(t *testing.T) {
 	w := newWorld(t)
 	c := w.container(containerOptions{})

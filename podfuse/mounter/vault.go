@@ -164,11 +164,20 @@ func attachStandIns(j job) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+	trees := make([]*mount.Tree, len(j.StandIns))
+	for i := range j.StandIns {
+		if s := &j.StandIns[i]; len(s.Below) > 0 {
+			if trees[i], err = cloneWithBelow("/"+j.Dir, s, there); err != nil {
+				return result{}, err
+			}
+		}
+	}
 	return result{}, inVault(func() error {
-		trees := make([]*mount.Tree, len(j.StandIns))
 		for i, s := range j.StandIns {
-			if trees[i], err = cloneBelow("/"+j.Dir, s.Sub); err != nil {
-				return err
+			if trees[i] == nil {
+				if trees[i], err = cloneBelow("/"+j.Dir, s.Sub); err != nil {
+					return err
+				}
 			}
 			if err := setReadOnly(trees[i], s.ReadOnly); err != nil {
 				return err
@@ -178,16 +187,83 @@ func attachStandIns(j job) (result, error) {
 			return err
 		}
 		for i, s := range j.StandIns {
-			err := putOn(trees[i], s)
-			if errors.Is(err, mount.ErrGone) || errors.Is(err, os.ErrNotExist) {
-				err = fmt.Errorf("%w: %w", errAgain, err)
-			}
-			if err != nil {
-				return err
+			if err := putOn(trees[i], s); err != nil {
+				return again(err)
 			}
 		}
 		return nil
 	})
+}
+
+// cloneWithBelow copies a program's mount for a stand-in that the container has other volumes below,
+// and copies these onto it: all of it appears at once. The originals stay on the stand-in, which
+// has to be uncovered: nobody asks a dead program for the way to them.
+func cloneWithBelow(base string, s *standIn, there container) (tree *mount.Tree, err error) {
+	var below []*mount.Tree
+	err = proc.OnThread(func() error {
+		if err := there.enter(); err != nil {
+			return err
+		}
+		if s.Above > 0 {
+			if err := mount.Detach(s.Path, s.Above, s.Top); err != nil {
+				return again(err)
+			}
+			s.Above, s.Top = 0, s.Device
+		}
+		for _, path := range s.Below {
+			point, err := mount.OpenBelow("/", strings.TrimPrefix(s.Path, "/")+"/"+path)
+			if err != nil {
+				return again(err)
+			}
+			copied, err := point.CloneAll()
+			point.Close()
+			if err != nil {
+				return err
+			}
+			below = append(below, copied)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = inVault(func() error {
+		// In a copy of the vault, which ends with this thread.
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return os.NewSyscallError("unshare", err)
+		}
+		for i, path := range s.Below {
+			path = filepath.Join(s.Sub, path)
+			if err := makeDirs(base, path); err != nil {
+				return err
+			}
+			point, err := mount.OpenBelow(base, path)
+			if err != nil {
+				return err
+			}
+			err = below[i].Attach(point)
+			point.Close()
+			if err != nil {
+				return err
+			}
+		}
+		point, err := mount.OpenBelow(base, s.Sub)
+		if err != nil {
+			return err
+		}
+		defer point.Close()
+		tree, err = point.CloneAll()
+		return err
+	})
+	return tree, err
+}
+
+// again marks an error that says that the container's mounts have changed.
+func again(err error) error {
+	if errors.Is(err, mount.ErrGone) || errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %w", errAgain, err)
+	}
+	return err
 }
 
 func putOn(tree *mount.Tree, s standIn) error {
@@ -254,7 +330,7 @@ func makeDirs(base, sub string) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("make the directory of a subPath in what the program serves: %w", &os.PathError{Op: "open", Path: filepath.Join("/", sub), Err: err})
+			return fmt.Errorf("make the directory of a subPath, or of a volume below, in what the program serves: %w", &os.PathError{Op: "open", Path: filepath.Join("/", sub), Err: err})
 		}
 		unix.Close(at)
 		at = next

@@ -333,6 +333,8 @@ type containerOptions struct {
 	Sub            string // directory of the volume that /sub shows
 	HostView       string // where the volume is, too, as in the host's namespace
 	Wide           bool   // the mounts are the host's peers
+	Below          string // directory of the volume that another volume is mounted on
+	Within         string // and one that the volume itself is mounted on
 }
 
 type pod struct {
@@ -427,6 +429,14 @@ func containerMain(args []string) error {
 		steps = append(steps, func() error { return bind(filepath.Join(standIn, o.Sub), "sub") }, func() error {
 			return unix.Mount("", filepath.Join(root, "sub"), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 		})
+	}
+	if o.Below != "" {
+		below := filepath.Join(root, "data", o.Below)
+		steps = append(steps, func() error { return unix.Mount("tmpfs", below, "tmpfs", 0, "") },
+			func() error { return os.WriteFile(filepath.Join(below, "file"), []byte("below"), 0o644) })
+	}
+	if o.Within != "" {
+		steps = append(steps, func() error { return bind(standIn, filepath.Join("data", o.Within)) })
 	}
 	if o.HostView != "" {
 		steps = append(steps, func() error { return os.MkdirAll(filepath.Join(root, o.HostView), 0o755) },
