@@ -62,9 +62,17 @@ func TestChart(t *testing.T) {
 // waitsFor checks that the driver is not removed while a pod uses it.
 func waitsFor(t *testing.T, p pod) {
 	t.Helper()
+	isInUse(t, p, "installer")
+	p.checkFiles(t, infoDir)
+}
+
+// isInUse checks that a container of the installer's pod, which is to remove a driver, says that it
+// cannot, because of a pod.
+func isInUse(t *testing.T, p pod, container string) {
+	t.Helper()
 	uid := p.field(t, ".metadata.uid")
 	err := harness.Eventually(startLimit, func() error {
-		log, err := testCluster.kubectl("-n", namespace, "logs", daemonSet, "-c", "installer")
+		log, err := testCluster.kubectl("-n", namespace, "logs", daemonSet, "-c", container)
 		if err == nil && !strings.Contains(log, uid) {
 			err = fmt.Errorf("the driver is to be removed, and the pod %s, with the UID %s, is not in the log:\n%s", p.name, uid, log)
 		}
@@ -73,7 +81,6 @@ func waitsFor(t *testing.T, p pod) {
 	if err != nil {
 		t.Error(err)
 	}
-	p.checkFiles(t, infoDir)
 	if ready := kubectl(t, "-n", namespace, "get", daemonSet, "-o", "jsonpath={.status.numberReady}"); ready != "0" {
 		t.Errorf("the pod %s uses the driver, and %s nodes are said to be without it", p.name, ready)
 	}

@@ -18,8 +18,8 @@ import (
 // change: path or name, and what is there.
 type state map[string]string
 
-// driverCgroups are those that the driver has made for its daemon.
-func driverCgroups() []string { return (&harness.Driver{Name: driverName}).Cgroups() }
+// driverCgroups are those that the drivers have made for their daemons.
+func driverCgroups() []string { return append(installed.Cgroups(), installedPodFuse.Cgroups()...) }
 
 // look looks at this machine.
 func look() (state, error) {

@@ -20,7 +20,7 @@ type nodeState map[string]int
 
 // unsearched are the directories of the cluster, of containerd and of the network,
 // which change with any pod, and the one that does not change.
-var unsearched = []string{clusterDir, "/run/containerd", "/run/netns", written + "/var/lib/cni", original}
+var unsearched = []string{clusterDir, "/run/containerd", "/run/netns", written + "/var/lib/cni", original, wholeProc}
 
 // lookAtNode looks at the mounts, processes and cgroups of the node, and at what was
 // written: into /run, which has what was written elsewhere, too, and where the kubelet has its

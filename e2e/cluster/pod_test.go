@@ -45,7 +45,8 @@ func (p pod) wait(t *testing.T) {
 	t.Helper()
 	if _, err := p.kubectl("wait", "--for=condition=Ready", "--timeout=2m", "pod/"+p.name); err != nil {
 		events, _ := p.kubectl("get", "events", "--field-selector", "involvedObject.name="+p.name)
-		t.Fatalf("%v\n%s", err, events)
+		log, _ := p.kubectl("logs", p.name, "--all-containers", "--prefix", "--tail=10")
+		t.Fatalf("%v\n%s\n%s", err, events, log)
 	}
 }
 

@@ -21,6 +21,10 @@ const (
 	original = "/run/original"
 )
 
+// wholeProc has nothing mounted below it, as keepSysctls has below /proc. Where a mount namespace has
+// no such one, a pod with users of its own may not have one either (man 7 user_namespaces).
+const wholeProc = "/run/proc"
+
 // enterRoot makes the machine's root directory in dir, and makes it the root
 // directory.
 func enterRoot(dir string) error {
@@ -40,12 +44,14 @@ func enterRoot(dir string) error {
 		m.mkdir(dir)
 	}
 	m.mount("overlay", root, "overlay", 0, fmt.Sprintf("lowerdir=/,upperdir=%s,workdir=%s", upper, work))
-	m.mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	for _, dir := range []string{"/sys", "/dev", source} {
 		m.mount(dir, root+dir, "", unix.MS_BIND|unix.MS_REC, "")
 	}
 	for _, dir := range memory {
 		m.mount("tmpfs", root+dir, "tmpfs", 0, "mode=755")
+	}
+	for _, dir := range []string{"/proc", wholeProc} {
+		m.mount("proc", root+dir, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	}
 	m.mount(upper, root+written, "", unix.MS_BIND, "")
 	m.mount("/", root+original, "", unix.MS_BIND, "")

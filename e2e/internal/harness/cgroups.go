@@ -21,7 +21,7 @@ func (d *Driver) Cgroups() []string {
 			return nil // others' cgroups come and go
 		}
 		for _, slash := range []string{"~", "-"} { // see package cgroup
-			if strings.HasPrefix(entry.Name(), "pod-info-fuse-"+strings.ReplaceAll(d.Name, "/", slash)) {
+			if strings.HasPrefix(entry.Name(), d.Program()+"-"+strings.ReplaceAll(d.Name, "/", slash)) {
 				found = append(found, path)
 				break
 			}

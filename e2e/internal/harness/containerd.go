@@ -48,6 +48,11 @@ func (n *Node) CNIConf() string { return filepath.Join(n.Dir, "cni") }
 // sandbox only has to stay, as the one of sandboxImage does.
 func (n *Node) StartContainerd(sandboxImage string) error {
 	config := filepath.Join(n.Dir, "containerd.toml")
+	// The root user of a pod with users of its own has to get to its files. Without it, containerd
+	// makes one that nobody else may enter.
+	if err := os.MkdirAll(filepath.Join(n.Dir, "containerd"), 0o711); err != nil {
+		return err
+	}
 	if err := os.WriteFile(config, fmt.Appendf(nil, containerdConfig, n.Dir, sandboxImage, n.CNIConf()), 0o644); err != nil {
 		return err
 	}
