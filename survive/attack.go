@@ -4,6 +4,7 @@ package survive
 
 import (
 	"os"
+	"slices"
 
 	"example.com/pod-info-fuse/e2e/attack"
 )
@@ -11,9 +12,9 @@ import (
 // A test build tries everything that a confined process must not be able to do, and logs the
 // results. It may also lie, as its version says.
 func init() {
-	confined = func(n Node) {
+	confined = func(n Node, given []*os.File) {
 		const log = 7 // see package pair
-		for _, a := range attack.On(n.RunDir, n.path("connection.json"), os.Getppid(), log) {
+		for _, a := range attack.On(n.rules(nil), n.RunDir, n.path("connection.json"), os.Getppid(), log) {
 			if err := a.Try(); err != nil {
 				n.Log("attack refused: %s: %v", a.Name, err)
 			} else {
@@ -21,6 +22,9 @@ func init() {
 			}
 		}
 		n.Log("attacks end")
+		if n.Version == attack.Orders && !slices.Contains(os.Args, "--confined") {
+			go attack.OnMounter(n.RunDir, given[1], given[0], n.Log)
+		}
 	}
 	answering = func(n Node, files FileSystem) FileSystem { return attack.Lie(n.Version, n.fsPath(), files) }
 }

@@ -15,7 +15,7 @@ import (
 
 // A test build has other ones: what a process does once it is confined, and how it answers.
 var (
-	confined  = func(Node) {}
+	confined  = func(_ Node, given []*os.File) {}
 	answering = func(_ Node, files FileSystem) FileSystem { return files }
 )
 
@@ -36,7 +36,7 @@ func (d Driver) serve(args []string) error {
 	err = pair.Main(pair.Config{
 		Args:    append(n.serveArgs(), "--confined"),
 		Version: n.Version,
-		Confine: func() (bool, error) { return n.confine(input, inherits) },
+		Confine: func() (bool, error) { return n.confine(input, given, inherits) },
 		Open:    n.opener(answering(n, n.fileSystem(input, given))),
 		Input:   input,
 		Given:   given,
@@ -50,7 +50,7 @@ func (d Driver) serve(args []string) error {
 }
 
 // confine confines this process, in full or as one that a confined process started.
-func (n Node) confine(input *os.File, already bool) (landlocked bool, err error) {
+func (n Node) confine(input *os.File, given []*os.File, already bool) (landlocked bool, err error) {
 	var problems []string
 	if already {
 		err = confine.Repeat(n.Program)
@@ -61,7 +61,7 @@ func (n Node) confine(input *os.File, already bool) (landlocked bool, err error)
 		n.Log("it goes on with less confinement: %s", problem)
 	}
 	if err == nil {
-		confined(n)
+		confined(n, given)
 	}
 	return confine.Landlocked(), err
 }

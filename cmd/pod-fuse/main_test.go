@@ -12,16 +12,21 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"example.com/pod-info-fuse/e2e/attack"
 )
 
-// binary is the driver under test, with version 1.2.3, and newer the same with version 1.2.4.
-var binary, newer string
+// binary is the driver under test, with version 1.2.3, newer the same with version 1.2.4, and
+// attacker one whose pair attacks.
+var binary, newer, attacker string
 
 const (
 	// buildsVariable names the directory of the builds to the process that is on the test's node.
 	buildsVariable = "POD_FUSE_TEST_BUILDS"
 	// programVariable has this binary be a FUSE program; see serve.
 	programVariable = "POD_FUSE_TEST_PROGRAM"
+	// attackLog is where the attacker says what it could do.
+	attackLog = "/run/attack.log"
 )
 
 // TestMain runs the tests on a node of their own: with a PID, a mount and a cgroup namespace, which end
@@ -36,7 +41,7 @@ func TestMain(m *testing.M) {
 		fail("run", errors.New("these tests mount: run them as root"))
 	}
 	if dir := os.Getenv(buildsVariable); dir != "" {
-		binary, newer = filepath.Join(dir, "pod-fuse"), filepath.Join(dir, "newer")
+		binary, newer, attacker = filepath.Join(dir, "pod-fuse"), filepath.Join(dir, "newer"), filepath.Join(dir, "attacker")
 		os.Exit(m.Run())
 	}
 	os.Exit(onANode())
@@ -54,8 +59,12 @@ func onANode() (status int) {
 	fail("make a directory", err)
 	defer os.RemoveAll(dir)
 	fail("make it everybody's", os.Chmod(dir, 0o755))
-	for name, version := range map[string]string{"pod-fuse": "1.2.3", "newer": "1.2.4"} {
-		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version, "-o", filepath.Join(dir, name), ".")
+	for name, of := range map[string][2]string{"pod-fuse": {"1.2.3", ""}, "newer": {"1.2.4", ""}, "attacker": {attack.Orders, "attack"}} {
+		flags := "-s -w -X main.version=" + of[0]
+		if of[1] != "" {
+			flags += " -X example.com/pod-info-fuse/internal/calllog.usual=" + attackLog
+		}
+		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", flags, "-tags", of[1], "-o", filepath.Join(dir, name), ".")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
 			fmt.Printf("build: %v\n%s", err, output)

@@ -8,10 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/confine"
 )
 
 // Attack is something that a confined process must not be able to do.
@@ -21,16 +25,17 @@ type Attack struct {
 	Try func() error
 }
 
-// On lists the attacks of a process of the pair. runDir is the driver's run
-// directory, record a file in it, victim another process, log a connected datagram
-// socket, and others listen, as [Listen] has them do.
-func On(runDir, record string, victim, log int) []Attack {
-	return append(onSockets(log), []Attack{
+// On lists the attacks of a process of the pair that has these rules, which may allow some: with
+// none, it lists all. runDir is the driver's run directory, record a file in it, victim another
+// process, log a connected datagram socket, and others listen, as [Listen] has them do.
+func On(rules confine.Rules, runDir, record string, victim, log int) []Attack {
+	all := append(onSockets(log), []Attack{
 		{"read /etc/passwd", func() error { return open("/etc/passwd", unix.O_RDONLY) }},
 		{"list /", func() error { return open("/", unix.O_RDONLY|unix.O_DIRECTORY) }},
 		{"list the directory of all drivers", func() error { return open(filepath.Dir(runDir), unix.O_RDONLY|unix.O_DIRECTORY) }},
-		{"read the command lines of others", func() error { return open("/proc/1/cmdline", unix.O_RDONLY) }},
+		{commandLines, func() error { return open("/proc/1/cmdline", unix.O_RDONLY) }},
 		{"open a device", func() error { return open("/dev/zero", unix.O_RDONLY) }},
+		{"open /dev/fuse", func() error { return open("/dev/fuse", unix.O_RDWR) }},
 		{"write to a record", func() error { return open(record, unix.O_WRONLY) }},
 		{"make a record", func() error { return create(filepath.Join(runDir, "volumes", ".attack")) }},
 		{"write in /tmp", func() error { return create("/tmp/.pod-info-fuse-attack") }},
@@ -62,7 +67,17 @@ func On(runDir, record string, victim, log int) []Attack {
 		{"be dumpable again", func() error { return dumpable() }},
 		{"raise a limit", func() error { return raiseLimit() }},
 	}...)
+	return slices.DeleteFunc(all, func(a Attack) bool {
+		return slices.Contains(rules.Read, "/proc") && a.Name == commandLines ||
+			rules.Sockets && (a.Name == sendDescriptor || strings.HasPrefix(a.Name, "sendmsg from the log"))
+	})
 }
+
+// What the rules of some drivers allow.
+const (
+	commandLines   = "read the command lines of others"
+	sendDescriptor = "send a descriptor"
+)
 
 func open(path string, flags int) error {
 	return descriptor(unix.Open(path, flags|unix.O_CLOEXEC, 0))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/confine"
 )
 
 // Whatever does not succeed here would be refused to anybody, and its refusal in
@@ -39,7 +41,7 @@ func TestEachAttackSucceedsForRoot(t *testing.T) {
 	}
 	defer unix.Close(log[0])
 	defer unix.Close(log[1])
-	for _, a := range On(runDir, record, victim.Process.Pid, log[0]) {
+	for _, a := range On(confine.Rules{}, runDir, record, victim.Process.Pid, log[0]) {
 		if err := a.Try(); err != nil {
 			t.Errorf("%s: %v", a.Name, err)
 		}

@@ -91,7 +91,7 @@ func onSockets(log int) (list []Attack) {
 		Attack{"make a pair of datagram sockets", func() error { return withPair(unix.SOCK_DGRAM, nothing) }},
 		Attack{"make a pair of stream sockets", func() error { return withPair(unix.SOCK_STREAM, nothing) }},
 		Attack{"make a pair of raw sockets", func() error { return withPair(unix.SOCK_RAW, nothing) }}, // means datagrams
-		Attack{"send a descriptor", func() error {
+		Attack{sendDescriptor, func() error {
 			return withPair(unix.SOCK_SEQPACKET, func(fd int) error {
 				return unix.Sendmsg(fd, []byte("x"), unix.UnixRights(fd), nil, unix.MSG_DONTWAIT)
 			})

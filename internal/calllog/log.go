@@ -4,6 +4,7 @@
 package calllog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -26,7 +27,10 @@ type Log struct {
 
 // New returns the log that a configuration names: "syslog" or "", "off", or
 // the path of a file. Its lines begin with the tag.
-func New(tag, target string) Log { return Log{tag: tag, target: target} }
+func New(tag, target string) Log { return Log{tag: tag, target: cmp.Or(target, usual)} }
+
+// usual is where lines go by default. A test has the linker replace it.
+var usual = "syslog"
 
 // Open returns a descriptor of the log, for a process that may not open it
 // itself; see [Inherit]. A log that cannot be opened becomes one that is off.
@@ -128,7 +132,7 @@ const mostKept = 32
 // devLog is where syslog daemons listen (man 3 syslog).
 const devLog = "/dev/log"
 
-func isSyslog(target string) bool { return target == "" || target == "syslog" }
+func isSyslog(target string) bool { return target == "syslog" }
 
 func open(target string) (*sink, error) {
 	if target == "off" {

@@ -202,9 +202,17 @@ func (m *mounter) checkServer(server volume.ID, p *process) (record volume.Recor
 	if err != nil {
 		return record, 0, err
 	}
-	if !slices.ContainsFunc(mounts, func(info *mountinfo.Info) bool {
-		return info.FSType == "tmpfs" && info.Source == wire.Source && deviceOf(info) == tmpfs.Device() && info.Root == "/"+server.String()
-	}) {
+	has := false
+	for _, info := range mounts {
+		if info.FSType != "tmpfs" || info.Source != wire.Source || deviceOf(info) != tmpfs.Device() || info.Root != "/"+server.String() {
+			continue
+		}
+		if isHostPath(info.Mountpoint, record.PodUID) { // as the pair has it
+			return record, 0, fmt.Errorf("process %d is in no container: it has the server volume on %s", p.pid, info.Mountpoint)
+		}
+		has = true
+	}
+	if !has {
 		return record, 0, fmt.Errorf("process %d does not have server volume %s", p.pid, server)
 	}
 	if err := p.checkPod(record.PodUID); err != nil {

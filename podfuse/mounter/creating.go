@@ -43,11 +43,25 @@ const mostThreads = 8192
 // anywhere.
 //
 // A child reads the threads' memory, which may be a file of a program that does not answer: not even
-// SIGKILL ends that. As long as it has not ended, there is no other one for the volume.
+// SIGKILL ends that. As long as it has not ended, nobody looks for the volume again.
 func (m *mounter) creating(o *order) (names [][]byte, err error) {
 	record, err := m.Clients().Get(o.Volume)
 	if err != nil {
 		return nil, err
+	}
+	looks := false
+	m.do(func() {
+		c := m.client(o.Volume)
+		looks, c.looks = c.looks, true
+	})
+	if looks {
+		return nil, errors.New("the memory of its threads is being read, or cannot be: a file system in its containers does not answer")
+	}
+	looked := func() {
+		m.do(func() {
+			m.client(o.Volume).looks = false
+			m.tidy(o.Volume)
+		})
 	}
 	var namespaces []string
 	err = m.eachContainer(record, func(p *process, _ []standIn) error {
@@ -58,21 +72,8 @@ func (m *mounter) creating(o *order) (names [][]byte, err error) {
 		return nil
 	})
 	if err != nil || len(namespaces) == 0 {
+		looked()
 		return nil, err
-	}
-	looks := false
-	m.do(func() {
-		c := m.client(o.Volume)
-		looks, c.looks = c.looks, true
-	})
-	if looks {
-		return nil, errors.New("the memory of its threads cannot be read: a file system in its containers does not answer")
-	}
-	looked := func() {
-		m.do(func() {
-			m.client(o.Volume).looks = false
-			m.tidy(o.Volume)
-		})
 	}
 	c, err := m.dispatch(job{Kind: "creating", Namespaces: namespaces})
 	if err != nil {

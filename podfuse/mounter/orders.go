@@ -35,9 +35,14 @@ func (m *mounter) order(link uint64, o wire.Order, files []*os.File) error {
 		m.answer(&order{Order: o, Link: link}, err)
 		return err
 	}
+	var err error
 	if len(files) != with {
+		err = fmt.Errorf("it has %d descriptors, not %d", len(files), with)
+	} else if len(o.Mountpoint) > wire.LongestPath || len(o.Subtype) > mostSubtype {
+		err = errors.New("its words are too long to keep") // JSON may make six times as many bytes
+	}
+	if err != nil {
 		packet.Close(files)
-		err := fmt.Errorf("it has %d descriptors, not %d", len(files), with)
 		m.answer(&order{Order: o, Link: link}, err)
 		return err
 	}
@@ -116,7 +121,7 @@ func (m *mounter) work(o *order) {
 
 // logFailure logs that an order has failed. A pod can make that happen as often as it likes.
 func (m *mounter) logFailure(o *order, err error) {
-	id := subject(o.Order)
+	id := m.subject(o.Order)
 	if m.failures[id]++; m.failures[id] <= 20 || m.failures[id]%1000 == 0 {
 		m.log("%s of volume %s: %v (failure %d)", o.Kind, id, err, m.failures[id])
 	}
@@ -125,12 +130,16 @@ func (m *mounter) logFailure(o *order, err error) {
 	}
 }
 
-// subject is the volume that an order is about.
-func subject(o wire.Order) volume.ID {
-	if o.Volume != 0 {
+// subject is the volume that an order is about, 0 for all that there are not: of those, a pair that was
+// taken over can name as many as it likes.
+func (m *mounter) subject(o wire.Order) volume.ID {
+	if _, err := m.Clients().Get(o.Volume); err == nil {
 		return o.Volume
 	}
-	return o.Server
+	if _, err := m.ServerVolumes().Get(o.Server); err == nil {
+		return o.Server
+	}
+	return 0
 }
 
 // answer tells the pair how an order has ended.

@@ -253,6 +253,9 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	return c, nil
 }
 
+// mostSubtype is how long the subtype of a file system may be, in bytes.
+const mostSubtype = 64
+
 // fileSystem returns the options of a program's mount.
 func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Options, p *process) (fileSystem, error) {
 	fsType := "fuse"
@@ -261,7 +264,7 @@ func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Opti
 	}
 	const name = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.#"
 	switch {
-	case len(o.Subtype) > 64 || strings.Trim(o.Subtype, name) != "":
+	case len(o.Subtype) > mostSubtype || strings.Trim(o.Subtype, name) != "":
 		return fileSystem{}, fmt.Errorf("%.70q is no subtype of a file system", o.Subtype)
 	case fsType == m.Type:
 		return fileSystem{}, fmt.Errorf("the subtype %q is this driver's own", o.Subtype)
@@ -543,6 +546,11 @@ func (m *mounter) unmountOwn(o *order) error {
 	if err != nil {
 		return err
 	}
+	release, err := m.lockVolume(client)
+	if err != nil {
+		return err
+	}
+	defer release()
 	path := o.Mountpoint
 	var device uint64
 	m.do(func() {
