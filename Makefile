@@ -161,6 +161,8 @@ soak: chaos-builds
 # what is done besides. Without pod-fuse, readers do see it, and see nothing else: the control.
 PODCHAOS = e2e/bin/podchaos
 POD_FUSE = --driver-binary bin/pod-fuse --beside bin/pod-info-fuse
+# Dies of a system call that the other is only denied.
+STRICT = --driver-binary e2e/bin/pod-fuse-strict --beside bin/pod-info-fuse
 # How often a program is killed, and how often beside something else.
 KILLS ?= 100
 FEW ?= 20
@@ -168,18 +170,19 @@ chaos-pod-fuse: build
 	e2e/podfuse/setup.sh
 	go build -o $(PODCHAOS) ./e2e/podchaos
 	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/pod-fuse-other ./cmd/pod-fuse
+	go build -tags strict -o e2e/bin/pod-fuse-strict ./cmd/pod-fuse
 	$(PODCHAOS) kill --control --programs all --kills 0
 	$(PODCHAOS) kill --control --kills 5
 	$(PODCHAOS) stop --control --programs bindfs
-	$(PODCHAOS) programs $(POD_FUSE)
+	$(PODCHAOS) programs $(STRICT)
 	$(PODCHAOS) programs $(POD_FUSE) --uid 0
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(KILLS)
 	$(PODCHAOS) kill $(POD_FUSE) --by fd --programs sshfs,gocryptfs --kills $(FEW)
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with pair
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with hang --programs bindfs
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with upgrade --other-binary e2e/bin/pod-fuse-other
-	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with mounter
-	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with attach --programs bindfs,loopback
+	$(PODCHAOS) kill $(STRICT) --kills $(FEW) --with mounter
+	$(PODCHAOS) kill $(STRICT) --kills $(FEW) --with attach --programs bindfs,loopback
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with storm --programs bindfs
 	$(PODCHAOS) wait $(POD_FUSE) --other-binary e2e/bin/pod-fuse-other
 	$(PODCHAOS) stop $(POD_FUSE)

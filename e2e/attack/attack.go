@@ -29,7 +29,7 @@ type Attack struct {
 // none, it lists all. runDir is the driver's run directory, record a file in it, victim another
 // process, log a connected datagram socket, and others listen, as [Listen] has them do.
 func On(rules confine.Rules, runDir, record string, victim, log int) []Attack {
-	all := append(onSockets(log), []Attack{
+	all := slices.Concat(onSockets(log), ByCall(victim), []Attack{
 		{"read /etc/passwd", func() error { return open("/etc/passwd", unix.O_RDONLY) }},
 		{"list /", func() error { return open("/", unix.O_RDONLY|unix.O_DIRECTORY) }},
 		{"list the directory of all drivers", func() error { return open(filepath.Dir(runDir), unix.O_RDONLY|unix.O_DIRECTORY) }},
@@ -41,6 +41,22 @@ func On(rules confine.Rules, runDir, record string, victim, log int) []Attack {
 		{"write in /tmp", func() error { return create("/tmp/.pod-info-fuse-attack") }},
 		{"change a file's mode", func() error { return unix.Chmod(record, 0o640) }},
 		{"link a record", func() error { return link(record, filepath.Join(runDir, ".attack")) }},
+		{"read another process's memory", func() error { return readMemory(victim) }},
+		{"signal a process of root", func() error { return unix.Kill(1, 0) }},
+		{"execute another program", func() error { return execute("/bin/true", 0) }},
+		{"mount", func() error { return mountAndDetach() }},
+		{"raise a limit", func() error { return raiseLimit() }},
+	})
+	return slices.DeleteFunc(all, func(a Attack) bool {
+		return slices.Contains(rules.Read, "/proc") && a.Name == commandLines ||
+			rules.Sockets && (a.Name == sendDescriptor || strings.HasPrefix(a.Name, "sendmsg from the log"))
+	})
+}
+
+// ByCall lists those that take a system call which neither a process of the pair needs, nor one of
+// root's that mounts for others.
+func ByCall(victim int) []Attack {
+	return []Attack{
 		{"make a file in memory", func() error { return descriptor(unix.MemfdCreate("attack", 0)) }},
 
 		{"make a TCP socket", func() error { return descriptor(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)) }},
@@ -49,28 +65,19 @@ func On(rules confine.Rules, runDir, record string, victim, log int) []Attack {
 		{"make a netlink socket", func() error { return descriptor(unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)) }},
 
 		{"trace another process", func() error { return trace(victim) }},
-		{"read another process's memory", func() error { return readMemory(victim) }},
 		{"take another process's descriptor", func() error { return takeDescriptor(victim) }},
-		{"signal a process of root", func() error { return unix.Kill(1, 0) }},
 
-		{"execute another program", func() error { return execute("/bin/true", 0) }},
 		{"execute itself in a user name space", func() error { return execute("/proc/self/exe", unix.CLONE_NEWUSER) }},
 		{"execute itself in a mount name space", func() error { return execute("/proc/self/exe", unix.CLONE_NEWNS) }},
 
 		{"leave the UTS name space", func() error { return onThread(func() error { return unix.Unshare(unix.CLONE_NEWUTS) }) }},
 		{"become root", func() error { return onThread(func() error { return raw(unix.SYS_SETUID, 0) }) }},
 		{"get a capability", func() error { return onThread(getCapability) }},
-		{"mount", func() error { return mountAndDetach() }},
 		{"load a BPF map", func() error { return makeBPFMap() }},
 		{"set up an io_uring", func() error { return makeRing() }},
 		{"add a key", func() error { return addKey() }},
 		{"be dumpable again", func() error { return dumpable() }},
-		{"raise a limit", func() error { return raiseLimit() }},
-	}...)
-	return slices.DeleteFunc(all, func(a Attack) bool {
-		return slices.Contains(rules.Read, "/proc") && a.Name == commandLines ||
-			rules.Sockets && (a.Name == sendDescriptor || strings.HasPrefix(a.Name, "sendmsg from the log"))
-	})
+	}
 }
 
 // What the rules of some drivers allow.

@@ -68,7 +68,11 @@ func Enter(program string, rules Rules) (problems []string, err error) {
 	if err := restrictFiles(rules); err != nil {
 		problems = append(problems, fmt.Sprintf("Landlock: %v", err))
 	}
-	if err := filterSystemCalls(rules.Sockets); err != nil {
+	allowed := filter
+	if rules.Sockets {
+		allowed = filterWithSockets
+	}
+	if err := install(allowed); err != nil {
 		problems = append(problems, fmt.Sprintf("seccomp: %v", err))
 	}
 	return problems, nil

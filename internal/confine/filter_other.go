@@ -5,4 +5,4 @@ package confine
 import "golang.org/x/sys/unix"
 
 // There are no tables of system calls for this architecture in the library.
-var filter, filterWithSockets []unix.SockFilter
+var filter, filterWithSockets, filterForMounting []unix.SockFilter

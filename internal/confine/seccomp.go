@@ -14,12 +14,13 @@ import (
 // that no denial goes unseen.
 var onDenial uint32 = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 
-// filterSystemCalls installs a filter that genfilter made for this architecture, in all threads.
-func filterSystemCalls(sockets bool) error {
+// ToMounting leaves to this process, which may be root's, the system calls of one that mounts for
+// others, and to all that it starts. They must not call it again: filters pile up.
+func ToMounting() error { return install(filterForMounting) }
+
+// install installs a filter that genfilter made for this architecture, in all threads.
+func install(filter []unix.SockFilter) error {
 	program := slices.Clone(filter)
-	if sockets {
-		program = slices.Clone(filterWithSockets)
-	}
 	if len(program) == 0 {
 		return errors.New("there is no filter for " + runtime.GOARCH)
 	}

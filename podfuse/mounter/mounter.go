@@ -40,6 +40,10 @@ type Config struct {
 
 func (c Config) args() []string { return []string{c.RunDir, c.Type, c.Source, c.Version} }
 
+// confined is the argument after those of a spare that a mounter has started: it has the filter of
+// that, which must not pile up.
+const confined = "--confined"
+
 // Internal returns what executes a command that the mounter is, or starts; nil for any other.
 func Internal(command string) func(args []string) error {
 	switch command {
@@ -53,7 +57,8 @@ func Internal(command string) func(args []string) error {
 
 // run is the life of a mounter: it begins as a spare.
 func run(args []string) error {
-	if len(args) != 4 || !filepath.IsAbs(args[0]) {
+	inherits := len(args) == 5 && args[4] == confined
+	if len(args) != 4 && !inherits || !filepath.IsAbs(args[0]) {
 		return fmt.Errorf("%q is what the driver starts by itself, not a command", Verb)
 	}
 	debug.SetGCPercent(20)
@@ -61,9 +66,11 @@ func run(args []string) error {
 	unix.CloseOnExec(logFD)
 	unix.CloseOnExec(linkFD)
 	log := calllog.Inherit(strings.TrimPrefix(config.Type, "fuse.")+"-mounter", logFD)
-	if err := restrict(); err != nil {
-		log.Line("%v", err)
-		return err
+	if !inherits {
+		if err := restrict(log); err != nil {
+			log.Line("%v", err)
+			return err
+		}
 	}
 	link := os.NewFile(linkFD, "link")
 	set, err := keep.Stand(link)
@@ -310,7 +317,7 @@ func (m *mounter) newSpare(backoff time.Duration) {
 }
 
 func (m *mounter) startSpare() (*os.Process, error) {
-	ours, process, err := m.Config.start(m.logFile)
+	ours, process, err := m.Config.start(m.logFile, confined)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package mounter
 
 import (
 	"os"
+	"slices"
 	"syscall"
 
 	"example.com/pod-info-fuse/internal/proc"
@@ -14,13 +15,13 @@ var environment = []string{"GOMAXPROCS=2"}
 
 // start executes this process's own binary as a spare of this process, with the log, and
 // returns our end of its link.
-func (c Config) start(log *os.File) (link *os.File, process *os.Process, err error) {
+func (c Config) start(log *os.File, more ...string) (link *os.File, process *os.Process, err error) {
 	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	process, err = spawn(append([]string{Verb}, c.args()...), theirs, log)
+	process, err = spawn(slices.Concat([]string{Verb}, c.args(), more), theirs, log)
 	if err != nil {
 		ours.Close()
 		return nil, nil, err

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 		if run := Internal(os.Args[1]); run != nil {
 			pauseAt(os.Getenv("PAUSE"))
 			grace, lookAgain = time.Hour, time.Hour // what is noticed, is at once
+			attackOf(os.Getenv("ATTACK"))
 			exit(run(os.Args[2:]))
 		}
 		if run := roles[os.Args[1]]; run != nil {

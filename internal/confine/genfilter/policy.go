@@ -42,6 +42,20 @@ var allowed = []string{
 // descriptors. It has what else package net needs for a socket that it was given.
 var forSockets = []string{"sendmsg"}
 
+// forMounting is what a process of root's may do besides that mounts for others, with its children.
+// It may make sockets, as it does for its clients.
+var forMounting = append([]string{
+	"open_tree", "move_mount", "mount_setattr", "mount", "umount2", "pivot_root", "chroot", "fchdir", "statx",
+
+	// What it makes in its run directory and in its own mount namespace.
+	"mkdirat", "unlinkat", "linkat", "renameat", "fchmodat", "umask", "bind", "listen",
+
+	// What it asks of other processes: paths that they are about to make, and when they end.
+	"process_vm_readv", "ppoll",
+
+	"close_range",
+}, forSockets...)
+
 // only on some architectures, by the names that the library has for them.
 var allowedOn = map[string][]string{
 	"amd64": {"newfstatat", "arch_prctl"},
@@ -80,14 +94,42 @@ var conditional = []seccomp.NameWithConditions{
 	}},
 }
 
-// policy answers everything else with EPERM. more is allowed besides.
-func policy(goarch string, more []string) seccomp.Policy {
+// conditionalForMounting are those besides that who mounts may make. It enters no other namespaces
+// than of mounts, which it never makes by clone(2).
+var conditionalForMounting = []seccomp.NameWithConditions{
+	{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_NEWNS)},
+	{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_FS)}, // of a thread, before it enters one
+	{Name: "setns", Conditions: argument(1, seccomp.Equal, unix.CLONE_NEWNS)},
+	{Name: "kcmp", Conditions: argument(2, seccomp.Equal, kcmpFile)},
+	{Name: "socket", Conditions: seccomp.ArgumentConditions{
+		{Argument: 0, Operation: seccomp.Equal, Value: unix.AF_UNIX},
+		{Argument: 1, Operation: seccomp.Equal, Value: unix.SOCK_SEQPACKET | unix.SOCK_CLOEXEC},
+	}},
+}
+
+const kcmpFile = 0 // include/uapi/linux/kcmp.h
+
+// filter is the source of one: what is allowed beside what serving needs.
+type filter struct {
+	name        string
+	more        []string
+	conditional []seccomp.NameWithConditions
+}
+
+var filters = []filter{
+	{name: "filter"},
+	{name: "filterWithSockets", more: forSockets},
+	{name: "filterForMounting", more: forMounting, conditional: conditionalForMounting},
+}
+
+// policy answers everything else with EPERM.
+func (f filter) policy(goarch string) seccomp.Policy {
 	return seccomp.Policy{
 		DefaultAction: seccomp.ActionErrno,
 		Syscalls: []seccomp.SyscallGroup{{
 			Action:             seccomp.ActionAllow,
-			Names:              slices.Concat(allowed, allowedOn[goarch], more),
-			NamesWithCondtions: conditional,
+			Names:              slices.Concat(allowed, allowedOn[goarch], f.more),
+			NamesWithCondtions: slices.Concat(conditional, f.conditional),
 		}},
 	}
 }

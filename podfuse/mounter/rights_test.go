@@ -1,0 +1,78 @@
+package mounter
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/attack"
+)
+
+// attackOf has a mounter that begins, and a child that is to mount, try what they must not, and
+// write to a file how that has ended.
+func attackOf(path string) {
+	if path == "" {
+		return
+	}
+	try := func(who string) {
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return
+		}
+		defer file.Close()
+		for _, a := range attack.ByCall(os.Getppid()) {
+			fmt.Fprintf(file, "%s: %s: %v\n", who, a.Name, a.Try())
+		}
+	}
+	environment = append(environment, "ATTACK="+path)
+	mount := errands["mount"]
+	errands["mount"] = func(j job) (result, error) { try("child"); return mount(j) }
+	pause = func(step string) {
+		if step == "begin" {
+			try("mounter")
+		}
+	}
+}
+
+// What the attacks do where no filter is in force is shown in e2e/attack.
+func TestOtherSystemCallsAreDenied(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "attacks")
+	must(t, os.WriteFile(path, nil, 0o600))
+	old := environment
+	environment = append(slices.Clone(environment), "ATTACK="+path)
+	defer func() { environment = old }()
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	c.serve(launchOptions{})
+	status, err := w.client.Status()
+	must(t, err)
+	for range 2 { // a spare has the filter once, also that of another
+		must(t, unix.Kill(status.PID, unix.SIGKILL))
+		last := status.PID
+		status = w.status("the next mounter, and a spare", func(s Status) bool { return s.PID != last && s.Spare != 0 })
+	}
+	for _, pid := range []int{status.PID, status.Spare} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil || !strings.Contains(string(text), "\nSeccomp:\t2\nSeccomp_filters:\t1\n") {
+			t.Errorf("process %d: %s, %v", pid, text, err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	must(t, err)
+	tried := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		who, _, _ := strings.Cut(line, ":")
+		tried[who]++
+		if !strings.HasSuffix(line, ": operation not permitted\n") {
+			t.Error(line)
+		}
+	}
+	if tried["child"] < 15 || tried["mounter"] < 3*15 {
+		t.Errorf("tried: %v", tried)
+	}
+}
