@@ -28,7 +28,7 @@ func (m *mounter) order(link uint64, o wire.Order, files []*os.File) error {
 	switch o.Kind {
 	case wire.Serve, wire.Unmount:
 		with = 1
-	case wire.Attach, wire.Creating, wire.Hello, wire.Spent, wire.Counts:
+	case wire.Attach, wire.Creating, wire.Hello, wire.Spent, wire.Counts, wire.Provoke:
 	default:
 		packet.Close(files)
 		err := errors.New("there is no such order")
@@ -52,6 +52,8 @@ func (m *mounter) order(link uint64, o wire.Order, files []*os.File) error {
 		m.answer(&order{Order: o, Link: link}, nil) // it has been told everything
 	case wire.Spent:
 		return m.spent(o.Volume, o.Generation)
+	case wire.Provoke:
+		m.provoke(o.Volume, o.Generation)
 	case wire.Counts:
 		if _, err := m.Clients().Get(o.Volume); err == nil {
 			m.count(o.Volume, max(0, o.Waiting))

@@ -27,6 +27,7 @@ type dead struct {
 	file       *os.File
 	scratch    *scratch
 	out        *outages
+	provoke    func(volume.ID, uint64)
 
 	mu sync.Mutex // guards what follows, which is for Linux before 6.9
 	// lostBelow is the id of the first request that this process has read; 0: none yet.
@@ -126,8 +127,10 @@ func (d *dead) serve() {
 		return
 	}
 	if !d.resend() {
-		// Those that the program had read wait for the answer to this one, which is none of theirs.
+		// Those that the program had read wait for the answer to this one, which is none of theirs. All
+		// who use the volume may be among them, so that nobody else asks.
 		d.out.lose(d.volume, 0, caller{d, 0}, "")
+		d.provoke(d.volume, d.generation)
 	}
 	for {
 		var failure error
@@ -304,6 +307,7 @@ func (s *scratch) free() {
 type cemetery struct {
 	out     *outages
 	spent   func(volume.ID, uint64)
+	provoke func(volume.ID, uint64)
 	scratch scratch
 
 	mu      sync.Mutex // guards what follows
@@ -323,7 +327,7 @@ const (
 
 // add serves a connection, which it takes over.
 func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
-	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out}
+	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out, provoke: c.provoke}
 	c.mu.Lock()
 	of := c.volumes[id]
 	if c.count >= mostDeadOfAll {

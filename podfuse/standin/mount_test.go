@@ -178,10 +178,9 @@ func TestAProgramDiesUnderReaders(t *testing.T) {
 
 // A request that the program had read when it died is not lost.
 func TestWhatADeadProgramHadReadIsAnswered(t *testing.T) {
-	for name, resend := range map[string]bool{"RESEND": true, "before Linux 6.9": false} {
+	for name, how := range map[string]struct{ resend, alone bool }{"RESEND": {resend: true}, "before Linux 6.9": {}, "before Linux 6.9, and nobody asks again": {alone: true}} {
 		t.Run(name, func(t *testing.T) {
-			defer func(before bool) { useResend = before }(useResend)
-			useResend = resend
+			setResend(t, how.resend)
 			r := newRig(t, time.Minute)
 			c := r.container("")
 			one := r.program(map[string]string{"x": "first"})
@@ -199,13 +198,25 @@ func TestWhatADeadProgramHadReadIsAnswered(t *testing.T) {
 			})
 			one.dies()
 			waiting.waits()
-			later := c.do("stat", c.paths[0]+"/x")
-			later.waits()
+			asking := []*process{waiting}
+			if !how.alone {
+				later := c.do("stat", c.paths[0]+"/x")
+				later.waits()
+				asking = append(asking, later)
+			}
 			r.program(map[string]string{"x": "second"}).serves()
-			waiting.prints("")
-			later.prints("")
+			for _, p := range asking {
+				p.prints("")
+			}
 		})
 	}
+}
+
+// setResend has connections of dead programs be as on Linux before 6.9, or not.
+func setResend(t *testing.T, resend bool) {
+	before := useResend
+	useResend = resend
+	t.Cleanup(func() { useResend = before })
 }
 
 // The program's own container must not wait for the program: it may have to start it.
@@ -232,6 +243,14 @@ func (r *rig) mkdir(name string) string {
 
 // Another process of the pair goes on where one has stopped.
 func TestWhoWaitsGoesOnWaitingForAnotherProcess(t *testing.T) {
+	t.Run("RESEND", whoWaitsGoesOn)
+	t.Run("before Linux 6.9", func(t *testing.T) {
+		setResend(t, false)
+		whoWaitsGoesOn(t)
+	})
+}
+
+func whoWaitsGoesOn(t *testing.T) {
 	r := newRig(t, time.Minute)
 	c, fresh := r.container(""), r.container("")
 	one := r.program(map[string]string{"x": "first"})

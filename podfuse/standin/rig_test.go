@@ -321,6 +321,11 @@ func (r *rig) play() {
 			r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket})
 		case wire.Creating: // nobody makes anything here
 			r.tell(wire.Event{Kind: wire.Creating, Ticket: order.Ticket, Volume: order.Volume})
+		case wire.Provoke:
+			r.mu.Lock()
+			vault := r.programs[order.Generation-1].vault
+			r.mu.Unlock()
+			go func() { _ = unix.Statfs(vault, new(unix.Statfs_t)) }()
 		case wire.Attach:
 			go func() {
 				event := wire.Event{Kind: wire.Attached, Ticket: order.Ticket, Volume: order.Volume, Generation: order.Generation}

@@ -110,6 +110,9 @@ const (
 	Creating Kind = "creating"
 	Spent    Kind = "spent"  // Order: nobody uses the connection of a dead program any more
 	Counts   Kind = "counts" // Order: how many wait, for status
+	// Provoke is an Order: make a request on the connection of a dead program, so that there is one of a
+	// higher number than those that the program had read. Linux before 6.9.
+	Provoke Kind = "provoke"
 
 	ServedNow Kind = "served"    // Event: the program of this generation has answered
 	Died      Kind = "died"      // Event: the program of this generation is dead, with its connection
@@ -125,7 +128,7 @@ type Order struct {
 	// the pair has chosen the same.
 	Ticket     uint64    `json:"ticket,omitempty"`
 	Server     volume.ID `json:"server,omitempty"` // of Serve and Unmount: whose socket was asked
-	Volume     volume.ID `json:"volume,omitempty"` // of Attach, Spent and Counts: the client volume
+	Volume     volume.ID `json:"volume,omitempty"` // of Attach, Spent, Counts and Provoke: the client volume
 	Generation uint64    `json:"generation,omitempty"`
 	PID        int       `json:"pid,omitempty"` // of Attach: the process, or a thread of it; 0: wherever the mount of a dead program is
 	Options              // of Serve
