@@ -54,6 +54,7 @@ type result struct {
 var errands = map[string]func(job) (result, error){
 	"mount":    mountInVault,
 	"probe":    probe,
+	"provoke":  provoke,
 	"attach":   attachStandIns,
 	"own":      attachOwn,
 	"detach":   detach,

@@ -128,25 +128,17 @@ func (m *mounter) spent(id volume.ID, generation uint64) error {
 	return nil // told twice
 }
 
-// provoke makes a request on the connection of a dead program. The pair answers it after those that
-// the program had read, of which it knows only that their numbers are lower (Linux before 6.9). Until
-// then, the connection stays in the vault: the next process of the pair may need another one.
+// provoke makes a request on the connection of a dead program. Its answer is nobody's business here.
 func (m *mounter) provoke(id volume.ID, generation uint64) {
 	client := m.volumes[id]
 	if client == nil {
 		return
 	}
 	for _, c := range client.dead {
-		if c.Generation == generation && !c.Unmounted {
-			c.Provoked = true
-			m.set.Note(c.name(), c.connectionMeta)
-			m.probe(c)
+		if c.Generation == generation {
+			go func() { _, _ = m.send(childTime, job{Kind: "provoke", Dir: c.dir()}, c.file) }()
 		}
 	}
-}
-
-func (m *mounter) probe(c *connection) {
-	go func() { _, _ = m.send(childTime, job{Kind: "probe", Dir: c.dir()}) }()
 }
 
 // waitHolder returns when a process has ended that has the connection open, or has closed it.

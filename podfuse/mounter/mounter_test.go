@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"strings"
@@ -150,6 +151,53 @@ func TestUnmountOwn(t *testing.T) {
 	}
 	if mounts := c.mounts("fuse"); len(mounts) > 0 {
 		t.Errorf("left: %q", mounts)
+	}
+}
+
+// A request can be had on the connection of a dead program for as long as a container has something
+// of it, though another program serves.
+func TestProvoke(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	one := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(one, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	c.killProgram()
+	died := w.died(one)
+	if len(died.files) != 1 {
+		t.Fatalf("%+v", died)
+	}
+	provoke := func() {
+		t.Helper()
+		w.order(wire.Order{Kind: wire.Provoke, Volume: w.data.ID(), Generation: one})
+		fd := int(died.files[0].Fd())
+		must(t, unix.SetNonblock(fd, true))
+		request := make([]byte, 2<<20)
+		const statFS = 17 // linux/fuse.h
+		for opcode := uint32(0); opcode != statFS; {
+			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			if n, err := unix.Poll(poll, 60_000); n == 0 || err != nil && err != unix.EINTR {
+				t.Fatalf("no request: %v", err)
+			}
+			if _, err := unix.Read(fd, request); err == nil {
+				opcode = binary.NativeEndian.Uint32(request[4:])
+			} else if err != unix.EAGAIN && err != unix.EINTR && err != unix.ENOENT {
+				t.Fatal(err)
+			}
+		}
+		var answer [16]byte // struct fuse_out_header
+		binary.NativeEndian.PutUint32(answer[0:], 16)
+		status := -int32(unix.ESTALE)
+		binary.NativeEndian.PutUint32(answer[4:], uint32(status))
+		copy(answer[8:], request[8:16])
+		_, err := unix.Write(fd, answer[:])
+		must(t, err)
+	}
+	provoke()
+	c.serve(launchOptions{Text: "two"})
+	for range 3 {
+		provoke()
 	}
 }
 

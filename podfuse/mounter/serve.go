@@ -51,7 +51,6 @@ type connectionMeta struct {
 	Served     bool      `json:"served,omitempty"`     // the program has answered
 	Dead       bool      `json:"dead,omitempty"`       // the program is dead
 	Since      time.Time `json:"since,omitzero"`       // the time of its death
-	Provoked   bool      `json:"provoked,omitempty"`   // the pair answers what its program had read
 	Unmounted  bool      `json:"unmounted,omitempty"`  // it is not in the vault any more
 }
 
@@ -122,9 +121,6 @@ func (m *mounter) resumeConnection(name string) {
 	_, ordered := m.set.Get(c.Order, nil)
 	switch {
 	case c.Dead, ordered: // the order goes on with it
-		if c.Dead && c.Provoked && !c.Unmounted {
-			m.probe(c)
-		}
 	case c.Sent.IsZero():
 		go m.abandon(c)
 	default:
@@ -463,47 +459,27 @@ func (m *mounter) waitServed(c *connection) {
 		}
 	}
 	pause("served")
-	var former []*connection
+	var former []string
 	err := m.note(c, func() {
 		if c.Dead {
 			return
 		}
 		c.Served = true
 		m.remember(c.Volume, 1)
-		former = slices.Clone(m.client(c.Volume).dead)
-		m.tell(wire.Event{Kind: wire.ServedNow, Volume: c.Volume, Generation: c.Generation})
-	})
-	if err == nil {
-		m.unmountFormer(former)
-	}
-}
-
-// unmountFormer removes what dead programs served from the vault. The kernel ends a connection when
-// its last mount, in some container, is gone.
-func (m *mounter) unmountFormer(former []*connection) {
-	var dirs []string
-	for _, c := range former {
-		var mounted, provoked bool
-		m.do(func() { mounted, provoked = !c.Unmounted, c.Provoked })
-		if !mounted {
-			continue
-		}
-		if provoked {
-			// This is answered when all is that the program had read.
-			if _, err := m.send(childTime, job{Kind: "probe", Dir: c.dir()}); errors.Is(err, errHangs) {
-				break // they are unmounted when another program serves
+		for _, dead := range m.client(c.Volume).dead {
+			if !dead.Unmounted {
+				former = append(former, dead.dir())
+				dead.Unmounted = true
+				m.set.Note(dead.name(), dead.connectionMeta)
 			}
 		}
-		_ = m.note(c, func() {
-			c.Unmounted = true
-			dirs = append(dirs, c.dir())
-		})
-	}
-	if len(dirs) == 0 {
-		return
-	}
-	if _, err := m.send(childTime, job{Kind: "unmount", Dirs: dirs}); err != nil {
-		m.log("unmount what dead programs served, %v: %v", dirs, err)
+		m.tell(wire.Event{Kind: wire.ServedNow, Volume: c.Volume, Generation: c.Generation})
+	})
+	if err == nil && len(former) > 0 {
+		// The kernel ends a connection when its last mount, in some container, is gone.
+		if _, err := m.send(childTime, job{Kind: "unmount", Dirs: former}); err != nil {
+			m.log("volume %s: unmount what dead programs served: %v", c.Volume, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -133,6 +134,34 @@ func probe(j job) (result, error) {
 		}
 		return nil
 	})
+}
+
+// provoke makes a request on a connection whose program is dead. It may not be in the vault any more:
+// while something of it is left in a container, another mount of it can be made, of which nobody else
+// knows (fs/fuse/inode.c, fuse_get_tree; Linux 5.14).
+func provoke(j job) (result, error) {
+	again, err := mountAgain()
+	if err != nil {
+		return probe(j)
+	}
+	var stat unix.Statfs_t
+	return result{}, unix.Fstatfs(again, &stat)
+}
+
+func mountAgain() (fd int, err error) {
+	context, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	for _, option := range [][2]string{{"fd", strconv.Itoa(otherFD)}, {"rootmode", "40000"}, {"user_id", "0"}, {"group_id", "0"}} {
+		if err := unix.FsconfigSetString(context, option[0], option[1]); err != nil {
+			return -1, err
+		}
+	}
+	if err := unix.FsconfigCreate(context); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, 0)
 }
 
 // unmountInVault removes connections' mounts from the vault. With force, it aborts them first:

@@ -33,6 +33,7 @@ type dead struct {
 	// lostBelow is the id of the first request that this process has read; 0: none yet.
 	lostBelow uint64
 	lost      fuse.Status // the answer to those below that are due; OK: not yet
+	asks      bool        // for a request of a known id
 }
 
 const (
@@ -127,10 +128,12 @@ func (d *dead) serve() {
 		return
 	}
 	if !d.resend() {
-		// Those that the program had read wait for the answer to this one, which is none of theirs. All
-		// who use the volume may be among them, so that nobody else asks.
+		// Those that the program had read wait for the answer to this one, which is none of theirs.
 		d.out.lose(d.volume, 0, caller{d, 0}, "")
-		d.provoke(d.volume, d.generation)
+		d.mu.Lock()
+		d.asks = true
+		d.mu.Unlock()
+		d.ask()
 	}
 	for {
 		var failure error
@@ -149,6 +152,16 @@ func (d *dead) serve() {
 		if err = errors.Join(err, failure); err != nil {
 			return
 		}
+	}
+}
+
+// ask has the mounter make a request, if none was read: all who use the volume may wait for what the
+// program had read.
+func (d *dead) ask() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asks && d.lostBelow == 0 {
+		d.provoke(d.volume, d.generation)
 	}
 }
 
@@ -337,10 +350,18 @@ func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *o
 		c.spent(id, generation)
 		return
 	}
-	if c.ended || slices.ContainsFunc(of, func(other *dead) bool { return other.generation == generation }) {
+	if c.ended {
 		c.mu.Unlock()
-		file.Close() // it is known
+		file.Close()
 		return
+	}
+	for _, known := range of {
+		if known.generation == generation {
+			c.mu.Unlock()
+			file.Close()
+			known.ask() // this mounter may be another one
+			return
+		}
 	}
 	if len(of) >= mostDead {
 		of[0].file.Close()
