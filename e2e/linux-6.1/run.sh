@@ -66,7 +66,7 @@ timeout "${LIMIT:-1800}" qemu-system-x86_64 -accel tcg -smp 2 -m 1024 -no-reboot
 	-nodefaults -display none -serial stdio \
 	-kernel "$kernel/vmlinuz" -initrd "$scratch/initramfs" \
 	-append "console=ttyS0 panic=-1 quiet ${APPEND:-}" </dev/null |
-	tr -d '\r' | tee "$scratch/output" || true
+	sed -u 's/\r$//' | tee "$scratch/output" || true
 status=$(sed -n 's/^run.sh: status \([0-9]*\)$/\1/p' "$scratch/output" | tail -n 1)
 [ -n "$status" ] || { echo "run.sh: the machine ended, or its time was up, before the commands did" >&2; exit 1; }
 exit "$status"

@@ -26,7 +26,9 @@ type settings struct {
 	seed     uint64
 	with     string
 	control  bool
-	verbose  bool
+	// staleAllowed is for Linux before 6.9.
+	staleAllowed bool
+	verbose      bool
 }
 
 // parse reads the command line: a verb and flags.
@@ -53,6 +55,8 @@ func parse(args []string) (settings, error) {
 	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "what the random choices begin with, to repeat a run")
 	flags.StringVar(&s.with, "with", "", "kill: what else is done away with: pair, hang, upgrade, mounter; storm: a hostile pod beside; attach: the mounter while a program comes back")
 	flags.BoolVar(&s.control, "control", false, "root mounts the programs itself, without the driver, which has to fail")
+	flags.BoolVar(&s.staleAllowed, "estale-allowed", false, "wait: who waited through a take-over may get ESTALE, as before Linux 6.9")
+	flags.DurationVar(&promptly, "promptly", promptly, "wait, stop: how long what must not wait may take")
 	flags.BoolVar(&s.verbose, "verbose", false, "kill: print the end of what each program said")
 	if err := flags.Parse(args); err != nil {
 		return s, err
