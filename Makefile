@@ -220,7 +220,8 @@ bench-check: build
 	go build -o bench/bin/bench ./bench
 	bench/bin/bench --driver-binary bin/pod-info-fuse --plugin-binary bin/pod-info-fuse-csi --check
 
-# The same on a real Linux 6.1, in an emulated machine.
+# Both drivers on a real Linux 6.1, in an emulated machine: no errors but those that are allowed, and
+# times are only printed.
 e2e-linux-6.1: chaos-builds
 	e2e/linux-6.1/run.sh 'set -e; uname -r; \
 		chaos kill --driver-binary /bin/pod-info-fuse --duration 60s --kills 200 --eintr-allowed; \
@@ -230,6 +231,17 @@ e2e-linux-6.1: chaos-builds
 		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other; \
 		chaos idmap --driver-binary /bin/pod-info-fuse --expect EINVAL' \
 		e2e/bin/chaos e2e/bin/lossy e2e/bin/strict e2e/bin/other bin/pod-info-fuse
+	e2e/podfuse/setup.sh
+	go build -o $(PODCHAOS) ./e2e/podchaos
+	e2e/linux-6.1/containers.sh ' \
+		podchaos kill $(POD_FUSE_6.1) --kills 5; \
+		podchaos kill $(POD_FUSE_6.1) --kills 2 --with pair; \
+		podchaos kill $(POD_FUSE_6.1) --kills 2 --with mounter; \
+		podchaos wait $(POD_FUSE_6.1) --kills 1 --estale-allowed --promptly 1m; \
+		podchaos stop $(POD_FUSE_6.1) --promptly 1m' \
+		bindfs $(PODCHAOS) bin/pod-fuse
+
+POD_FUSE_6.1 = --driver-binary /bin/pod-fuse --modules /bin --programs bindfs
 
 # Volumes read by containers where SELinux enforces a policy, in an emulated machine.
 e2e-selinux: build
