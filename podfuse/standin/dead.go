@@ -28,6 +28,7 @@ type dead struct {
 	scratch    *scratch
 	out        *outages
 	provoke    func(volume.ID, uint64)
+	isOwn      func(volume.ID, uint32) bool
 
 	mu sync.Mutex // guards what follows, which is for Linux before 6.9
 	// lostBelow is the id of the first request that this process has read; 0: none yet.
@@ -195,6 +196,10 @@ func (d *dead) handle(request []byte) {
 		d.fail(id, fuse.OK)
 	case usesHandle(request):
 		d.fail(id, fuse.Status(unix.ESTALE))
+	case d.asks && d.isOwn(d.volume, thread(request)):
+		// Before it is held: the next process of the pair could not tell it from others, and the
+		// program's restart may wait for it.
+		d.fail(id, fuse.Status(unix.ESTALE))
 	default:
 		d.out.lose(d.volume, thread(request), caller{d, id}, lookedUp(request))
 	}
@@ -321,6 +326,7 @@ type cemetery struct {
 	out     *outages
 	spent   func(volume.ID, uint64)
 	provoke func(volume.ID, uint64)
+	isOwn   func(volume.ID, uint32) bool
 	scratch scratch
 
 	mu      sync.Mutex // guards what follows
@@ -340,7 +346,7 @@ const (
 
 // add serves a connection, which it takes over.
 func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
-	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out, provoke: c.provoke}
+	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out, provoke: c.provoke, isOwn: c.isOwn}
 	c.mu.Lock()
 	of := c.volumes[id]
 	if c.count >= mostDeadOfAll {

@@ -246,7 +246,7 @@ func (s *service) begin() {
 	}
 	s.pace = newPace()
 	s.outages = newOutages(s)
-	s.dead = &cemetery{out: s.outages, volumes: map[volume.ID][]*dead{}, spent: s.spent, provoke: s.provoke}
+	s.dead = &cemetery{out: s.outages, volumes: map[volume.ID][]*dead{}, spent: s.spent, provoke: s.provoke, isOwn: s.isOwn}
 	if len(s.fs.given) < 2 {
 		s.log("there is no mounter: no program can serve a volume; the next call-out starts one")
 		s.outages.told()
@@ -360,13 +360,23 @@ func (s *service) seekOwn(id volume.ID) {
 			s.outages.foundOwn(id, nil)
 			return
 		}
-		s.outages.foundOwn(id, s.processes.own(canonical(record.PodUID), func(server volume.ID) bool {
-			record, err := s.fs.layout.ServerVolumes().Get(server)
-			if err != nil {
-				return false
-			}
-			client, err := podfuse.Client(record)
-			return err == nil && client == id
-		}))
+		s.outages.foundOwn(id, s.processes.own(canonical(record.PodUID), s.serves(id)))
 	}()
+}
+
+// serves tells of a server volume whether its program serves a volume.
+func (s *service) serves(id volume.ID) func(server volume.ID) bool {
+	return func(server volume.ID) bool {
+		record, err := s.fs.layout.ServerVolumes().Get(server)
+		if err != nil {
+			return false
+		}
+		client, err := podfuse.Client(record)
+		return err == nil && client == id
+	}
+}
+
+// isOwn tells whether a thread is of a container whose program serves a volume.
+func (s *service) isOwn(id volume.ID, thread uint32) bool {
+	return s.processes.isOwn(number(thread), s.serves(id))
 }

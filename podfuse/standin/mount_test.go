@@ -235,6 +235,21 @@ func TestTheProgramsOwnContainerDoesNotWait(t *testing.T) {
 	own.do("stat", at).prints("ESTALE")
 }
 
+// Before Linux 6.9, it is told at once: had it to wait for a look at all processes, the next process of
+// the pair would not know of it.
+func TestTheProgramsOwnContainerIsNotHeldBeforeLinux69(t *testing.T) {
+	setResend(t, false)
+	r := newRig(t, time.Minute)
+	one := r.program(map[string]string{"x": "first"})
+	own := r.serverContainer(one.vault, r.mkdir("own"))
+	one.serves()
+	s := r.fs.service.Load()
+	s.seeking.Lock()
+	defer s.seeking.Unlock()
+	one.dies()
+	own.do("stat", filepath.Join(r.dir, "own/x")).prints("ESTALE")
+}
+
 func (r *rig) mkdir(name string) string {
 	path := filepath.Join(r.dir, name)
 	r.must(os.MkdirAll(path, 0o755))

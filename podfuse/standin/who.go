@@ -202,14 +202,18 @@ func (p *processes) own(pod string, serves func(server volume.ID) bool) map[uint
 	return numbers
 }
 
-func (p *processes) addOwn(dir string, serves func(volume.ID) bool, all map[uint32]bool) {
-	is := false
+// isOwn tells whether a process or thread has a server volume.
+func (p *processes) isOwn(dir string, serves func(server volume.ID) bool) (is bool) {
 	_ = p.mounts(dir, mostMounts, func(m mountLine) bool {
 		id, of := p.serverOf(m)
 		is = of && serves(id)
 		return !is
 	})
-	if !is {
+	return is
+}
+
+func (p *processes) addOwn(dir string, serves func(volume.ID) bool, all map[uint32]bool) {
+	if !p.isOwn(dir, serves) {
 		return
 	}
 	for _, thread := range p.names(dir + "/task") {
