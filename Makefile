@@ -245,7 +245,8 @@ POD_FUSE_6.1 = --driver-binary /bin/pod-fuse --modules /bin --programs bindfs
 
 # Volumes read by containers where SELinux enforces a policy, in an emulated machine.
 e2e-selinux: build
-	e2e/selinux/run.sh bin/pod-info-fuse
+	go build -o e2e/bin/loopback ./e2e/loopback
+	e2e/selinux/run.sh bin/pod-info-fuse bin/pod-fuse e2e/bin/loopback
 
 # Volumes in containers with a user namespace, by runc.
 e2e-userns: build

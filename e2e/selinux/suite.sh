@@ -14,6 +14,7 @@ fail() {
 	echo "FAIL: $*"
 	"$driver" status || true
 	cat /tmp/log || true
+	cat /tmp/log-podfuse || true
 	dmesg | tail -n 15
 	exit 1
 }
@@ -102,8 +103,8 @@ has "$(cat /proc/self/attr/current)" system_u:system_r:kernel_t
 for root in /container:c1,c2 /another:c3,c4; do
 	mount -t tmpfs -o "context=\"system_u:object_r:container_file_t:s0:${root#*:}\"" tmpfs "${root%%:*}"
 	cd "${root%%:*}"
-	mkdir bin proc mnt
-	cp /bin/busybox bin
+	mkdir bin proc mnt srv
+	cp /bin/busybox /loopback bin
 	for applet in sh cat; do ln -s busybox bin/$applet; done
 	mount -t proc proc proc
 	cd /
@@ -174,6 +175,60 @@ starts "{$log}"
 readable container
 status "\"context\":\"$default\""
 ends
+
+
+# What a pod needs to serve a volume with pod-fuse: it executes the launcher, writes to the FIFO in the
+# place of /dev/fuse, connects to the socket, and gets a descriptor by it.
+podfuse=/plugins/example.com~pod-fuse/pod-fuse
+client=/pods/$uid/volumes/example.com~pod-fuse/data
+server=$client-server
+starts_podfuse() {
+	syslogd -O /tmp/log-podfuse
+	dmesg -c >/dev/null
+	mkdir -p "$client" "$server"
+	has "$("$podfuse" mount "$client" "{\"kubernetes.io/pod.uid\":\"$uid\",\"wait\":\"0s\"}")" '"Success"'
+	has "$("$podfuse" mount "$server" "{\"kubernetes.io/pod.uid\":\"$uid\",\"serves\":\"data\"}")" '"Success"'
+	for root in /container /another; do
+		mount --bind "$client" $root/mnt
+		mount --bind "$server" $root/srv
+	done
+}
+ends_podfuse() {
+	for root in /container /another; do
+		umount $root/mnt $root/srv
+	done
+	for volume in "$client" "$server"; do has "$("$podfuse" unmount "$volume")" '"Success"'; done
+	"$podfuse" stop
+}
+
+step 'pod-fuse: containers use the server volume, whatever their categories are'
+starts_podfuse
+has "$(mount)" '/servers type tmpfs' "context=$default"
+for container in container container_of_another_pod; do
+	has "$($container /srv/pod-fuse ready --timeout 60s || true)" 'no program has served it yet'
+	has "$($container /bin/sh -c 'exec 3<>/srv/fuse && echo x >&3 && echo written')" written
+done
+lacks "$(dmesg)" 'avc:  denied'
+
+step 'pod-fuse: a program of a container gets a descriptor of /dev/fuse, and serves'
+container /srv/pod-fuse run -- /bin/loopback /bin '{}' | cat >/tmp/program & # a file of ours is not for containers
+waited=0
+while container /srv/pod-fuse ready --timeout 60s | grep -q served; do
+	sleep 0.5
+	[ "$((waited += 1))" -lt 20 ] || fail "$(cat /tmp/program)"
+done
+lacks "$(dmesg | grep -v 'comm="loopback" capability')" 'avc:  denied'
+kill "$(head -n 1 /tmp/program)"
+wait
+ends_podfuse
+
+step 'pod-fuse: a policy that does not know the label of the socket'
+load before-2.75
+starts_podfuse
+has "$(container /srv/pod-fuse ready --timeout 60s || true)" 'ermission denied'
+has "$(dmesg)" 'avc:  denied  { connectto }' tcontext=system_u:system_r:kernel_t
+ends_podfuse
+
 
 step 'Permissive: nothing is denied'
 load before-2.75

@@ -12,6 +12,7 @@ import (
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/selinux"
 )
 
 // The servers' tmpfs has a directory for each server volume, which call-outs make. All of them
@@ -33,7 +34,7 @@ func (m *mounter) makePods() error {
 	if _, kept := m.set.Get(podsName, nil); kept && there {
 		return nil
 	}
-	socket, err := listen(m.Socket())
+	socket, err := m.listen(m.Socket())
 	if err != nil {
 		return err
 	}
@@ -70,17 +71,40 @@ func (m *mounter) mountServers() (there bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := unix.Mount(wire.Source, path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=64m"); err != nil {
+	const data = "mode=0755,size=64m"
+	mountWith := func(data string) error {
+		return unix.Mount(wire.Source, path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, data)
+	}
+	err = m.labelled(selinux.DefaultLabel, func() error { return mountWith(data + `,context="` + selinux.DefaultLabel + `"`) }, func() error { return mountWith(data) })
+	if err != nil {
 		return false, &fs.PathError{Op: "mount a tmpfs on", Path: path, Err: err}
 	}
 	return false, nil
 }
 
+// labelled makes something for containers with an SELinux label, or without: where SELinux is not
+// enabled, or its policy refuses the label. Then some containers may not use it.
+func (m *mounter) labelled(label string, with, without func() error) error {
+	if selinux.Enabled() {
+		err := with()
+		if err == nil {
+			return nil
+		}
+		m.log("the SELinux label %s is refused, containers may not be able to serve: %v", label, err)
+	}
+	return without()
+}
+
 // listen makes a socket at a path, for everybody.
-func listen(path string) (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+func (m *mounter) listen(path string) (*os.File, error) {
+	var fd int
+	create := func() (err error) {
+		fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		return os.NewSyscallError("socket", err)
+	}
+	err := m.labelled(selinux.SocketLabel, func() error { return selinux.LabelSocket(selinux.SocketLabel, create) }, create)
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+		return nil, err
 	}
 	socket := os.NewFile(uintptr(fd), path)
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
