@@ -124,19 +124,23 @@ func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn
 }
 
 // inNamespace calls a function with a process of a mount namespace, and once more with another one
-// if that has ended meanwhile: who waits in there is not to be forgotten. A namespace without a process
-// is no error.
+// if that has left it meanwhile, as it does before it has ended: who waits in there is not to be
+// forgotten. A namespace without a process is no error.
 func inNamespace(namespace mount.Namespace, f func(*process) error) (err error) {
 	const tries = 5 // or a container could keep the mounter busy
 	for range tries {
 		if p, openErr := openProcess(namespace.PID); openErr == nil {
-			name, _ := os.Readlink(p.path("ns/mnt"))
-			if err = nil; name == namespace.Name {
-				err = f(p)
+			isIn := func() bool {
+				name, _ := os.Readlink(p.path("ns/mnt"))
+				return name == namespace.Name && p.alive() == nil
 			}
-			ended := p.alive()
+			is := isIn()
+			if err = nil; is {
+				err = f(p)
+				is = isIn()
+			}
 			p.close()
-			if name == namespace.Name && ended == nil {
+			if is {
 				return err
 			}
 		}
