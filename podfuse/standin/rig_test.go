@@ -678,6 +678,9 @@ func (r *rig) putOn(where mount.Namespace, path string, generation uint64) error
 		}
 		for _, info := range before {
 			if info.Mountpoint == path {
+				if unix.Mkdev(uint32(info.Major), uint32(info.Minor)) == vault.Device() {
+					return nil // it is there, and nobody is to find the stand-in meanwhile
+				}
 				if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
 					return err
 				}
