@@ -89,7 +89,7 @@ func TestWhoTakesOverThePairGetsNothingFromTheMounter(t *testing.T) {
 	n.must("mount", deadServer, options(podUID, "serves", "dead"))
 	kill := n.serves(deadClient, deadServer)
 	readers := []string{n.stays(client, server), n.stays(otherClient, otherServer)}
-	if got := n.reads(deadClient, deadServer, time.Minute); got != "hello" {
+	if got := n.reads(deadClient, deadServer); got != "hello" {
 		t.Fatalf("read %q", got)
 	}
 	kill()

@@ -43,7 +43,7 @@ func TestVolumesOfTheOtherDoor(t *testing.T) {
 	client, server := n.pod()
 	n.serves(client, server)
 	for range 2 {
-		if got := n.reads(client, server, time.Minute); got != "hello" {
+		if got := n.reads(client, server); got != "hello" {
 			t.Errorf("read %q", got)
 		}
 		n.must("mount", client, options(podUID))

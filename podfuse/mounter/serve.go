@@ -157,7 +157,7 @@ func (m *mounter) serve(o *order) error {
 		if c, begun := m.begun(o); begun {
 			m.abandon(c)
 		}
-		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes)})
+		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes) || errors.Is(err, errHangs)})
 		return err
 	}
 	m.do(func() {
