@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"example.com/pod-info-fuse/e2e/attack"
 	"example.com/pod-info-fuse/internal/proc"

@@ -128,16 +128,33 @@ func (m *mounter) spent(id volume.ID, generation uint64) error {
 	return nil // told twice
 }
 
-// provoke makes a request on the connection of a dead program. Its answer is nobody's business here.
+// provoke makes a request on the connection of a dead program, and another one if that is asked for
+// meanwhile. Its answer is nobody's business here.
 func (m *mounter) provoke(id volume.ID, generation uint64) {
 	client := m.volumes[id]
 	if client == nil {
 		return
 	}
 	for _, c := range client.dead {
-		if c.Generation == generation {
-			go func() { _, _ = m.send(childTime, job{Kind: "provoke", Dir: c.dir()}, c.file) }()
+		if c.Generation != generation {
+			continue
 		}
+		if c.provoked++; c.provoked == 1 {
+			go m.provokeAll(c)
+		}
+	}
+}
+
+func (m *mounter) provokeAll(c *connection) {
+	for again := true; again; {
+		if child, err := m.dispatch(job{Kind: "provoke", Dir: c.dir()}, c.file); err == nil {
+			_, _ = child.wait(childTime)
+			<-child.ended
+		}
+		m.do(func() {
+			c.provoked = min(c.provoked-1, 1)
+			again = c.provoked > 0
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -16,6 +17,9 @@ import (
 // A program that serves, and then has its descriptor where kcmp(2) does not look, counts as dead. Nobody
 // else's does, and another program can serve the volume.
 func TestAHiddenDescriptorHarmsItsOwnVolumeOnly(t *testing.T) {
+	old := environment
+	environment = append(slices.Clone(environment), "LATE=1") // it is noticed when it is looked again
+	defer func() { environment = old }()
 	for hide := range hides {
 		t.Run(hide, func(t *testing.T) {
 			w := newWorld(t)

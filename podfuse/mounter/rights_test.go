@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,23 +14,25 @@ import (
 	"example.com/pod-info-fuse/e2e/attack"
 )
 
-// attackOf has a mounter that begins, and a child that is to mount, try what they must not, and
-// write to a file how that has ended.
-func attackOf(path string) {
-	if path == "" {
+// attackOf has a mounter that begins, and a child that is to mount, try what they must not, also with
+// a process, and write to a file how that has ended.
+func attackOf(given string) {
+	path, victim, is := strings.Cut(given, " ")
+	if !is {
 		return
 	}
+	pid, _ := strconv.Atoi(victim)
 	try := func(who string) {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			return
 		}
 		defer file.Close()
-		for _, a := range attack.ByCall(os.Getppid()) {
+		for _, a := range attack.ByCall(pid) {
 			fmt.Fprintf(file, "%s: %s: %v\n", who, a.Name, a.Try())
 		}
 	}
-	environment = append(environment, "ATTACK="+path)
+	environment = append(environment, "ATTACK="+given)
 	mount := errands["mount"]
 	errands["mount"] = func(j job) (result, error) { try("child"); return mount(j) }
 	pause = func(step string) {
@@ -44,7 +47,7 @@ func TestOtherSystemCallsAreDenied(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "attacks")
 	must(t, os.WriteFile(path, nil, 0o600))
 	old := environment
-	environment = append(slices.Clone(environment), "ATTACK="+path)
+	environment = append(slices.Clone(environment), fmt.Sprintf("ATTACK=%s %d", path, os.Getpid()))
 	defer func() { environment = old }()
 	w := newWorld(t)
 	c := w.container(containerOptions{})

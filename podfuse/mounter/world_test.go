@@ -35,7 +35,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if run := Internal(os.Args[1]); run != nil {
 			pauseAt(os.Getenv("PAUSE"))
-			grace, lookAgain = time.Hour, time.Hour // what is noticed, is at once
+			if os.Getenv("LATE") == "" {
+				grace, lookAgain = time.Hour, time.Hour // what is noticed, is at once
+			}
 			attackOf(os.Getenv("ATTACK"))
 			exit(run(os.Args[2:]))
 		}

@@ -46,6 +46,7 @@ var forSockets = []string{"sendmsg"}
 // It may make sockets, as it does for its clients.
 var forMounting = append([]string{
 	"open_tree", "move_mount", "mount_setattr", "mount", "umount2", "pivot_root", "chroot", "fchdir", "statx",
+	"fsopen", "fsconfig", "fsmount", "fstatfs", // the connection of a dead program, once more
 
 	// What it makes in its run directory and in its own mount namespace.
 	"mkdirat", "unlinkat", "linkat", "renameat", "fchmodat", "umask", "bind", "listen",
