@@ -94,7 +94,7 @@ func TestWhoTakesOverThePairGetsNothingFromTheMounter(t *testing.T) {
 	kill()
 	eventually(t, "its death is known", func() bool {
 		for _, p := range n.status().Programs {
-			if p.Name == "dead" && p.State != "served" {
+			if p.ID == volume.NewID(deadClient).String() && p.State != "served" {
 				return true
 			}
 		}

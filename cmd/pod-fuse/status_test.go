@@ -61,7 +61,7 @@ func TestStatusTellsWhatBecomesOfAProgram(t *testing.T) {
 }
 
 func TestStatusTellsOfAProgramThatDoesNotComeBack(t *testing.T) {
-	for wait, dead := range map[string]string{"1h": "program dead", "1s": "gone"} {
+	for wait, dead := range map[string]string{"1h": "program dead", "4s": "gone"} {
 		n := newNode(t)
 		client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
 		n.must("mount", client, options(podUID, "wait", wait))

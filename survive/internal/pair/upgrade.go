@@ -25,14 +25,12 @@ type upgrade struct {
 }
 
 func (a *active) beginUpgrade(r request) {
-	switch {
-	case r.link == nil:
+	if r.link == nil {
 		r.reply(reply{Error: "upgrade: there is no link to the new process; is that a much older version?"})
 		return
-	case a.next != nil:
-		r.link.close()
-		r.reply(reply{Error: "another upgrade is under way"})
-		return
+	}
+	if a.next != nil { // call-outs take turns: the one before was killed, which is not known here yet
+		a.upgradeFailed("another call-out upgrades")
 	}
 	a.Log("upgrade from version %s to %s begins", a.Version, r.Version)
 	a.next = newChild(r.link, nil)
