@@ -41,7 +41,7 @@ type Status struct {
 	Trouble  string `json:"trouble,omitempty"`
 	// Returns counts programs that came back, of all volumes there have been.
 	Returns   uint64         `json:"returns"`
-	Attaching int            `json:"attaching"` // containers that a program's mount is being attached in
+	Attaching int            `json:"attaching"` // orders to attach that have a place
 	Volumes   []VolumeStatus `json:"volumes,omitempty"`
 }
 
@@ -195,14 +195,10 @@ func (m *mounter) forget(id volume.ID) {
 // replace gives all that there is to a process of another version, which takes over when this one
 // ends.
 func (m *mounter) replace(link *os.File) error {
-	own, err := duplicate(link)
-	if err != nil {
-		return err
-	}
 	spare := m.spare
 	m.spare, m.leaving = nil, true
 	m.set.Leave()
-	if err := m.set.Feed(own, nil); err != nil {
+	if err := m.set.Feed(link, nil); err != nil {
 		if m.leaving = false; spare != nil {
 			m.newSpare(spareBackoff)
 		}

@@ -26,7 +26,10 @@ func stand(t *testing.T) (owner *os.File, became func() (*Set, error)) {
 		set, err = Stand(theirs)
 		done <- err
 	}()
-	return owner, func() (*Set, error) { return set, <-done }
+	return owner, func() (*Set, error) {
+		err := <-done
+		return set, err
+	}
 }
 
 func file(t *testing.T, text string) *os.File {
