@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -35,19 +36,25 @@ func ParseStatus(text string) Status {
 	return s
 }
 
-// IsKilled tells whether SIGKILL waits for a thread, as it does for each that any deadly signal is
-// about to end (kernel/signal.c, complete_signal). A thread of which nothing is known counts as one.
+// harmless are the signals whose default action ends nothing (man 7 signal).
+const harmless uint64 = 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGCONT-1) | 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) |
+	1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1) | 1<<(unix.SIGURG-1) | 1<<(unix.SIGWINCH-1)
+
+// IsKilled tells whether a signal waits for a thread that is to end it: SIGKILL, as the kernel makes of
+// most (kernel/signal.c, complete_signal), or one that dumps core, or came after another one. A thread of
+// which nothing is known counts as one.
 func IsKilled(thread uint32) bool {
 	status, err := StatusIn(fmt.Sprintf("/proc/%d", thread))
 	if thread == 0 || err != nil {
 		return true
 	}
-	for _, set := range []string{"SigPnd", "ShdPnd"} {
-		if mask, err := strconv.ParseUint(status[set], 16, 64); err != nil || mask&(1<<(unix.SIGKILL-1)) != 0 {
-			return true
-		}
+	set := func(name string) uint64 {
+		mask, parseErr := strconv.ParseUint(status[name], 16, 64)
+		err = errors.Join(err, parseErr)
+		return mask
 	}
-	return false
+	deadly := (set("SigPnd") | set("ShdPnd")) &^ (set("SigBlk") | set("SigIgn") | set("SigCgt") | harmless)
+	return deadly != 0 || err != nil
 }
 
 // UntilKilled is how long to wait before it is looked again whether a thread is killed, of so many that

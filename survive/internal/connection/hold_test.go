@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -362,6 +363,39 @@ func TestASignalThatDoesNotKillEndsNoHeldRequest(t *testing.T) {
 	l.letGo(fuse.Status(unix.ENXIO))
 	if err := await(t, asked); err != unix.ENXIO {
 		t.Errorf("the reader gets %v, want ENXIO", err)
+	}
+}
+
+// Of these signals the kernel makes no SIGKILL: one dumps core, and one finds another one waiting.
+func TestASignalThatKillsEndsAHeldRequest(t *testing.T) {
+	for name, signals := range map[string][]unix.Signal{
+		"at once":                     {unix.SIGTERM},
+		"with a core":                 {unix.SIGQUIT},
+		"after one that does not end": {unix.SIGUSR1, unix.SIGTERM},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mountOne(t)
+			l := m.late(opGetAttr)
+			m.serveLate(l)
+			process := exec.Command("sh", "-c", `ulimit -c 0; trap : USR1; cd "$0/name"`, m.volume)
+			if err := process.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = process.Process.Kill() })
+			l.await(t, 1)
+			for _, signal := range signals {
+				if err := process.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- process.Wait() }()
+			_ = await(t, ended)
+			if status := process.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != signals[len(signals)-1] {
+				t.Errorf("it has ended: %v", process.ProcessState)
+			}
+			l.await(t, 0)
+		})
 	}
 }
 
