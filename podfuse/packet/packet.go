@@ -111,8 +111,9 @@ func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error
 	return errors.Join(controlErr, os.NewSyscallError("sendmsg", err))
 }
 
-// ErrTooLong says that a packet was larger than any can be, or had more descriptors.
-var ErrTooLong = errors.New("a packet is too long")
+// ErrTooLong says that a packet was larger than any can be, or had more descriptors, or one that this
+// process may not have: SELinux takes it out (man 2 recvmsg, MSG_CTRUNC).
+var ErrTooLong = errors.New("a packet was cut off: it is too long, or a descriptor in it may not be received")
 
 // Receive waits for a packet, until the deadline; the zero time is none. The error is io.EOF
 // when the other end is closed. The caller closes the files.
