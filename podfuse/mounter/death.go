@@ -147,9 +147,13 @@ func (m *mounter) provoke(id volume.ID, generation uint64) {
 
 func (m *mounter) provokeAll(c *connection) {
 	for again := true; again; {
-		if child, err := m.dispatch(job{Kind: "provoke", Dir: c.dir()}, c.file); err == nil {
-			_, _ = child.wait(childTime)
-			<-child.ended
+		if file, err := m.device(c); err == nil {
+			child, err := m.dispatch(job{Kind: "provoke", Dir: c.dir()}, file)
+			file.Close()
+			if err == nil {
+				_, _ = child.wait(childTime)
+				<-child.ended
+			}
 		}
 		m.do(func() {
 			c.provoked = min(c.provoked-1, 1)

@@ -76,7 +76,7 @@ func (m *mounter) note(c *connection, change func()) (err error) {
 	m.do(func() {
 		select {
 		case <-c.gone:
-			err = errors.New("the volume was unmounted meanwhile")
+			err = errUnmounted
 		default:
 			change()
 			m.set.Note(c.name(), c.connectionMeta)
@@ -84,6 +84,21 @@ func (m *mounter) note(c *connection, change func()) (err error) {
 	})
 	return err
 }
+
+// device returns a duplicate of a connection's descriptor, for use beside turns: in any of these that may be
+// closed, and its number become another file's.
+func (m *mounter) device(c *connection) (file *os.File, err error) {
+	m.do(func() {
+		if isClosed(c.gone) {
+			err = errUnmounted
+		} else {
+			file, err = duplicate(c.file)
+		}
+	})
+	return file, err
+}
+
+var errUnmounted = errors.New("the volume was unmounted meanwhile")
 
 // drop closes a connection.
 func (m *mounter) drop(c *connection) {
@@ -186,7 +201,12 @@ func (m *mounter) sendDevice(c *connection, socket *packet.Socket) error {
 	if err := m.note(c, func() { c.Sent = time.Now() }); err != nil {
 		return err
 	}
-	if err := socket.Send(sendTime, wire.Answer{Format: wire.Format, Generation: c.Generation}, c.file); err != nil {
+	file, err := m.device(c)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := socket.Send(sendTime, wire.Answer{Format: wire.Format, Generation: c.Generation}, file); err != nil {
 		return fmt.Errorf("send the descriptor: %w", err)
 	}
 	return nil
@@ -228,7 +248,12 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	defer release()
 	pause("mount")
 	if c.Device == 0 {
-		done, err := m.send(childTime, job{Kind: "mount", Dir: c.dir(), FS: fileSystem}, c.file)
+		file, err := m.device(c)
+		if err != nil {
+			return nil, err
+		}
+		done, err := m.send(childTime, job{Kind: "mount", Dir: c.dir(), FS: fileSystem}, file)
+		file.Close()
 		if err != nil {
 			return nil, err
 		}
