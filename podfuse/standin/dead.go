@@ -30,7 +30,9 @@ type dead struct {
 	provoke    func(volume.ID, uint64)
 	isOwn      func(volume.ID, uint32) bool
 
-	mu sync.Mutex // guards what follows, which is for Linux before 6.9
+	mu    sync.Mutex      // guards what follows
+	again map[uint64]bool // the requests of which the kernel is about to tell again
+	// What follows is for Linux before 6.9.
 	// lostBelow is the id of the first request that this process has read; 0: none yet.
 	lostBelow uint64
 	lost      fuse.Status // the answer to those below that are due; OK: not yet
@@ -207,19 +209,30 @@ func (d *dead) handle(request []byte) {
 }
 
 // interrupt lets somebody go who is to die of a signal, as package connection does for stand-ins. Of
-// another signal, the kernel tells again when it is answered EAGAIN.
+// another signal, the kernel tells again when it is answered EAGAIN: once, however often a program that
+// hides its descriptor answers the same, or has all requests queued again.
 func (d *dead) interrupt(id, interrupted uint64) {
 	c := caller{d, interrupted}
-	if thread, waiting := d.out.threadOf(c); waiting > 0 && !proc.IsKilled(thread) {
-		time.AfterFunc(proc.UntilKilled(waiting), func() {
-			if _, waiting := d.out.threadOf(c); waiting > 0 {
-				d.fail(id, fuse.EAGAIN)
-			}
-		})
+	thread, waiting := d.out.threadOf(c)
+	if waiting == 0 || proc.IsKilled(thread) {
+		d.fail(interrupted, fuse.EINTR)
+		d.out.interrupted(c)
 		return
 	}
-	d.fail(interrupted, fuse.EINTR)
-	d.out.interrupted(c)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.again[interrupted] {
+		return
+	}
+	d.again[interrupted] = true
+	time.AfterFunc(proc.UntilKilled(waiting), func() {
+		d.mu.Lock()
+		delete(d.again, interrupted)
+		d.mu.Unlock()
+		if _, waiting := d.out.threadOf(c); waiting > 0 {
+			d.fail(id, fuse.EAGAIN)
+		}
+	})
 }
 
 // fail answers a request, and 0 stands for all that the program had read.
@@ -346,7 +359,7 @@ const (
 
 // add serves a connection, which it takes over.
 func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
-	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out, provoke: c.provoke, isOwn: c.isOwn}
+	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out, provoke: c.provoke, isOwn: c.isOwn, again: map[uint64]bool{}}
 	c.mu.Lock()
 	of := c.volumes[id]
 	if c.count >= mostDeadOfAll {

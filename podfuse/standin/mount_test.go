@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/podfuse/wire"
@@ -318,4 +319,90 @@ func (r *rig) ask(t *testing.T, request, want string) {
 			return false
 		}
 	})
+}
+
+// A program can hide its descriptor, count as dead, and answer in the pair's place: the kernel tells of a
+// signal as often as it says EAGAIN. What that has made must not go on by itself.
+func TestADeadProgramThatAnswersMakesNoWork(t *testing.T) {
+	r := newRig(t, time.Hour)
+	c := r.container("")
+	one := r.program(map[string]string{"x": "first"})
+	one.serves()
+	c.do("cat", c.paths[0]+"/x").prints("first")
+	one.dies()
+	var waiting []*process
+	for range 32 {
+		p := c.do("stat", c.paths[0]+"/x")
+		p.isHeldSoon()
+		waiting = append(waiting, p)
+	}
+	s := r.fs.service.Load()
+	held := map[caller]uint32{}
+	s.outages.do(func() {
+		for c, view := range s.outages.callers {
+			held[c] = view.callers[c]
+		}
+	})
+	for _, thread := range held {
+		r.must(unix.Kill(int(thread), unix.SIGURG))
+	}
+	const interrupt = 1 // fs/fuse/fuse_i.h, FUSE_INT_REQ_BIT
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		for c := range held {
+			c.on.(*dead).fail(c.id|interrupt, fuse.EAGAIN)
+		}
+	}
+	time.Sleep(while)
+	used := func() time.Duration {
+		var usage unix.Rusage
+		r.must(unix.Getrusage(unix.RUSAGE_SELF, &usage))
+		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	}
+	before := used()
+	time.Sleep(2 * time.Second)
+	if took := used() - before; took > 300*time.Millisecond {
+		t.Errorf("two seconds of %d who wait take %v of a processor", len(waiting), took)
+	}
+	for _, p := range waiting {
+		r.must(p.cmd.Process.Kill())
+		p.prints("")
+	}
+}
+
+// What is queued again is no other request.
+func TestWhatIsAskedTwiceIsHeldOnce(t *testing.T) {
+	r := newRig(t, time.Hour)
+	c := r.container("")
+	one := r.program(map[string]string{"x": "first"})
+	one.serves()
+	c.do("cat", c.paths[0]+"/x").prints("first")
+	one.dies()
+	waiting := c.do("stat", c.paths[0]+"/x")
+	waiting.isHeld()
+	s := r.fs.service.Load()
+	var d *dead
+	s.outages.do(func() {
+		for held := range s.outages.callers {
+			d = held.on.(*dead)
+		}
+	})
+	if !d.resend() {
+		t.Skip("Linux before 6.9")
+	}
+	for range 20 {
+		d.resend()
+		time.Sleep(10 * time.Millisecond)
+	}
+	held := func() (n, callers int) {
+		s.outages.do(func() { n, callers = s.outages.volumes[r.record.ID()].held, len(s.outages.callers) })
+		return n, callers
+	}
+	if n, callers := held(); n != callers || callers > 2 { // the first time, the kernel gives it another id
+		t.Errorf("one waits, and %d are held, of %d callers", n, callers)
+	}
+	r.program(map[string]string{"x": "second"}).serves()
+	waiting.prints("")
+	if n, callers := held(); n != 0 || callers != 0 {
+		t.Errorf("nobody waits, and %d are held, of %d callers", n, callers)
+	}
 }

@@ -344,6 +344,9 @@ func (o *outages) hold(id volume.ID, key string, thread uint32, c caller) {
 // lose holds a request on a connection of a dead program, of a thread; 0: it is not known. name is what is looked up, "" where nothing is.
 func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) {
 	o.do(func() {
+		if o.callers[c] != nil {
+			return // a program that hides its descriptor has had it queued again
+		}
 		v := o.volume(id)
 		if !v.admit(c) {
 			return

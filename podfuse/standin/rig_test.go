@@ -478,6 +478,13 @@ func (p *process) waits() {
 // isHeld waits until a request of the process is held, and expects that it stays so.
 func (p *process) isHeld() {
 	p.t.Helper()
+	p.isHeldSoon()
+	p.waits()
+}
+
+// isHeldSoon waits until a request of the process is held.
+func (p *process) isHeldSoon() {
+	p.t.Helper()
 	p.eventually("is held", func() bool {
 		for _, thread := range p.fs.heldThreads() {
 			if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", p.cmd.Process.Pid, thread)); err == nil {
@@ -486,7 +493,6 @@ func (p *process) isHeld() {
 		}
 		return false
 	})
-	p.waits()
 }
 
 func (f *FileSystem) heldThreads() (all []uint32) {
