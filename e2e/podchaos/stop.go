@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,12 +69,16 @@ func (t *trial) stopOne(one program, first string) (err error) {
 		t.promptly(what+": unmount, beside its containers", func() error { return p.unmount("data") })
 		t.checkAborted(r)
 	}
-	for _, c := range p.containers {
-		t.promptly(what+": SIGKILL for container "+c.name, func() error {
-			_, err := c.kill()
-			return err
-		})
-	}
+	// The kubelet kills all at once. A reader whose request the program has read ends with that.
+	t.promptly(what+": SIGKILL for its containers", func() error {
+		problems := make([]error, len(p.containers))
+		var all sync.WaitGroup
+		for i, c := range p.containers {
+			all.Go(func() { _, problems[i] = c.kill() })
+		}
+		all.Wait()
+		return errors.Join(problems...)
+	})
 	if first == "containers" {
 		t.promptly(what+": unmount", func() error { return p.unmount("data") })
 	}

@@ -18,12 +18,12 @@ func (m *mounter) attach(o *order) error {
 	if err != nil {
 		return err
 	}
-	release, err := m.lockVolume(o.Volume)
+	until := time.Now().Add(orderTime)
+	release, err := m.lockVolume(o.Volume, until)
 	if err != nil {
 		return err
 	}
 	defer release()
-	until := time.Now().Add(orderTime)
 	leave, err := m.place(record.PodUID, until)
 	if err != nil {
 		return err

@@ -241,7 +241,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	release, err := m.lockVolume(client)
+	release, err := m.lockVolume(client, time.Now().Add(orderTime))
 	if err != nil {
 		return nil, err
 	}
@@ -455,13 +455,13 @@ func isClosed(c chan struct{}) bool {
 }
 
 // lockVolume keeps others from mounting and attaching what a volume has.
-func (m *mounter) lockVolume(id volume.ID) (release func(), err error) {
+func (m *mounter) lockVolume(id volume.ID, until time.Time) (release func(), err error) {
 	var busy chan struct{}
 	m.do(func() { busy = m.client(id).busy })
 	select {
 	case busy <- struct{}{}:
 		return func() { m.do(func() { <-busy; m.tidy(id) }) }, nil
-	case <-time.After(orderTime):
+	case <-time.After(time.Until(until)):
 		return nil, errors.New("other work on the volume does not end")
 	}
 }
@@ -572,7 +572,7 @@ func (m *mounter) unmountOwn(o *order) error {
 	if err != nil {
 		return err
 	}
-	release, err := m.lockVolume(client)
+	release, err := m.lockVolume(client, time.Now().Add(orderTime))
 	if err != nil {
 		return err
 	}
