@@ -197,7 +197,8 @@ func newRig(t *testing.T, wait time.Duration, changes ...func(*FileSystem)) *rig
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	r := &rig{t: t, changes: changes, dir: dir, layout: podfuse.Layout{RunDir: dir}, logged: make(chan string, 1000)}
+	slow := func(f *FileSystem) { f.requestTime = time.Hour } // however slow the machine is
+	r := &rig{t: t, changes: append([]func(*FileSystem){slow}, changes...), dir: dir, layout: podfuse.Layout{RunDir: dir}, logged: make(chan string, 1000)}
 	pods := filepath.Join(dir, "kubelet/pods", podUID, "volumes/example.com~pod-fuse")
 	r.record = volume.Record{Dir: pods + "/data", PodUID: podUID, Mounted: time.Now().Round(0), Attributes: r.json(podfuse.Attributes{Format: 1, Wait: wait})}
 	r.server = volume.Record{Dir: pods + "/data-server", PodUID: podUID, Mounted: time.Now().Round(0), Attributes: r.json(podfuse.Attributes{Format: 1, Serves: "data"})}

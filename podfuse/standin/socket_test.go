@@ -206,7 +206,7 @@ func TestAnotherPodMayNotAsk(t *testing.T) {
 
 // A pod that connects and says nothing takes nothing from others for long.
 func TestConnectionsAreBounded(t *testing.T) {
-	r := newRig(t, time.Minute, func(f *FileSystem) { f.requestTime = time.Hour })
+	r := newRig(t, time.Minute)
 	connect := func() net.Conn {
 		conn, err := net.Dial("unixpacket", filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket))
 		r.must(err)
