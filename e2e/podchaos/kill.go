@@ -96,6 +96,9 @@ func (t *trial) startPod(p *pod, one program, by string) (*served, *reader, erro
 	if err == nil {
 		err = r.awaitProgress(context.Background(), began)
 	}
+	if err == nil { // or one that has waited for this program would meet its death, too
+		err = r.awaitProgress(context.Background(), now())
+	}
 	if err != nil {
 		err = fmt.Errorf("%w; the program: %s", err, server.said())
 	}
