@@ -38,7 +38,7 @@ func (m *mounter) order(link uint64, o wire.Order, files []*os.File) error {
 	var err error
 	if len(files) != with {
 		err = fmt.Errorf("it has %d descriptors, not %d", len(files), with)
-	} else if len(o.Mountpoint) > wire.LongestPath || len(o.Subtype) > mostSubtype {
+	} else if len(o.Mountpoint) > wire.LongestPath || len(o.Subtype) > wire.LongestSubtype {
 		err = errors.New("its words are too long to keep") // JSON may make six times as many bytes
 	}
 	if err != nil {

@@ -279,9 +279,6 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	return c, nil
 }
 
-// mostSubtype is how long the subtype of a file system may be, in bytes.
-const mostSubtype = 64
-
 // fileSystem returns the options of a program's mount.
 func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Options, p *process) (fileSystem, error) {
 	fsType := "fuse"
@@ -290,7 +287,7 @@ func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Opti
 	}
 	const name = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.#"
 	switch {
-	case len(o.Subtype) > mostSubtype || strings.Trim(o.Subtype, name) != "":
+	case len(o.Subtype) > wire.LongestSubtype || strings.Trim(o.Subtype, name) != "":
 		return fileSystem{}, fmt.Errorf("%.70q is no subtype of a file system", o.Subtype)
 	case fsType == m.Type:
 		return fileSystem{}, fmt.Errorf("the subtype %q is this driver's own", o.Subtype)

@@ -243,7 +243,7 @@ func parse(packet []byte) (r wire.Request, err error) {
 		return r, errors.New("the request names no mount point to unmount")
 	case r.MaxRead < 0 || r.MaxRead > mostRead:
 		return r, fmt.Errorf("max_read=%d is not a number of bytes up to %d", r.MaxRead, mostRead)
-	case len(r.Subtype) > 64 || strings.Trim(r.Subtype, nameCharacters) != "" || strings.HasPrefix(r.Subtype, "."):
+	case len(r.Subtype) > wire.LongestSubtype || strings.Trim(r.Subtype, nameCharacters) != "" || strings.HasPrefix(r.Subtype, "."):
 		return r, fmt.Errorf("subtype=%.70q is not a name of letters, digits and ._-", r.Subtype)
 	}
 	return r, nil

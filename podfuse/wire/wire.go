@@ -31,6 +31,9 @@ const MaxPacket = 16 << 10
 // LongestPath is the longest mount point, in bytes, of which JSON may make six times as many.
 const LongestPath = 2000
 
+// LongestSubtype is the longest subtype of a file system, in bytes.
+const LongestSubtype = 64
+
 // MostNames is how many names an Event has.
 const MostNames = 40
 
