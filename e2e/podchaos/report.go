@@ -78,12 +78,6 @@ func (r *report) check(err error) {
 	}
 }
 
-func (r *report) failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.violations > 0
-}
-
 // note adds a line to what is printed at the end.
 func (r *report) note(format string, args ...any) {
 	r.mu.Lock()

@@ -34,21 +34,14 @@ type rig struct {
 
 const program17 = "pod-fuse"
 
-// installDriver installs a binary as the driver of a program, by a vendor of its own.
+// installDriver installs a binary as the driver of a program, by a vendor of its own. That of pod-info-fuse
+// logs to a file; pod-fuse logs to syslog, whatever is configured.
 func installDriver(root, program, binary string) (driver, error) {
 	vendor := filepath.Base(root) + ".example.com"
 	d := driver{root: root, name: vendor + "/" + program, binary: filepath.Join(root, "plugins", vendor+"~"+program, program)}
+	log := filepath.Join(root, program+".log")
 	return d, errors.Join(os.MkdirAll(filepath.Dir(d.binary), 0o755), d.replace(binary),
-		os.WriteFile(filepath.Join(filepath.Dir(d.binary), "config.json"), fmt.Appendf(nil, `{"log": %q}`, d.log()), 0o644))
-}
-
-// log is the file that the driver logs to.
-func (d *driver) log() string { return filepath.Join(d.root, filepath.Base(d.binary)+".log") }
-
-// logged is the end of it, for who looks for the reason of a violation.
-func (d *driver) logged() string {
-	text, _ := os.ReadFile(d.log())
-	return string(text[max(0, len(text)-4000):])
+		os.WriteFile(filepath.Join(filepath.Dir(d.binary), "config.json"), fmt.Appendf(nil, `{"log": %q}`, log), 0o644))
 }
 
 // replace installs a binary as an upgrade does: complete and on disk before it gets its name.

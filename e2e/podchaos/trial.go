@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -48,9 +47,6 @@ func (t *trial) run(ctx context.Context) {
 	}
 	t.rig = &rig{driver: driver{root: root}}
 	defer func() {
-		if t.rig.binary != "" && t.report.failed() {
-			fmt.Fprintf(os.Stderr, "the driver's log:\n%s", t.rig.logged())
-		}
 		for _, left := range t.rig.cleanUp() {
 			t.report.violation("left: %s", left)
 		}
