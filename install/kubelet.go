@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -184,6 +183,6 @@ func privileged(dir string) bool {
 	if err != nil || strings.Join(strings.Fields(status["Uid"]), " ") != "0 0 0 0" {
 		return false
 	}
-	capabilities, err := strconv.ParseUint(status["CapEff"], 16, 64)
+	capabilities, err := status.Mask("CapEff")
 	return err == nil && capabilities&(1<<unix.CAP_SYS_ADMIN) != 0
 }

@@ -1,10 +1,11 @@
-// Package proc reads the status of a process, and runs functions on threads of their own,
-// which may change their namespace or user.
+// Package proc reads the status of a process, asks the kernel about processes without hanging with them,
+// and runs functions on threads of their own, which may change their namespace or user.
 package proc
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"strconv"
@@ -36,6 +37,48 @@ func ParseStatus(text string) Status {
 	return s
 }
 
+// Mask is a line that is a set, of signals or of capabilities: bit n-1 is signal n, bit n capability n.
+func (s Status) Mask(name string) (uint64, error) {
+	mask, err := strconv.ParseUint(s[name], 16, 64)
+	if err != nil {
+		err = fmt.Errorf("%s of a status: %w", name, err)
+	}
+	return mask, err
+}
+
+// Ended tells of a thread whether it has ended, and only waits to be waited for.
+func (s Status) Ended() bool {
+	return strings.HasPrefix(s["State"], "Z") || strings.HasPrefix(s["State"], "X")
+}
+
+// Killed tells of a thread whether SIGKILL waits for it: nothing but what it does in the kernel keeps it.
+func (s Status) Killed() bool {
+	own, ownErr := s.Mask("SigPnd")
+	shared, sharedErr := s.Mask("ShdPnd")
+	return ownErr == nil && sharedErr == nil && (own|shared)&(1<<(unix.SIGKILL-1)) != 0
+}
+
+// IsEnding tells whether a process was killed and has not ended: it has threads, and SIGKILL waits for each.
+// One of them may wait in the kernel for ever, for an answer of its own process. It does not end if only
+// some of its threads do: execve(2) kills all but the one that calls it.
+func IsEnding(pid int) bool {
+	tasks := fmt.Sprintf("/proc/%d/task", pid)
+	threads, _ := os.ReadDir(tasks)
+	ending := false
+	for _, thread := range threads {
+		status, err := StatusIn(tasks + "/" + thread.Name())
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || err == nil && status.Ended() {
+			continue
+		}
+		_, runs := status["VmSize"] // one that exits has no memory any more
+		if err != nil || runs && !status.Killed() {
+			return false
+		}
+		ending = true
+	}
+	return ending
+}
+
 // harmless are the signals whose default action ends nothing (man 7 signal).
 const harmless uint64 = 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGCONT-1) | 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) |
 	1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1) | 1<<(unix.SIGURG-1) | 1<<(unix.SIGWINCH-1)
@@ -49,7 +92,7 @@ func IsKilled(thread uint32) bool {
 		return true
 	}
 	set := func(name string) uint64 {
-		mask, parseErr := strconv.ParseUint(status[name], 16, 64)
+		mask, parseErr := status.Mask(name)
 		err = errors.Join(err, parseErr)
 		return mask
 	}
@@ -64,10 +107,10 @@ func UntilKilled(waiting int) time.Duration {
 }
 
 // SharesUsers tells whether a process is in our user namespace. In one of its own, anybody
-// can be any user, and has all capabilities.
+// can be any user, and has all capabilities. Of one that cannot be asked about, it says no.
 func SharesUsers(pid int) bool {
 	ours, oursErr := os.Readlink("/proc/self/ns/user")
-	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", pid))
+	theirs, err := Link(pid, "ns/user")
 	return oursErr == nil && err == nil && theirs == ours
 }
 

@@ -72,14 +72,10 @@ func (h Holder) State() State {
 // it is a zombie; if it waits in the kernel, SIGKILL is pending.
 func stateOf(fields proc.Status, daemon uint32) State {
 	user, _, _ := strings.Cut(fields["Uid"], "\t")
-	killed := func(set string) bool {
-		mask, _ := strconv.ParseUint(fields[set], 16, 64)
-		return mask&(1<<(unix.SIGKILL-1)) != 0
-	}
 	switch state := fields["State"]; {
 	case user != strconv.FormatUint(uint64(daemon), 10):
 		return Unseen
-	case strings.HasPrefix(state, "Z"), strings.HasPrefix(state, "X"), killed("SigPnd"), killed("ShdPnd"):
+	case fields.Ended(), fields.Killed():
 		return Dead
 	case strings.HasPrefix(state, "T"), strings.HasPrefix(state, "t"):
 		return Stopped
