@@ -141,7 +141,7 @@ func (n Node) healOthers() (healed []Healed) {
 		return nil
 	}
 	until := time.Now().Add(healTime)
-	namespaces, err := mount.Others()
+	namespaces, _, err := mount.Others()
 	if err != nil {
 		return nil
 	}
@@ -152,10 +152,11 @@ func (n Node) healOthers() (healed []Healed) {
 	slices.SortStableFunc(patients, func(a, b patient) int { return len(a.dead) - len(b.dead) })
 	healed, locked, known := n.healEach(patients, all, until, time.Time{})
 	more, _, knownLocked := n.healEach(locked, all, until, time.Now().Add(lockTime))
+	healed = append(healed, more...)
 	if known && knownLocked {
-		n.forgetHealed(all, until)
+		healed = append(healed, n.forgetHealed(all, until)...)
 	}
-	return append(healed, more...)
+	return healed
 }
 
 // patient is a namespace, and what is dead in it, by path.
@@ -181,14 +182,15 @@ func (n Node) survey(namespaces []mount.Namespace, all dead, until time.Time) (p
 }
 
 // forgetHealed forgets the file systems of which nothing is mounted any more. It lists the
-// namespaces afresh: the process by which one was seen may have ended, and others be in it.
-func (n Node) forgetHealed(all dead, until time.Time) {
+// namespaces afresh: the process by which one was seen may have ended, and others be in it. It returns
+// what is dead in those of processes that cannot be asked now, into which nobody can go.
+func (n Node) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 	for range 3 { // it may end here, too
-		namespaces, err := mount.Others()
+		namespaces, untold, err := mount.Others()
 		if err != nil {
-			return
+			return nil
 		}
-		patients, err := n.survey(append(namespaces, mount.Own()), all, until)
+		patients, err := n.survey(slices.Concat(namespaces, []mount.Namespace{mount.Own()}, untold), all, until)
 		if err != nil {
 			continue
 		}
@@ -197,14 +199,18 @@ func (n Node) forgetHealed(all dead, until time.Time) {
 			for _, s := range p.dead {
 				left[s.device()] = true
 			}
+			if len(p.dead) > 0 && slices.Contains(untold, p.Namespace) {
+				unhealed = append(unhealed, Healed{PID: p.PID, Command: command(p.PID), Path: "its volumes", More: len(p.dead) - 1, Err: errUntold})
+			}
 		}
 		for device, point := range all {
 			if !left[device] {
 				n.forget(point)
 			}
 		}
-		return
+		return unhealed
 	}
+	return nil
 }
 
 // healEach heals namespaces, some at a time. It waits for their locks until lockUntil; with
@@ -292,7 +298,10 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 	return healed, lockErr
 }
 
-var errNoTime = errors.New("no time is left for it")
+var (
+	errNoTime = errors.New("no time is left for it")
+	errUntold = errors.New("the kernel does not tell which namespace it is in, while it executes a program; call again")
+)
 
 func (n Node) healOther(namespace *os.File, dead stack) (volume.Record, error) {
 	users := func() (*os.File, error) { return mount.Users(namespace) }

@@ -2,9 +2,15 @@ package main_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"example.com/pod-info-fuse/e2e/slowclose"
+	"example.com/pod-info-fuse/e2e/stopwatch"
 )
 
 // Probes that are executed in a container come and go while it is healed. By the one
@@ -29,4 +35,47 @@ func TestAContainerIsHealedWhateverEndsInIt(t *testing.T) {
 			return container.read("volume/pod.uid") == podUID
 		})
 	}
+}
+
+// Who asks the kernel about a process that hangs in execve(2) may hang as well. Others are healed
+// meanwhile, and its own namespace when it goes on.
+func TestWhoHangsInExecveKeepsNobodyFromBeingHealed(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	f := slowclose.Mount(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hangs := exec.Command("unshare", "--mount", self, slowclose.Verb, f.Path, "/bin/sleep", "sleep", "3600")
+	if err := hangs.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.Answer()
+		_ = hangs.Process.Kill()
+		_ = hangs.Wait()
+	})
+	f.Waits(t)
+	container := startContainer(t, dir)
+	d.killPair()
+	watch := stopwatch.Start()
+	said, err := d.command("restore").CombinedOutput()
+	if took, late := watch.Stop(); took > 10*time.Second {
+		t.Errorf("restore took %v, and %v in which the machine was late", took, late)
+	}
+	if got := container.read("volume/pod.uid"); got != podUID {
+		t.Errorf("in another container: %q", got)
+	}
+	if err == nil || !strings.Contains(string(said), fmt.Sprintf("in the container of process %d", hangs.Process.Pid)) {
+		t.Errorf("restore: %v: %s", err, said)
+	}
+	f.Answer()
+	eventually(t, "its namespace is healed", func() bool {
+		said, err := d.command("restore").CombinedOutput()
+		if err != nil {
+			t.Logf("restore: %v: %s", err, said)
+		}
+		return err == nil
+	})
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/slowclose"
 )
 
 // binary is the driver under test, built from this tree with version 1.2.3;
@@ -27,6 +29,10 @@ var binary, newer, attacker string
 func TestMain(m *testing.M) {
 	if root := os.Getenv(forgerVariable); root != "" {
 		forgerMain(root)
+	}
+	if len(os.Args) > 1 && os.Args[1] == slowclose.Verb {
+		fmt.Fprintln(os.Stderr, slowclose.Main(os.Args[2:]))
+		os.Exit(1)
 	}
 	flag.Parse()
 	if os.Geteuid() != 0 {

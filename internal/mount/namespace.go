@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -17,7 +17,7 @@ import (
 // Namespace is a mount namespace, seen through a process that is in it.
 type Namespace struct {
 	PID  int
-	Name string // the kernel's, such as mnt:[4026531841]; "" for Own
+	Name string // the kernel's, such as mnt:[4026531841]; "" for Own, and where it is not told
 	own  bool   // this process is in it
 }
 
@@ -30,29 +30,51 @@ func Of(pid int) (Namespace, error) {
 	if err != nil {
 		return Namespace{}, err
 	}
-	name, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	name, err := proc.Link(pid, "ns/mnt")
 	return Namespace{PID: pid, Name: name, own: name == own}, err
 }
 
-// Others returns the mount namespaces of all other processes, one each.
-func Others() ([]Namespace, error) {
-	links, _ := filepath.Glob("/proc/[0-9]*/ns/mnt")
+// Others returns the mount namespaces of all other processes, one each. Those of untold have no name: they
+// are of processes that cannot be asked about now (package proc, Ask), one each, and may be among the
+// others. Their mounts can be listed, but nobody can enter.
+func Others() (all, untold []Namespace, err error) {
 	own, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	seen := map[string]bool{own: true}
-	var all []Namespace
-	for _, link := range links {
-		name, err := os.Readlink(link)
-		if err != nil || seen[name] {
-			continue // the process has ended, or is a kernel thread
+	ask := func(pids []int) (again []int) {
+		for _, pid := range pids {
+			name, err := proc.Link(pid, "ns/mnt")
+			switch {
+			case proc.IsUntold(err):
+				again = append(again, pid)
+			case err != nil || seen[name]: // it has ended, or is a kernel thread
+			default:
+				seen[name] = true
+				all = append(all, Namespace{PID: pid, Name: name})
+			}
 		}
-		seen[name] = true
-		pid, _ := strconv.Atoi(strings.Split(link, "/")[2])
-		all = append(all, Namespace{PID: pid, Name: name})
+		return again
 	}
-	return all, nil
+	var pids []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		pids = append(pids, pid)
+	}
+	pids = ask(pids)
+	for range 4 { // most execute something for less than a millisecond
+		if len(pids) == 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+		pids = ask(pids)
+	}
+	for _, pid := range pids {
+		untold = append(untold, Namespace{PID: pid})
+	}
+	return all, untold, nil
 }
 
 // Mounts lists the namespace's mounts of a type and a source. Paths are as its
@@ -102,12 +124,14 @@ func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error
 // can be locked: all descriptors of one namespace share the lock.
 func (n Namespace) Open() (*os.File, error) {
 	path := fmt.Sprintf("/proc/%d/ns/mnt", n.PID)
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	file, err := proc.Ask(n.PID, func() (*os.File, error) {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return os.NewFile(uintptr(fd), path), err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	file := os.NewFile(uintptr(fd), path)
-	if now, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err != nil || now != n.Name {
+	if now, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd())); err != nil || now != n.Name {
 		file.Close()
 		return nil, fmt.Errorf("process %d is not in %s any more", n.PID, n.Name)
 	}

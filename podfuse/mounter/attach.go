@@ -106,7 +106,7 @@ func (m *mounter) place(pod string, until time.Time) (leave func(), err error) {
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
 // container. Its errors are joined.
 func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
-	namespaces, err := mount.Others()
+	namespaces, _, err := mount.Others()
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func inNamespace(namespace mount.Namespace, f func(*process) error) (err error) 
 				return err
 			}
 		}
-		all, listErr := mount.Others()
+		all, _, listErr := mount.Others()
 		i := slices.IndexFunc(all, func(other mount.Namespace) bool { return other.Name == namespace.Name })
 		if i < 0 {
 			return listErr
