@@ -3,11 +3,11 @@ package mounter
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -104,7 +104,7 @@ func (m *mounter) place(pod string, until time.Time) (leave func(), err error) {
 }
 
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
-// container. Its errors are joined.
+// container. Its errors are joined. Whoever cannot be asked executes something, and waits for no volume.
 func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
 	namespaces, _, err := mount.Others()
 	if err != nil {
@@ -131,7 +131,7 @@ func inNamespace(namespace mount.Namespace, f func(*process) error) (err error) 
 	for range tries {
 		if p, openErr := openProcess(namespace.PID); openErr == nil {
 			isIn := func() bool {
-				name, _ := os.Readlink(p.path("ns/mnt"))
+				name, _ := proc.Link(p.pid, "ns/mnt")
 				return name == namespace.Name && p.alive() == nil
 			}
 			is := isIn()

@@ -155,7 +155,10 @@ func errand(args []string) error {
 			done.Error = done.Error[:4096]
 		}
 	}
-	return json.NewEncoder(os.NewFile(resultFD, "result")).Encode(done)
+	file := os.NewFile(resultFD, "result")
+	err = json.NewEncoder(file).Encode(done)
+	file.Close() // who waits for it need not wait for threads that hang
+	return err
 }
 
 // inVault calls a function on a thread that is in the vault.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -65,7 +66,7 @@ func (m *mounter) creating(o *order) (names [][]byte, err error) {
 	}
 	var namespaces []string
 	err = m.eachContainer(record, func(p *process, _ []standIn) error {
-		name, err := os.Readlink(p.path("ns/mnt"))
+		name, err := proc.Link(p.pid, "ns/mnt")
 		if err == nil && p.alive() == nil && len(namespaces) < mostViews {
 			namespaces = append(namespaces, name)
 		}
@@ -94,16 +95,17 @@ const mostViews = 64
 // namesMade is the errand of the child.
 func namesMade(j job) (done result, err error) {
 	threads, calls := mostThreads, paths()
-	for _, pid := range numbersIn("/proc") {
-		dir := "/proc/" + pid
-		if name, err := os.Readlink(dir + "/ns/mnt"); err != nil || !slices.Contains(j.Namespaces, name) {
+	for _, number := range numbersIn("/proc") {
+		dir := "/proc/" + number
+		pid, _ := strconv.Atoi(number)
+		if name, err := proc.Link(pid, "ns/mnt"); err != nil || !slices.Contains(j.Namespaces, name) {
 			continue
 		}
 		for _, thread := range numbersIn(dir + "/task") {
 			if threads--; threads < 0 || len(done.Names) == wire.MostNames {
 				return done, nil
 			}
-			made := nameMade(dir+"/task/"+thread, calls)
+			made, _ := proc.Ask(pid, func() ([]byte, error) { return nameMade(dir+"/task/"+thread, calls), nil })
 			if made != nil && !slices.ContainsFunc(done.Names, func(name []byte) bool { return bytes.Equal(name, made) }) {
 				done.Names = append(done.Names, made)
 			}

@@ -1,11 +1,13 @@
 package mounter
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +27,13 @@ import (
 //
 // A descriptor on its way through a socket is open in no process. So a connection that nobody
 // has yet, and that has not answered, has time until grace.
+//
+// A process that executes a program cannot be asked what it has open, and nor can some others (package
+// proc, Ask). Nothing is believed of it: it is looked again. But it could stay so, while the next program
+// of its pod waits. So after hiddenTime it has nothing open.
+//
+// One that was killed may never end: a thread of it may wait in the kernel for an answer of its own
+// program. It answers nobody any more, and does not count.
 
 var ( // a test sets them
 	// grace is how long after it was sent a descriptor may be on its way.
@@ -33,25 +42,42 @@ var ( // a test sets them
 	lookAgain = time.Second
 )
 
+const (
+	// hiddenTime is how long a process of the pod may be one that cannot be asked.
+	hiddenTime = 5 * time.Second
+	// killedTime is between two looks whether a process was killed: most end meanwhile.
+	killedTime = 20 * time.Millisecond
+)
+
 // waitDead watches a connection until its program is dead.
 func (m *mounter) waitDead(c *connection) {
-	pauses := 5 * time.Millisecond
+	const shortest = 5 * time.Millisecond
+	pauses := shortest
+	var hides time.Time // since when some process cannot be asked; zero: none
 	for !isClosed(c.gone) {
-		pid, fd, found := c.holder()
-		if found {
-			m.do(func() { c.program = pid })
-			c.waitHolder(pid, fd)
+		seen := c.holder()
+		switch {
+		case seen.found:
+			m.do(func() { c.program = seen.pid })
+			c.waitHolder(seen.pid, seen.fd)
+			pauses, hides = shortest, time.Time{}
 			continue
+		case !seen.hides:
+			hides = time.Time{}
+		case hides.IsZero():
+			hides = time.Now()
 		}
-		var served bool
-		m.do(func() { served = c.Served })
-		if served || time.Since(c.Sent) > grace || isClosed(c.hurry) {
-			// Once more: it may have arrived, and been answered, since.
-			if _, _, found := c.holder(); !found {
-				m.died(c)
-				return
+		if !seen.hides || time.Since(hides) > hiddenTime {
+			var served bool
+			m.do(func() { served = c.Served })
+			if served || time.Since(c.Sent) > grace || isClosed(c.hurry) {
+				// Once more: it may have arrived, and been answered, since.
+				if again := c.holder(); !again.found && again.hides == seen.hides {
+					m.died(c)
+					return
+				}
+				continue
 			}
-			continue
 		}
 		select {
 		case <-time.After(pauses):
@@ -162,7 +188,8 @@ func (m *mounter) provokeAll(c *connection) {
 	}
 }
 
-// waitHolder returns when a process has ended that has the connection open, or has closed it.
+// waitHolder returns when a process has ended that has the connection open, or has closed it, or cannot be
+// asked.
 func (c *connection) waitHolder(pid, fd int) {
 	number, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -175,7 +202,7 @@ func (c *connection) waitHolder(pid, fd int) {
 		time.Sleep(lookAgain)
 		return
 	}
-	for c.isOpen(pid, fd) && !isClosed(c.gone) {
+	for c.has(pid, fd) && !isClosed(c.gone) {
 		_ = p.fd.SetReadDeadline(time.Now().Add(lookAgain))
 		ended := false
 		err := raw.Read(func(number uintptr) bool {
@@ -193,7 +220,13 @@ func (c *connection) waitHolder(pid, fd int) {
 	}
 }
 
-// isOpen tells whether a descriptor of a process is the connection.
+// has tells whether a descriptor of a process is the connection, and the process counts.
+func (c *connection) has(pid, fd int) bool {
+	is, err := proc.Ask(pid, func() (bool, error) { return c.isOpen(pid, fd), nil })
+	return err == nil && is && !isKilled(pid)
+}
+
+// isOpen tells whether a descriptor of a process or thread is the connection. It is a question for Ask.
 func (c *connection) isOpen(pid, fd int) bool {
 	ours, err := packet.Number(c.file)
 	if err != nil {
@@ -205,65 +238,104 @@ func (c *connection) isOpen(pid, fd int) bool {
 	return errno == 0 && different == 0
 }
 
+// sight is what a look at all processes has seen.
+type sight struct {
+	found   bool
+	pid, fd int  // of a process that has the connection open
+	hides   bool // none was found, but there is one that cannot be asked
+	whole   bool // there is none, for certain: no process has ended meanwhile, which could have forked before
+}
+
 // holder finds a process that has the connection open, and its descriptor. That there is none is
-// certain: no process has ended while it looked, which could have forked before. Only on a node
-// where processes end all the time, it looks often instead.
-func (c *connection) holder() (pid, fd int, found bool) {
+// certain; only on a node where processes end all the time, it looks often instead.
+func (c *connection) holder() (seen sight) {
 	const tries = 20
 	zombies := map[int]string{}
 	for range tries {
-		pid, fd, complete := c.look(zombies)
-		if pid != 0 {
-			return pid, fd, true
-		} else if complete {
-			return 0, 0, false
+		if seen = c.look(zombies); seen.found || seen.hides || seen.whole {
+			return seen
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return 0, 0, false
+	return seen
 }
 
-// look looks once. complete says that it has seen all. zombies are those that had ended when it
-// began, by when they had started.
-func (c *connection) look(zombies map[int]string) (pid, fd int, complete bool) {
+// mostHidden is how many processes of a pod are asked in vain in one look: each may take proc.AskTime, and
+// leave a thread.
+const mostHidden = 16
+
+// look looks once. zombies are those that had ended when it began, by when they had started.
+func (c *connection) look(zombies map[int]string) (seen sight) {
 	all, err := os.Open("/proc")
 	if err != nil {
-		return 0, 0, false
+		return seen
 	}
 	defer all.Close()
-	complete = true
-	for {
+	seen.whole = true
+	hidden := 0
+	for hidden < mostHidden {
 		names, _ := all.Readdirnames(512)
 		if len(names) == 0 {
-			return 0, 0, complete
+			break
 		}
 		for _, name := range names {
 			pid, err := strconv.Atoi(name)
 			if err != nil || pid == os.Getpid() {
 				continue
 			}
-			fd := -1
-			related, err := c.related(pid)
-			if err == nil && related && !c.isPeer(pid) {
-				fd, err = c.openIn(pid)
-			}
-			if fd >= 0 && !isOurs(pid) {
-				return pid, fd, true
-			}
-			if isEnded(err) {
-				start := startOf(pid)
-				complete = complete && start != "" && zombies[pid] == start
+			fd, err := c.openIn(pid)
+			switch {
+			case fd >= 0:
+				return sight{found: true, pid: pid, fd: fd}
+			case proc.IsUntold(err):
+				hidden++
+			case isEnded(err):
+				start, _ := startOf(pid)
+				seen.whole = seen.whole && start != "" && zombies[pid] == start
 				zombies[pid] = start
 			}
 		}
 	}
+	seen.hides = hidden > 0
+	return seen
 }
 
 func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// related tells whether a process may have got the descriptor: by a fork, or by a socket that
-// its container shares.
+// openIn finds the descriptor of a process that is the connection, -1 for none, or for a process that does
+// not count: one of our own, one that was killed, and the one that asked, which does not serve.
+func (c *connection) openIn(pid int) (fd int, err error) {
+	related, err := c.related(pid)
+	if err != nil || !related {
+		return -1, err
+	}
+	if is, err := c.isPeer(pid); err != nil || is {
+		return -1, err
+	}
+	fd, err = c.find(pid)
+	if fd >= 0 && (isOurs(pid) || isKilled(pid)) {
+		fd = -1
+	}
+	return fd, err
+}
+
+// related tells whether a process may have got the descriptor. Those of other pods are not even asked: what
+// they execute is nobody else's trouble.
 func (c *connection) related(pid int) (bool, error) {
+	if c.Peer.Pod != "" {
+		pods, err := podsOf(pid)
+		return slices.Contains(pods, c.Peer.Pod), err
+	}
+	// The kubelet gives pods no cgroup of their own: by a fork, or by a socket that its container shares.
+	is, err := proc.Ask(pid, func() (bool, error) { return c.shares(pid) })
+	if proc.IsUntold(err) && !c.mayShare(pid) {
+		return false, nil
+	}
+	return is, err
+}
+
+// shares tells whether a process is in a namespace of the one that asked. It is a question for Ask.
+func (c *connection) shares(pid int) (bool, error) {
 	for _, namespace := range []struct{ name, wanted string }{{"mnt", c.Peer.Mounts}, {"pid", c.Peer.PIDs}} {
 		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, namespace.name))
 		if link == namespace.wanted {
@@ -274,11 +346,27 @@ func (c *connection) related(pid int) (bool, error) {
 			return false, err
 		}
 	}
-	if c.Peer.Cgroups == "" {
-		return false, nil // one of the host's, or of all
+	return false, nil
+}
+
+// mayShare tells of a process that cannot be asked whether it has the server volume, as the one that asked
+// has.
+func (c *connection) mayShare(pid int) bool {
+	text, err := readSome(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	return err == nil && bytes.Contains(text, []byte("/"+c.Server.String()+" "))
+}
+
+// podsOf are the UIDs of the pod that a process's cgroups name, one for each hierarchy. Of a first thread
+// that has ended, some hierarchies say nothing (kernel/cgroup/cgroup.c, proc_cgroup_show).
+func podsOf(pid int) (uids []string, err error) {
+	text, err := readSome(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if uids = podUIDs(string(text)); len(uids) > 0 || err != nil {
+		return uids, err
 	}
-	cgroups, err := readSome(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return digest(string(cgroups)) == c.Peer.Cgroups, err
+	if threads := threadsOf(pid); len(threads) > 1 {
+		text, err = readSome(fmt.Sprintf("/proc/%d/task/%s/cgroup", pid, threads[len(threads)-1]))
+	}
+	return podUIDs(string(text)), err
 }
 
 func threadsOf(pid int) []string {
@@ -288,8 +376,16 @@ func threadsOf(pid int) []string {
 
 // isPeer tells whether a process is the one that asked, and has executed nothing else since: the
 // launcher and the proxy do not serve.
-func (c *connection) isPeer(pid int) bool {
-	return pid == c.Peer.PID && startOf(pid) == c.Peer.Start && exe(pid) == c.Peer.Exe
+func (c *connection) isPeer(pid int) (bool, error) {
+	if pid != c.Peer.PID {
+		return false, nil
+	}
+	start, err := startOf(pid)
+	if err != nil || start != c.Peer.Start {
+		return false, err
+	}
+	program, err := exe(pid)
+	return program == c.Peer.Exe, err
 }
 
 // isOurs tells whether a process is a child of this one.
@@ -298,8 +394,17 @@ func isOurs(pid int) bool {
 	return err == nil && status["PPid"] == strconv.Itoa(os.Getpid())
 }
 
-// openIn finds the descriptor of a process that is the connection, -1 for none.
-func (c *connection) openIn(pid int) (fd int, err error) {
+// isKilled tells whether a process was killed and has not ended, at two looks in a row.
+func isKilled(pid int) bool {
+	if !proc.IsEnding(pid) {
+		return false
+	}
+	time.Sleep(killedTime)
+	return proc.IsEnding(pid)
+}
+
+// find finds the descriptor of a process that is the connection, -1 for none.
+func (c *connection) find(pid int) (fd int, err error) {
 	threads := []string{strconv.Itoa(pid)}
 	names, err := readNames(fmt.Sprintf("/proc/%d/fd", pid))
 	if isEnded(err) {
@@ -310,13 +415,28 @@ func (c *connection) openIn(pid int) (fd int, err error) {
 		if number != pid {
 			names, _ = readNames(fmt.Sprintf("/proc/%d/fd", number))
 		}
-		for _, name := range names {
-			if fd, err := strconv.Atoi(name); err == nil && c.isOpen(number, fd) {
+		const atATime = 1024 // or a process that has very many would seem to hang
+		for some := range slices.Chunk(names, atATime) {
+			fd, askErr := proc.Ask(pid, func() (int, error) { return c.openAmong(number, some), nil })
+			if fd >= 0 && askErr == nil {
 				return fd, nil
+			} else if askErr != nil {
+				return -1, askErr
 			}
 		}
 	}
 	return -1, err
+}
+
+// openAmong is the first of some descriptors of a thread that is the connection, -1 for none. It is a
+// question for Ask.
+func (c *connection) openAmong(thread int, names []string) int {
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name); err == nil && c.isOpen(thread, fd) {
+			return fd
+		}
+	}
+	return -1
 }
 
 func readNames(path string) ([]string, error) {
@@ -328,23 +448,26 @@ func readNames(path string) ([]string, error) {
 	return dir.Readdirnames(-1)
 }
 
-// exe is the digest of the path of what a process executes.
-func exe(pid int) string {
-	link, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	return digest(strings.TrimSuffix(link, " (deleted)"))
+// exe is the digest of the path of what a process executes. The error is that nobody tells.
+func exe(pid int) (string, error) {
+	link, err := proc.Link(pid, "exe")
+	if !proc.IsUntold(err) {
+		err = nil
+	}
+	return digest(strings.TrimSuffix(link, " (deleted)")), err
 }
 
 // startOf is when a process began (man 5 proc_pid_stat, starttime).
-func startOf(pid int) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func startOf(pid int) (string, error) {
+	text, err := proc.Ask(pid, func() ([]byte, error) { return os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) })
 	if err != nil {
-		return ""
+		return "", err
 	}
 	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
 	fields := strings.Fields(rest)
 	const startTime = 22 - 3 // the first one is the third
 	if len(fields) <= startTime {
-		return ""
+		return "", fmt.Errorf("/proc/%d/stat tells no time", pid)
 	}
-	return fields[startTime]
+	return fields[startTime], nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -186,23 +185,8 @@ func TestWrongPod(t *testing.T) {
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{})
 	const otherUID = "99999999-2222-3333-4444-555555555555"
-	hierarchy := "/sys/fs/cgroup"
-	if _, err := os.Stat(hierarchy + "/cgroup.procs"); err != nil { // cgroup v1
-		hierarchy += "/pids"
-	}
-	groups, err := os.MkdirTemp(hierarchy, "mounter-test-")
-	if err != nil {
-		t.Skipf("there are no cgroups to make: %v", err)
-	}
-	group := filepath.Join(groups, "pod"+otherUID)
-	must(t, os.Mkdir(group, 0o755))
-	procs := filepath.Join(group, "cgroup.procs")
+	procs := podGroup(t, otherUID)
 	inner := w.container(containerOptions{})
-	t.Cleanup(func() {
-		inner.kill()
-		eventually(t, "nobody is in the cgroup", func() bool { return unix.Rmdir(group) == nil })
-		must(t, os.Remove(groups))
-	})
 	must(t, os.WriteFile(procs, fmt.Appendln(nil, inner.pid), 0))
 	if problem := w.attach(generation, inner.pid); !strings.Contains(problem, "is in pod 99999999") {
 		t.Errorf("attach: %q", problem)

@@ -61,9 +61,10 @@ type identity struct {
 	Start  string `json:"start"`  // tells processes apart that follow each other with one number
 	PIDs   string `json:"pids"`   // a namespace, such as pid:[4026531836]
 	Mounts string `json:"mounts"` // another one
-	// Digests: a pod chooses how long the texts are, and all of this must be within a packet.
-	Exe     string `json:"exe"`     // of the path of what it executes
-	Cgroups string `json:"cgroups"` // of its cgroups; "" where they are no pod's
+	// Exe is a digest of the path of what it executes: a pod chooses how long that is, and all of this
+	// must be within a packet.
+	Exe string `json:"exe"`
+	Pod string `json:"pod,omitempty"` // the UID that its cgroups name, without dashes; "": they name none
 }
 
 func (c *connection) name() string { return connectionName(c.Volume, c.Generation) }
@@ -173,7 +174,7 @@ func (m *mounter) serve(o *order) error {
 		if c, begun := m.begun(o); begun {
 			m.abandon(c)
 		}
-		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes) || errors.Is(err, errHangs)})
+		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes) || errors.Is(err, errHangs) || proc.IsUntold(err)})
 		return err
 	}
 	m.do(func() {
@@ -338,7 +339,10 @@ func (m *mounter) checkMountpoint(path string, p *process) error {
 	if err != nil {
 		return err
 	}
-	if theirs, err := os.Readlink(p.path("ns/mnt")); err != nil || theirs == ours {
+	theirs, err := proc.Link(p.pid, "ns/mnt")
+	if proc.IsUntold(err) {
+		return err
+	} else if err != nil || theirs == ours {
 		return errors.Join(errors.New("the program is in no container: its mount would be the host's"), err)
 	}
 	mounts, err := p.mounts()
@@ -380,18 +384,22 @@ func groups(p *process) (all []uint32) {
 // identify finds out what tells the program's processes from others.
 func identify(p *process) (id identity, err error) {
 	id.PID = p.pid
-	link := func(name string) string {
-		text, linkErr := os.Readlink(p.path(name))
-		err = errors.Join(err, linkErr)
-		return text
+	for _, step := range []func() error{
+		func() (err error) { id.Exe, err = exe(p.pid); return err },
+		func() (err error) { id.PIDs, err = proc.Link(p.pid, "ns/pid"); return err },
+		func() (err error) { id.Mounts, err = proc.Link(p.pid, "ns/mnt"); return err },
+		func() (err error) { id.Start, err = startOf(p.pid); return err },
+		func() error {
+			pods, err := podsOf(p.pid)
+			if len(pods) > 0 {
+				id.Pod = pods[0] // all are the volume's: checkPod
+			}
+			return err
+		},
+	} {
+		err = errors.Join(err, step())
 	}
-	id.Exe, id.PIDs, id.Mounts = exe(p.pid), link("ns/pid"), link("ns/mnt")
-	cgroups, cgroupErr := readSome(p.path("cgroup"))
-	if len(podUIDs(string(cgroups))) > 0 {
-		id.Cgroups = digest(string(cgroups))
-	}
-	id.Start = startOf(p.pid)
-	return id, errors.Join(err, cgroupErr, p.alive())
+	return id, errors.Join(err, p.alive())
 }
 
 func digest(text string) string {

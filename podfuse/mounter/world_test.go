@@ -22,6 +22,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/e2e/slowclose"
 	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/packet"
@@ -86,6 +87,8 @@ func exit(err error) {
 
 var roles = map[string]func([]string) error{
 	"container": containerMain, "launcher": launcherMain, "program": programMain, "asker": askerMain,
+	"sleeper":      func([]string) error { time.Sleep(time.Hour); return nil },
+	slowclose.Verb: slowclose.Main,
 }
 
 // pauseAt has the mounter stop at a step, once: it makes a file, and stops itself.
@@ -338,12 +341,14 @@ type containerOptions struct {
 	Wide           bool   // the mounts are the host's peers
 	Below          string // directory of the volume that another volume is mounted on
 	Within         string // and one that the volume itself is mounted on
+	Slow           string // directory of the host that is /slow
 }
 
 type pod struct {
-	w   *world
-	pid int
-	cmd *exec.Cmd
+	w     *world
+	pid   int
+	cmd   *exec.Cmd
+	group string // the file cgroup.procs of the pod; "": it has no cgroup of its own
 }
 
 // container starts one with both volumes.
@@ -363,7 +368,7 @@ func (w *world) container(o containerOptions) *pod {
 	out, err := cmd.StdoutPipe()
 	must(w.t, err)
 	must(w.t, cmd.Start())
-	c := &pod{w, cmd.Process.Pid, cmd}
+	c := &pod{w, cmd.Process.Pid, cmd, ""}
 	w.t.Cleanup(c.kill)
 	line := make([]byte, 6)
 	if _, err := out.Read(line); err != nil || string(line) != "ready\n" {
@@ -392,7 +397,7 @@ func containerMain(args []string) error {
 		return err
 	}
 	for path, mode := range map[string]uint32{"proc": 0o555, "data": 0o755, "sub": 0o755, "run": 0o755, "dev": 0o755, "etc": 0o755,
-		"tmp": 0o1777, "m": 0o777, "mine": 0o700, "theirs": 0o1777, "run/pod-fuse": 0o755} {
+		"tmp": 0o1777, "m": 0o777, "mine": 0o700, "theirs": 0o1777, "slow": 0o755, "run/pod-fuse": 0o755} {
 		_ = os.MkdirAll(filepath.Join(root, path), 0o755)
 		if err := unix.Chmod(filepath.Join(root, path), mode); err != nil {
 			return err
@@ -441,6 +446,9 @@ func containerMain(args []string) error {
 	if o.Within != "" {
 		steps = append(steps, func() error { return bind(standIn, filepath.Join("data", o.Within)) })
 	}
+	if o.Slow != "" {
+		steps = append(steps, func() error { return bind(o.Slow, "slow") })
+	}
 	if o.HostView != "" {
 		steps = append(steps, func() error { return os.MkdirAll(filepath.Join(root, o.HostView), 0o755) },
 			func() error { return bind(standIn, o.HostView) })
@@ -474,7 +482,31 @@ func (c *pod) exec(user int, args ...string) *exec.Cmd {
 	if user != 0 {
 		prefix = append([]string{"-S", strconv.Itoa(user), "-G", strconv.Itoa(user)}, prefix...)
 	}
-	return exec.Command("nsenter", append(append(prefix, "/test"), args...)...)
+	args = append(append(append([]string{"nsenter"}, prefix...), "/test"), args...)
+	if c.group != "" {
+		args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, c.group}, args...)
+	}
+	return exec.Command(args[0], args[1:]...)
+}
+
+// podGroup makes a cgroup as a pod has it, until the test ends, and returns its file cgroup.procs.
+func podGroup(t *testing.T, uid string) string {
+	t.Helper()
+	hierarchy := "/sys/fs/cgroup"
+	if _, err := os.Stat(hierarchy + "/cgroup.procs"); err != nil { // cgroup v1
+		hierarchy += "/pids"
+	}
+	groups, err := os.MkdirTemp(hierarchy, "mounter-test-")
+	if err != nil {
+		t.Skipf("there are no cgroups to make: %v", err)
+	}
+	group := filepath.Join(groups, "pod"+uid)
+	must(t, os.Mkdir(group, 0o755))
+	t.Cleanup(func() {
+		eventually(t, "nobody is in the cgroup", func() bool { return unix.Rmdir(group) == nil })
+		must(t, os.Remove(groups))
+	})
+	return filepath.Join(group, "cgroup.procs")
 }
 
 // run runs a shell-less command of the test's own in the container.
@@ -567,6 +599,7 @@ type launchOptions struct {
 	Silent     bool   // the program does not answer
 	Hide       string // where it has its descriptor once it serves; see hides
 	NoStatFS   bool   // it answers statfs(2) with an error
+	Itself     string // a file that the program asks itself for, and does not answer: Mountpoint/never
 	Unmount    bool   // of an asker: the mount point
 }
 
@@ -686,14 +719,23 @@ func programMain(args []string) error {
 		dir := add(root, "there", &gofs.Inode{}, fuse.S_IFDIR)
 		add(dir, "text", &gofs.MemRegularFile{Data: []byte(o.Text)}, fuse.S_IFREG)
 		add(root, "link", &gofs.MemSymlink{Data: []byte("there")}, fuse.S_IFLNK)
+		add(root, "never", &never{}, fuse.S_IFREG)
 	}})
 	server, err := fuse.NewServer(raw, "/dev/fd/3", &fuse.MountOptions{AllowOther: true})
 	if err != nil {
 		return err
 	}
+	if o.Itself != "" {
+		go func() { _, _ = os.Stat(o.Itself) }()
+	}
 	server.Serve()
 	return nil
 }
+
+// never is a file whose attributes nobody gets.
+type never struct{ gofs.Inode }
+
+func (*never) Getattr(context.Context, gofs.FileHandle, *fuse.AttrOut) syscall.Errno { select {} }
 
 type noStatFS struct{ gofs.Inode }
 

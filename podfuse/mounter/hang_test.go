@@ -1,0 +1,190 @@
+package mounter
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/slowclose"
+	"example.com/pod-info-fuse/e2e/stopwatch"
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// hangInExecve has a process of the container hang in execve(2).
+func (c *pod) hangInExecve(f *slowclose.File) *exec.Cmd {
+	c.w.t.Helper()
+	cmd := c.exec(0, slowclose.Verb, "/slow/"+filepath.Base(f.Path), "/test", "/test", "sleeper")
+	cmd.Stderr = os.Stderr
+	must(c.w.t, cmd.Start())
+	go func() { _ = cmd.Wait() }()
+	f.Waits(c.w.t)
+	return cmd
+}
+
+// Whoever asks the kernel about a process that hangs in execve(2) may hang. In another pod, nobody
+// notices. In its own, a program that lives is not taken for dead, and one that dies is, a little later.
+func TestWhoExecutesMeanwhile(t *testing.T) {
+	for _, row := range []struct {
+		what        string
+		groups, own bool
+	}{
+		{"in another pod", true, false},
+		{"in another pod, and pods have no cgroups", false, false},
+		{"in its own pod", true, true},
+		{"in its own pod, and pods have no cgroups", false, true},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			f := slowclose.Mount(t)
+			w := newWorld(t)
+			const otherUID = "99999999-2222-3333-4444-555555555555"
+			otherData, otherServer := w.mount("data", otherUID)
+			var group, otherGroup string
+			if row.groups {
+				group, otherGroup = podGroup(t, podUID), podGroup(t, otherUID)
+			}
+			c := w.container(containerOptions{Slow: f.Dir})
+			other := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID(), Slow: f.Dir})
+			c.group, other.group = group, otherGroup
+			one := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
+			if problem := w.attach(one, c.pid); problem != "" {
+				t.Fatal(problem)
+			}
+			defer f.Answer() // or no container ends
+			if row.own {
+				c.hangInExecve(f)
+			} else {
+				other.hangInExecve(f)
+			}
+			w.quiet("a program that lives", 200*time.Millisecond)
+
+			watch := stopwatch.Start()
+			c.killProgram()
+			if died := w.died(one); len(died.files) != 1 {
+				t.Errorf("%+v", died)
+			}
+			took, late := watch.Stop()
+			if !row.own && took > hiddenTime/2 || row.own && (took < hiddenTime/2 || took > 2*hiddenTime) {
+				t.Errorf("its death was known after %v, and the machine stood still for %v", took, late)
+			}
+			watch = stopwatch.Start()
+			two := c.serve(launchOptions{Text: "two", Mountpoint: "/m"})
+			if problem := w.attach(two, c.pid); problem != "" {
+				t.Fatal(problem)
+			}
+			for _, path := range []string{"/data/text", "/m/text"} {
+				if text, err := c.read(path); text != "two" {
+					t.Errorf("%s: %q, %v", path, text, err)
+				}
+			}
+			if took, late := watch.Stop(); took > hiddenTime/2 {
+				t.Errorf("the next one served after %v, and the machine stood still for %v", took, late)
+			}
+			// The names that somebody is about to make are asked for in each process of the node.
+			ticket := w.order(wire.Order{Kind: wire.Creating, Volume: w.data.ID()})
+			if problem := w.answered(ticket, "creating").Error; problem != "" {
+				t.Errorf("creating: %s", problem)
+			}
+		})
+	}
+}
+
+// A mounter that begins while a process hangs finds the program that lives, and the death of one.
+func TestWhoExecutesWhileTheMounterBegins(t *testing.T) {
+	f := slowclose.Mount(t)
+	w := newWorld(t)
+	c := w.container(containerOptions{Slow: f.Dir})
+	one := c.serve(launchOptions{Text: "one"})
+	defer f.Answer() // or no container ends
+	c.hangInExecve(f)
+	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+	must(t, unix.Kill(before.PID, unix.SIGKILL))
+	program := c.programs("program")[0]
+	w.status("the next one, which has found the program", func(s Status) bool {
+		return s.PID != before.PID && len(s.Volumes) == 1 && s.Volumes[0].PID == program
+	})
+	w.quiet("a program that lives", hiddenTime+time.Second)
+	c.killProgram()
+	w.died(one)
+}
+
+// A program that is killed while it waits in the kernel for its own answer does not end. It counts as dead,
+// and ends when the pair has answered.
+func TestWhoWaitsForItself(t *testing.T) {
+	old := environment
+	environment = append(slices.Clone(environment), "LATE=1") // it is noticed when it is looked again
+	defer func() { environment = old }()
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	one := c.serve(launchOptions{Text: "one", Mountpoint: "/m", Itself: "/m/never"})
+	if problem := w.attach(one, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	program := c.programs("program")[0]
+	tasks := fmt.Sprintf("/proc/%d/task", program)
+	waits := func() (threads []string) {
+		for _, thread := range numbersIn(tasks) {
+			if text, err := os.ReadFile(tasks + "/" + thread + "/status"); err == nil && !strings.Contains(string(text), "State:\tZ") {
+				threads = append(threads, thread)
+			}
+		}
+		return threads
+	}
+	eventually(t, "it waits for itself", func() bool {
+		return slices.ContainsFunc(waits(), func(thread string) bool {
+			text, _ := os.ReadFile(tasks + "/" + thread + "/wchan")
+			return strings.Contains(string(text), "request_wait_answer") || strings.Contains(string(text), "fuse_")
+		})
+	})
+	w.quiet("a program that lives", 1500*time.Millisecond)
+
+	must(t, unix.Kill(program, unix.SIGKILL))
+	died := w.died(one)
+	if len(died.files) != 1 {
+		t.Fatalf("%+v", died)
+	}
+	if threads := waits(); len(threads) != 1 {
+		t.Errorf("threads %v are left, not the one that waits", threads)
+	}
+	two := c.serve(launchOptions{Text: "two", Mountpoint: "/m"})
+	if problem := w.attach(two, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	for _, path := range []string{"/data/text", "/m/text"} {
+		if text, err := c.read(path); text != "two" {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+	answerAll(t, died.files[0], func() bool { return len(waits()) == 0 })
+}
+
+// answerAll answers ESTALE to what waits on the connection of a dead program, as the pair does, until all
+// is done.
+func answerAll(t *testing.T, device *os.File, done func() bool) {
+	t.Helper()
+	fd := int(device.Fd())
+	must(t, unix.SetNonblock(fd, true))
+	header := func(status int32, id []byte) []byte { // struct fuse_out_header
+		text := binary.NativeEndian.AppendUint32(nil, 16)
+		return append(binary.NativeEndian.AppendUint32(text, uint32(status)), id...)
+	}
+	const resend = 7 // linux/fuse.h, FUSE_NOTIFY_RESEND
+	_, err := unix.Write(fd, header(resend, make([]byte, 8)))
+	must(t, err)
+	request := make([]byte, 2<<20)
+	eventually(t, "all is answered", func() bool {
+		for {
+			if _, err := unix.Read(fd, request); err != nil {
+				return done()
+			}
+			_, _ = unix.Write(fd, header(-int32(unix.ESTALE), request[8:16])) // what wants no answer gets an error
+		}
+	})
+}
