@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // startControl has root mount the program, and a container read it.
@@ -66,9 +69,35 @@ type rootServer struct {
 func (r *rootServer) run() {
 	defer close(r.left)
 	for r.start() {
-		_ = r.cmd.Wait()
+		r.awaitEnd()
 		// What has died hides the directory. Only the program's own mount goes.
 		for r.mounted() == nil && unix.Unmount(r.dir, unix.MNT_DETACH) == nil {
+		}
+	}
+}
+
+// endTime is how long a program that was killed may take until it ends by itself.
+const endTime = 2 * time.Second
+
+// awaitEnd returns when the program has ended. One that was killed while it waited in the kernel for its
+// own answer does not end as long as its connection lasts: some look at their own mount when they start.
+func (r *rootServer) awaitEnd() {
+	ended := make(chan struct{})
+	go func() {
+		_ = r.cmd.Wait()
+		close(ended)
+	}()
+	for looks := 0; ; {
+		select {
+		case <-ended:
+			return
+		case <-time.After(endTime):
+		}
+		if looks++; !proc.IsEnding(r.cmd.Process.Pid) {
+			looks = 0
+		}
+		if looks > 1 && r.mounted() == nil {
+			_ = unix.Unmount(r.dir, unix.MNT_FORCE) // which aborts the connection, also of a mount that is in use
 		}
 	}
 }
