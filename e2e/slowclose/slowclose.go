@@ -49,6 +49,8 @@ const hang = time.Minute
 type File struct {
 	Path string // in Dir
 	Dir  string // the mount point
+	// Every FLUSH waits, and not only the first. It is set before anybody has the file.
+	Every bool
 
 	waits  chan struct{} // closed when FLUSH has come
 	answer chan struct{} // closed when it is to be answered
@@ -120,8 +122,11 @@ func (n *node) Open(context.Context, uint32) (gofs.FileHandle, uint32, syscall.E
 }
 
 func (n *node) Flush(context.Context, gofs.FileHandle) syscall.Errno {
-	if n.file.came.CompareAndSwap(false, true) {
+	first := n.file.came.CompareAndSwap(false, true)
+	if first {
 		close(n.file.waits)
+	}
+	if first || n.file.Every {
 		<-n.file.answer
 	}
 	return 0

@@ -20,7 +20,8 @@ const childVerb = "mounter-child"
 const (
 	resultFD = 3 + iota // a pipe, for its result
 	vaultFD             // the vault's mount namespace
-	otherFD             // of some: /dev/fuse, or the process
+	otherFD             // of some: /dev/fuse, the process, or the link
+	moreFD              // of receive: a socket
 )
 
 // errand is one of a child's.
@@ -49,6 +50,8 @@ type result struct {
 	Again  bool     `json:"again,omitempty"` // what it was to do does not fit what is there any more
 	Device uint64   `json:"device,omitempty"`
 	Names  [][]byte `json:"names,omitempty"`
+
+	then func() // what the child does when the mounter has the result
 }
 
 var errands = map[string]func(job) (result, error){
@@ -60,6 +63,7 @@ var errands = map[string]func(job) (result, error){
 	"detach":   detach,
 	"unmount":  unmountInVault,
 	"creating": namesMade,
+	"receive":  receive,
 }
 
 var (
@@ -155,9 +159,12 @@ func errand(args []string) error {
 			done.Error = done.Error[:4096]
 		}
 	}
-	file := os.NewFile(resultFD, "result")
-	err = json.NewEncoder(file).Encode(done)
-	file.Close() // who waits for it need not wait for threads that hang
+	out := os.NewFile(resultFD, "result")
+	// Who waits for it need not wait for threads that hang.
+	err = errors.Join(json.NewEncoder(out).Encode(done), out.Close())
+	if done.then != nil {
+		done.then()
+	}
 	return err
 }
 

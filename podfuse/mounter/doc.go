@@ -28,5 +28,6 @@
 //
 // The table of volumes belongs to one goroutine, which never waits longer than for the spare to
 // read. What asks a file system of somebody else's, or follows a path in a container, is done by
-// a child: a process of this binary for one errand, which is killed when its time is up.
+// a child: a process of this binary for one errand, which is killed when its time is up. So does a child
+// open what comes with an order: to close it may take for ever.
 package mounter

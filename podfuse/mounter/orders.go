@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -21,28 +20,42 @@ type order struct {
 	names [][]byte // the result of Creating
 }
 
+// enclosed is what comes with an order. Of its descriptors, this process opens one only that a child has
+// looked at: see receive.
+type enclosed struct {
+	any    bool     // it has descriptors
+	socket *os.File // of who asks
+	err    error    // there is none that could be used
+}
+
+// hasSocket tells of which orders the socket of who asks is a part.
+func hasSocket(kind wire.Kind) bool { return kind == wire.Serve || kind == wire.Unmount }
+
+func orderName(link uint64, o wire.Order) string {
+	return fmt.Sprintf("%s%d/%d", orderPrefix, link, o.Ticket)
+}
+
 // order takes an order, and returns an error for one that it refuses at once. It is called
 // again with one that the mounter before had peeked at.
-func (m *mounter) order(link uint64, o wire.Order, files []*os.File) error {
-	with := 0
+func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
+	err := with.err
 	switch o.Kind {
 	case wire.Serve, wire.Unmount:
-		with = 1
+		if err == nil && with.socket == nil {
+			err = errors.New("it comes without the socket of who asks")
+		}
 	case wire.Attach, wire.Creating, wire.Hello, wire.Spent, wire.Counts, wire.Provoke:
+		if with.any {
+			err = errors.New("it comes with descriptors, and has none")
+		}
 	default:
-		packet.Close(files)
-		err := errors.New("there is no such order")
-		m.answer(&order{Order: o, Link: link}, err)
-		return err
+		err = errors.New("there is no such order")
 	}
-	var err error
-	if len(files) != with {
-		err = fmt.Errorf("it has %d descriptors, not %d", len(files), with)
-	} else if len(o.Mountpoint) > wire.LongestPath || len(o.Subtype) > wire.LongestSubtype {
+	if err == nil && (len(o.Mountpoint) > wire.LongestPath || len(o.Subtype) > wire.LongestSubtype) {
 		err = errors.New("its words are too long to keep") // JSON may make six times as many bytes
 	}
 	if err != nil {
-		packet.Close(files)
+		closeLater(with.socket)
 		m.answer(&order{Order: o, Link: link}, err)
 		return err
 	}
@@ -59,24 +72,28 @@ func (m *mounter) order(link uint64, o wire.Order, files []*os.File) error {
 			m.count(o.Volume, max(0, o.Waiting))
 		}
 	default:
-		return m.accept(&order{Order: o, Link: link, name: fmt.Sprintf("%s%d/%d", orderPrefix, link, o.Ticket)}, files)
+		return m.accept(&order{Order: o, Link: link, name: orderName(link, o), file: with.socket})
 	}
 	return nil
 }
 
-func (m *mounter) accept(o *order, files []*os.File) error {
+// closeLater closes the socket of a pod, in which there may be files of the pod's: no turn waits for it.
+func closeLater(file *os.File) {
+	if file != nil {
+		go file.Close()
+	}
+}
+
+func (m *mounter) accept(o *order) error {
 	if m.orders[o.name] != nil {
-		packet.Close(files)
+		closeLater(o.file)
 		return nil
 	}
 	if len(m.orders) >= mostOrders {
-		packet.Close(files)
+		closeLater(o.file)
 		err := errors.New("too many orders wait")
 		m.answer(o, err)
 		return err
-	}
-	if len(files) > 0 {
-		o.file = files[0]
 	}
 	m.set.Put(o.name, o, o.file)
 	m.work(o)
@@ -86,7 +103,7 @@ func (m *mounter) accept(o *order, files []*os.File) error {
 func (m *mounter) resumeOrder(name string) {
 	o := order{name: name}
 	file, good := m.set.Get(name, &o)
-	if o.file = file; !good || (file != nil) != (o.Kind == wire.Serve || o.Kind == wire.Unmount) {
+	if o.file = file; !good || (file != nil) != hasSocket(o.Kind) {
 		m.log("%s was kept for nothing", name)
 		m.set.Drop(name)
 		return

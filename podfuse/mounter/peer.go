@@ -19,6 +19,8 @@ type peer struct {
 	socket *packet.Socket
 	events chan event
 	lost   atomic.Bool // an event was, since all was told
+	// receivers are children that have opened descriptors of this link, and have not ended.
+	receivers atomic.Int32
 }
 
 type event struct {
@@ -111,7 +113,7 @@ func (m *mounter) endLink(number uint64) {
 		m.current = 0
 	}
 	close(p.events)
-	p.socket.Close()
+	go p.socket.Close() // it may have descriptors in it
 	m.set.Drop(peerName(number))
 }
 
@@ -120,11 +122,11 @@ func (m *mounter) endLink(number uint64) {
 func (m *mounter) read(p *peer) {
 	troubles := 0
 	for {
-		text, files, err := p.socket.Peek()
+		text, withFiles, err := p.socket.Peek()
 		if err == nil && len(text) > mostOrder {
-			packet.Close(files)
 			err = packet.ErrTooLong
 		}
+		release := func() {}
 		if err == packet.ErrTooLong {
 			m.refuse(&troubles, "%v", err)
 		} else if err != nil {
@@ -132,20 +134,34 @@ func (m *mounter) read(p *peer) {
 		} else {
 			var o wire.Order
 			if err := packet.Decode(text, &o); err != nil {
-				packet.Close(files)
 				m.refuse(&troubles, "%v", err)
 			} else {
 				pause("order " + string(o.Kind))
-				m.do(func() { err = m.order(p.number, o, files) })
-				if err != nil {
+				if release, err = m.take(p, o, withFiles); err != nil {
 					m.refuse(&troubles, "%s of volume %s: %v", o.Kind, o.Volume, err)
 				}
 			}
 		}
-		_, files, _ = p.socket.Receive(time.Time{})
-		packet.Close(files)
+		_ = p.socket.Skip()
+		release()
 	}
 	m.do(func() { m.endLink(p.number) })
+}
+
+// take takes an order with what comes with it. release is called when the packet is off the socket.
+func (m *mounter) take(p *peer, o wire.Order, withFiles bool) (release func(), err error) {
+	release = func() {}
+	with := enclosed{any: withFiles}
+	known := false
+	m.do(func() { known = m.orders[orderName(p.number, o)] != nil })
+	if known {
+		return release, nil
+	}
+	if withFiles && hasSocket(o.Kind) {
+		with.socket, release, with.err = m.receive(p)
+	}
+	m.do(func() { err = m.order(p.number, o, with) })
+	return release, err
 }
 
 // refuse logs what the pair wanted and does not get. A hostile one could fill the log.

@@ -118,14 +118,14 @@ func TestHostileOrders(t *testing.T) {
 		want  string
 	}{
 		"unknown":                        {wire.Order{Kind: "mount"}, nil, "no such order"},
-		"serve, no socket":               {wire.Order{Kind: wire.Serve, Server: server}, nil, "0 descriptors"},
-		"serve, two sockets":             {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{ours, theirs}, "2 descriptors"},
+		"serve, no socket":               {wire.Order{Kind: wire.Serve, Server: server}, nil, "without the socket"},
+		"serve, two sockets":             {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{ours, theirs}, "more than one descriptor"},
 		"serve, no socket but a device":  {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{null}, "no socket"},
 		"serve, a stream":                {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{stream}, "no socket of packets"},
 		"serve, a process of the host":   {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{ours}, "does not have server volume"},
 		"serve, an unknown volume":       {wire.Order{Kind: wire.Serve, Server: 17}, []*os.File{ours}, "no such server volume"},
 		"serve, a client volume":         {wire.Order{Kind: wire.Serve, Server: data}, []*os.File{ours}, "no such server volume"},
-		"attach with a descriptor":       {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: c.pid}, []*os.File{null}, "1 descriptors"},
+		"attach with a descriptor":       {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: c.pid}, []*os.File{null}, "with descriptors"},
 		"attach on the host":             {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: os.Getpid()}, nil, "does not have volume"},
 		"attach in the host's view":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: host.pid}, nil, "no container's"},
 		"attach to the first process":    {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1}, nil, "does not have volume"},

@@ -89,6 +89,7 @@ var roles = map[string]func([]string) error{
 	"container": containerMain, "launcher": launcherMain, "program": programMain, "asker": askerMain,
 	"sleeper":      func([]string) error { time.Sleep(time.Hour); return nil },
 	slowclose.Verb: slowclose.Main,
+	"sender":       senderMain,
 }
 
 // pauseAt has the mounter stop at a step, once: it makes a file, and stops itself.

@@ -118,22 +118,73 @@ var ErrTooLong = errors.New("a packet was cut off: it is too long, or a descript
 // Receive waits for a packet, until the deadline; the zero time is none. The error is io.EOF
 // when the other end is closed. The caller closes the files.
 func (s *Socket) Receive(deadline time.Time) (packet []byte, files []*os.File, err error) {
-	return s.receive(deadline, 0)
-}
-
-// Peek is Receive, and leaves the packet to be received again: after the death of the process
-// that has peeked, by the next one that has the socket.
-func (s *Socket) Peek() (packet []byte, files []*os.File, err error) {
-	return s.receive(time.Time{}, unix.MSG_PEEK)
-}
-
-func (s *Socket) receive(deadline time.Time, flags int) (packet []byte, files []*os.File, err error) {
 	buffer, rights := make([]byte, wire.MaxPacket), make([]byte, unix.CmsgSpace(4*mostFiles))
-	var n, rightsLen, got int
+	r, err := s.receive(deadline, buffer, rights, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if files, err = parse(rights[:r.rights]); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case r.flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		Close(files)
+		return nil, nil, ErrTooLong
+	case r.text == 0:
+		Close(files)
+		return nil, nil, io.EOF
+	}
+	return buffer[:r.text], files, nil
+}
+
+// The three that follow are for who must never have a descriptor open that somebody else has chosen:
+// close(2) of a file on a FUSE file system waits for its server (FUSE_FLUSH), so that who has one can be kept
+// waiting for ever. Where there is no room for them, the kernel opens no descriptors, and so there is
+// none to close (net/core/scm.c, scm_detach_fds).
+
+// Peek waits for a packet and returns its text, and whether descriptors come with it. It opens none of
+// them, and leaves the packet where it is: for PeekFiles, for Skip, or, after the death of this process,
+// for the next one that has the socket.
+func (s *Socket) Peek() (packet []byte, withFiles bool, err error) {
+	buffer := make([]byte, wire.MaxPacket)
+	r, err := s.receive(time.Time{}, buffer, nil, unix.MSG_PEEK)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case r.flags&unix.MSG_TRUNC != 0:
+		return nil, false, ErrTooLong
+	case r.text == 0:
+		return nil, false, io.EOF
+	}
+	return buffer[:r.text], r.flags&unix.MSG_CTRUNC != 0, nil
+}
+
+// PeekFiles opens the descriptors of the packet that Peek has returned: so many at most. There are more
+// if it says so. They stay in the packet, too. To close them may take for ever.
+func (s *Socket) PeekFiles(most int) (files []*os.File, more bool, err error) {
+	rights := make([]byte, unix.CmsgLen(4*most)) // and no space for another one
+	r, err := s.receive(time.Now(), make([]byte, 1), rights, unix.MSG_PEEK)
+	if err != nil {
+		return nil, false, err
+	}
+	files, err = parse(rights[:r.rights])
+	return files, r.flags&unix.MSG_CTRUNC != 0, err
+}
+
+// Skip takes the packet that Peek has returned, and opens none of its descriptors.
+func (s *Socket) Skip() error {
+	_, err := s.receive(time.Time{}, make([]byte, 1), nil, 0)
+	return err
+}
+
+// received is what recvmsg(2) has: lengths, in bytes, and flags.
+type received struct{ text, rights, flags int }
+
+func (s *Socket) receive(deadline time.Time, buffer, rights []byte, flags int) (r received, err error) {
 	_ = s.conn.SetReadDeadline(deadline)
 	read := func(fd uintptr) bool {
 		for {
-			n, rightsLen, got, _, err = unix.Recvmsg(int(fd), buffer, rights, flags|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			r.text, r.rights, r.flags, _, err = unix.Recvmsg(int(fd), buffer, rights, flags|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 			if err != unix.EINTR {
 				return err != unix.EAGAIN
 			}
@@ -149,22 +200,9 @@ func (s *Socket) receive(deadline time.Time, flags int) (packet []byte, files []
 		})
 	}
 	if readErr != nil {
-		return nil, nil, readErr
-	} else if err != nil {
-		return nil, nil, os.NewSyscallError("recvmsg", err)
+		return received{}, readErr
 	}
-	if files, err = parse(rights[:rightsLen]); err != nil {
-		return nil, nil, err
-	}
-	switch {
-	case got&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		Close(files)
-		return nil, nil, ErrTooLong
-	case n == 0:
-		Close(files)
-		return nil, nil, io.EOF
-	}
-	return buffer[:n], files, nil
+	return r, os.NewSyscallError("recvmsg", err)
 }
 
 func parse(rights []byte) (files []*os.File, err error) {

@@ -81,3 +81,47 @@ func TestALimitOfWhoDoesNotRead(t *testing.T) {
 		t.Errorf("%d packets have come of %d", n, sent)
 	}
 }
+
+// A packet is looked at as often as one likes, without its descriptors and with them, before it is taken.
+func TestPeekOpensNothing(t *testing.T) {
+	one, other := ends(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	for _, files := range [][]*os.File{{write, write}, nil} {
+		if err := one.Send(time.Minute, len(files), files...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write.Close()
+	for range 2 {
+		if packet, withFiles, err := other.Peek(); string(packet) != "2" || !withFiles || err != nil {
+			t.Fatalf("%q, %v, %v", packet, withFiles, err)
+		}
+	}
+	for most, wantMore := range map[int]bool{1: true, 2: false} {
+		files, more, err := other.PeekFiles(most)
+		if len(files) != most || more != wantMore || err != nil {
+			t.Errorf("at most %d: %d, %v, %v", most, len(files), more, err)
+		}
+		Close(files)
+	}
+	if err := other.Skip(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("somebody has a descriptor of what was skipped: %v", err)
+	}
+	if packet, withFiles, err := other.Peek(); string(packet) != "0" || withFiles || err != nil {
+		t.Errorf("the next one: %q, %v, %v", packet, withFiles, err)
+	}
+	one.Close()
+	if err := other.Skip(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := other.Peek(); err != io.EOF {
+		t.Errorf("at the end: %v", err)
+	}
+}

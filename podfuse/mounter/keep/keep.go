@@ -15,6 +15,9 @@
 //
 // End-of-file after whole must mean that the owner is dead. From then on, it closes its end of a
 // link only after it has killed the spare at the other, or told it to leave.
+//
+// Neither waits for the end of a close(2): of a socket in which somebody has sent files, it may take as
+// long as these want.
 package keep
 
 import (
@@ -95,12 +98,12 @@ func Stand(link *os.File) (*Set, error) {
 		}
 		var m message
 		if err := packet.Decode(text, &m); err != nil { // of a later version
-			packet.Close(files)
+			closeFiles(files)
 			continue
 		}
 		switch m.Kind {
 		case leave:
-			packet.Close(files)
+			closeFiles(files)
 			s.Close()
 			return nil, ErrLeave
 		case whole:
@@ -125,7 +128,7 @@ func (s *Set) take(m message, files []*os.File) {
 		closeFile(old.file)
 		delete(s.entries, m.Name)
 	}
-	packet.Close(files)
+	closeFiles(files)
 }
 
 // Put keeps a descriptor, which belongs to the set from now on, in the place of one of that
@@ -258,7 +261,13 @@ func encode(meta any) json.RawMessage {
 
 func closeFile(file *os.File) {
 	if file != nil {
-		file.Close()
+		go file.Close()
+	}
+}
+
+func closeFiles(files []*os.File) {
+	if len(files) > 0 {
+		go packet.Close(files)
 	}
 }
 
