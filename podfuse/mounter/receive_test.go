@@ -3,6 +3,7 @@ package mounter
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -123,4 +124,42 @@ func senderMain(args []string) error {
 	}
 	time.Sleep(time.Hour)
 	return file.Close()
+}
+
+// What a pod sends by the socket of its server volume comes without descriptors: the kernel refuses those
+// (Linux 6.16), also when the mounter took the socket over from a version that let them in. A program that
+// sends none can serve.
+func TestPodsSendNoDescriptors(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	refused := func(when string) {
+		t.Helper()
+		want := "operation not permitted"
+		if _, err := unix.GetsockoptInt(w.podsNumber(), unix.SOL_SOCKET, unix.SO_PASSRIGHTS); err == unix.ENOPROTOOPT {
+			want = "served" // and nobody receives it
+		}
+		if answer := c.refused(0, launchOptions{Encloses: true}); !strings.Contains(answer, want) {
+			t.Errorf("%s: a request with a descriptor: %q, want %q", when, answer, want)
+		}
+	}
+	refused("at first")
+	_ = unix.SetsockoptInt(w.podsNumber(), unix.SOL_SOCKET, unix.SO_PASSRIGHTS, 1) // as a version before has it
+	if answer := c.refused(0, launchOptions{Encloses: true}); answer != "served" {
+		t.Fatalf("by the socket of a version before: %q", answer)
+	}
+	newer := w.client
+	newer.Version = "2.0"
+	_, err := newer.Ensure()
+	must(t, err)
+	w.status("the other version", func(s Status) bool { return s.Version == "2.0" })
+	refused("after an upgrade")
+	c.serve(launchOptions{Text: "one"})
+}
+
+// podsNumber is the descriptor of the socket that pods ask by.
+func (w *world) podsNumber() (number int) {
+	raw, err := w.pods.(*net.UnixListener).SyscallConn()
+	must(w.t, err)
+	must(w.t, raw.Control(func(fd uintptr) { number = int(fd) }))
+	return number
 }

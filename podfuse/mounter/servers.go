@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/selinux"
 )
@@ -31,8 +33,8 @@ func (m *mounter) makePods() error {
 	if err != nil {
 		return err
 	}
-	if _, kept := m.set.Get(podsName, nil); kept && there {
-		return nil
+	if socket, kept := m.set.Get(podsName, nil); kept && there {
+		return refuseFiles(socket) // that of a version before does not
 	}
 	socket, err := m.listen(m.Socket())
 	if err != nil {
@@ -118,6 +120,9 @@ func (m *mounter) listen(path string) (*os.File, error) {
 		err = os.Chmod(path, 0o666)
 	}
 	if err == nil {
+		err = refuseFiles(socket)
+	}
+	if err == nil {
 		err = unix.Listen(fd, 4096)
 	}
 	if err != nil {
@@ -125,6 +130,22 @@ func (m *mounter) listen(path string) (*os.File, error) {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	return socket, nil
+}
+
+// refuseFiles has the kernel refuse the descriptors that somebody sends by a socket, or by a connection
+// that is made to it from now on: EPERM. Who has such a connection closes the descriptors that wait in it when
+// he closes it himself, which may take as long as the sender wants. Before Linux 6.16, no socket can refuse
+// them.
+func refuseFiles(socket *os.File) error {
+	number, err := packet.Number(socket)
+	if err == nil {
+		err = unix.SetsockoptInt(number, unix.SOL_SOCKET, unix.SO_PASSRIGHTS, 0)
+	}
+	runtime.KeepAlive(socket)
+	if errors.Is(err, unix.ENOPROTOOPT) {
+		return nil
+	}
+	return os.NewSyscallError("refuse descriptors", err)
 }
 
 // link makes a hard link, in the place of one that may be there.

@@ -219,7 +219,8 @@ func (w *world) pass(conn *net.UnixConn) {
 		return
 	}
 	defer socket.Close()
-	text, _, err := socket.Receive(time.Now().Add(hang))
+	text, files, err := socket.Receive(time.Now().Add(hang))
+	packet.Close(files) // which a pair does not open
 	var r wire.Request
 	if err == nil {
 		err = packet.Decode(text, &r)
@@ -602,6 +603,7 @@ type launchOptions struct {
 	NoStatFS   bool   // it answers statfs(2) with an error
 	Itself     string // a file that the program asks itself for, and does not answer: Mountpoint/never
 	Unmount    bool   // of an asker: the mount point
+	Encloses   bool   // an asker sends a descriptor
 }
 
 // errLater says that the same may be answered otherwise later.
@@ -629,7 +631,11 @@ func ask(text string) (o launchOptions, device *os.File, err error) {
 	if o.Unmount {
 		r.Kind = wire.Unmount
 	}
-	if err := socket.Send(hang, r); err != nil {
+	var files []*os.File
+	if o.Encloses {
+		files = append(files, os.Stderr)
+	}
+	if err := socket.Send(hang, r, files...); err != nil {
 		return o, nil, err
 	}
 	answerText, files, err := socket.Receive(time.Now().Add(hang))
