@@ -120,24 +120,32 @@ func (p *process) path(name string) string { return fmt.Sprintf("/proc/%d/%s", p
 
 // mounts lists what the process has mounted below its root directory.
 func (p *process) mounts() ([]*mountinfo.Info, error) {
-	text, err := readSome(p.path("mountinfo"))
+	text, err := p.mountTable()
 	if err != nil {
 		return nil, err
 	}
 	return mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
 }
 
-// readSome reads a file of /proc that a pod can make large.
-func readSome(path string) ([]byte, error) {
+// mountTable reads that, if the pair does.
+func (p *process) mountTable() ([]byte, error) {
+	return readLess(p.path("mountinfo"), wire.MostMounts)
+}
+
+// readSome reads a file of /proc that a pod can make large: 100,000 mounts (man 5 proc_sys_fs, mount-max),
+// for example.
+func readSome(path string) ([]byte, error) { return readLess(path, 32<<20) }
+
+// readLess reads a file of less than so many bytes.
+func readLess(path string, than int) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	const most = 32 << 20 // 100,000 mounts (man 5 proc_sys_fs, mount-max)
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && len(text) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	text, err := io.ReadAll(io.LimitReader(file, int64(than)))
+	if err == nil && len(text) == than {
+		err = fmt.Errorf("%s has too much in it: %d bytes or more", path, than)
 	}
 	return text, err
 }
@@ -236,7 +244,7 @@ type standIn struct {
 // standIns finds those of a client volume, which the process's namespace must have inside a
 // container.
 func (m *mounter) standIns(record volume.Record, p *process) ([]standIn, error) {
-	text, err := readSome(p.path("mountinfo"))
+	text, err := p.mountTable()
 	if err != nil {
 		return nil, err
 	}
@@ -371,8 +379,11 @@ func peerGroup(info *mountinfo.Info) string {
 // sharedHere lists the peer groups of our own mounts: what is mounted on their peers appears
 // here, too.
 func sharedHere() (map[string]bool, error) {
-	own := &process{pid: os.Getpid()}
-	mounts, err := own.mounts()
+	text, err := readSome("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -198,6 +198,34 @@ func TestWrongPod(t *testing.T) {
 	}
 }
 
+// A container with more mounts than the pair reads has the host's view there, where nobody waits. The
+// mounter takes it for one that has no volume, too.
+func TestAContainerWithManyMounts(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{Many: 200})
+	generation := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	if text, err := c.read("/data/text"); text != "one" {
+		t.Errorf("%q, %v", text, err)
+	}
+	many := w.container(containerOptions{Many: wire.MostMounts / 200})
+	const want = "mountinfo has too much in it"
+	if problem := w.attach(generation, many.pid); !strings.Contains(problem, want) {
+		t.Errorf("attach: %q, want %q", problem, want)
+	}
+	if problem := w.attach(generation, 0); problem != "" {
+		t.Errorf("attach wherever a program's mount is: %q", problem)
+	}
+	if answer := many.refused(0, launchOptions{}); !strings.Contains(answer, want) {
+		t.Errorf("serve: %q, want %q", answer, want)
+	}
+	if mounts := many.mounts("fuse"); len(mounts) > 0 {
+		t.Errorf("it has %q", mounts)
+	}
+}
+
 func TestPodUIDs(t *testing.T) {
 	const uid = "0123456789abcdef0123456789abcdef"
 	dashed := "01234567-89ab-cdef-0123-456789abcdef"

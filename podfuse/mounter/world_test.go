@@ -344,6 +344,7 @@ type containerOptions struct {
 	Below          string // directory of the volume that another volume is mounted on
 	Within         string // and one that the volume itself is mounted on
 	Slow           string // directory of the host that is /slow
+	Many           int    // so many mounts more, of which mountinfo has 200 bytes each
 }
 
 type pod struct {
@@ -450,6 +451,11 @@ func containerMain(args []string) error {
 	}
 	if o.Slow != "" {
 		steps = append(steps, func() error { return bind(o.Slow, "slow") })
+	}
+	many := filepath.Join(root, "tmp", strings.Repeat("x", 150))
+	for range o.Many {
+		steps = append(steps, func() error { return os.MkdirAll(many, 0o755) },
+			func() error { return unix.Mount("tmpfs", many, "tmpfs", 0, "") })
 	}
 	if o.HostView != "" {
 		steps = append(steps, func() error { return os.MkdirAll(filepath.Join(root, o.HostView), 0o755) },

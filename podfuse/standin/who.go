@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -109,7 +110,7 @@ func (p *processes) view(thread uint32, v volumeView) (key string, is bool) {
 		host bool
 		root = "/" + v.id.String()
 	)
-	err := p.mounts(number(thread), mostMounts, func(m mountLine) bool {
+	err := p.mounts(number(thread), wire.MostMounts, func(m mountLine) bool {
 		if string(m.device) != p.fs || !below(m.root, root) {
 			return true
 		}
@@ -165,7 +166,7 @@ func (p *processes) server(pid int) (peer, error) {
 		return peer{}, err
 	}
 	found := peer{pod: podOf(group)}
-	err = p.mounts(dir, mostMounts, func(m mountLine) bool {
+	err = p.mounts(dir, wire.MostMounts, func(m mountLine) bool {
 		if id, is := p.serverOf(m); is && !slices.Contains(found.servers, id) {
 			found.servers = append(found.servers, id)
 		}
@@ -204,7 +205,7 @@ func (p *processes) own(pod string, serves func(server volume.ID) bool) map[uint
 
 // isOwn tells whether a process or thread has a server volume.
 func (p *processes) isOwn(dir string, serves func(server volume.ID) bool) (is bool) {
-	_ = p.mounts(dir, mostMounts, func(m mountLine) bool {
+	_ = p.mounts(dir, wire.MostMounts, func(m mountLine) bool {
 		id, of := p.serverOf(m)
 		is = of && serves(id)
 		return !is
@@ -332,11 +333,6 @@ func canonical(uid string) string {
 type mountLine struct {
 	id, device, root, point []byte
 }
-
-// mostMounts is the most that is read of another process's mountinfo, in bytes, for a thousand mounts,
-// which takes a millisecond. Who has more has the host's view: no kubelet waits because it has many
-// volumes.
-const mostMounts = 128 << 10
 
 var errManyMounts = errors.New("it has too many mounts")
 

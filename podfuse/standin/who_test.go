@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -133,7 +134,7 @@ func TestTheDirectoryItselfIsTheHosts(t *testing.T) {
 func TestANodeWithManyMounts(t *testing.T) {
 	files := tree{}.process(t, "101", "systemd", "container").process(t, "self", "pair", "host")
 	other := "7 1 0:99 / /var/lib/kubelet/pods/x rw - overlay overlay rw,lowerdir=" + strings.Repeat("/layer", 100) + "\n"
-	files["self/mountinfo"] = strings.Repeat(other, 2*mostMounts/len(other)) + files["self/mountinfo"]
+	files["self/mountinfo"] = strings.Repeat(other, 2*wire.MostMounts/len(other)) + files["self/mountinfo"]
 	root := files.write(t)
 	p, err := newProcesses(root, root+"/self/cgroup", runDir+"/fs", runDir+"/servers")
 	if err != nil {

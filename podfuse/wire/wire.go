@@ -34,6 +34,11 @@ const LongestPath = 2000
 // LongestSubtype is the longest subtype of a file system, in bytes.
 const LongestSubtype = 64
 
+// MostMounts is less than what pair and mounter read of a process's mountinfo, in bytes: for a thousand
+// mounts, which takes a millisecond. Who has as much or more has no volume, for both of them: else one
+// would have him wait for what the other never does. So no kubelet waits because it has many volumes.
+const MostMounts = 128 << 10
+
 // MostNames is how many names an Event has.
 const MostNames = 40
 
