@@ -154,38 +154,45 @@ func (m *mounter) spent(id volume.ID, generation uint64) error {
 	return nil // told twice
 }
 
-// provoke makes a request on the connection of a dead program, and another one if that is asked for
-// meanwhile. Its answer is nobody's business here.
+// mostProvoking are children that make a request on one connection at the same time. A request that a
+// process of the pair has read, which died before it answered, keeps its child for ever: the next process
+// of the pair needs another one.
+const mostProvoking = 4
+
+// provoke makes a request on the connection of a dead program. When there are as many as can be, another
+// one is made when one of these has ended. Their answers are nobody's business here.
 func (m *mounter) provoke(id volume.ID, generation uint64) {
 	client := m.volumes[id]
 	if client == nil {
 		return
 	}
 	for _, c := range client.dead {
-		if c.Generation != generation {
-			continue
-		}
-		if c.provoked++; c.provoked == 1 {
-			go m.provokeAll(c)
+		switch {
+		case c.Generation != generation:
+		case c.provoking == mostProvoking:
+			c.provokeAgain = true
+		default:
+			c.provoking++
+			go m.provokeOnce(c)
 		}
 	}
 }
 
-func (m *mounter) provokeAll(c *connection) {
-	for again := true; again; {
-		if file, err := m.device(c); err == nil {
-			child, err := m.dispatch(job{Kind: "provoke", Dir: c.dir()}, file)
-			file.Close()
-			if err == nil {
-				_, _ = child.wait(childTime)
-				<-child.ended
-			}
+func (m *mounter) provokeOnce(c *connection) {
+	if file, err := m.device(c); err == nil {
+		child, err := m.dispatch(job{Kind: "provoke", Dir: c.dir()}, file)
+		file.Close()
+		if err == nil {
+			_, _ = child.wait(childTime)
+			<-child.ended
 		}
-		m.do(func() {
-			c.provoked = min(c.provoked-1, 1)
-			again = c.provoked > 0
-		})
 	}
+	m.do(func() {
+		if c.provoking--; c.provokeAgain {
+			c.provokeAgain = false
+			m.provoke(c.Volume, c.Generation)
+		}
+	})
 }
 
 // waitHolder returns when a process has ended that has the connection open, or has closed it, or cannot be

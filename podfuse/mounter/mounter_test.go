@@ -168,12 +168,13 @@ func TestProvoke(t *testing.T) {
 	if len(died.files) != 1 {
 		t.Fatalf("%+v", died)
 	}
-	provoke := func() {
+	defer died.files[0].Close() // and the children that hang end: nobody else has it
+	fd := int(died.files[0].Fd())
+	must(t, unix.SetNonblock(fd, true))
+	request := make([]byte, 2<<20)
+	provoke := func() (answer [16]byte) { // struct fuse_out_header
 		t.Helper()
 		w.order(wire.Order{Kind: wire.Provoke, Volume: w.data.ID(), Generation: one})
-		fd := int(died.files[0].Fd())
-		must(t, unix.SetNonblock(fd, true))
-		request := make([]byte, 2<<20)
 		const statFS = 17 // linux/fuse.h
 		for opcode := uint32(0); opcode != statFS; {
 			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -186,19 +187,37 @@ func TestProvoke(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var answer [16]byte // struct fuse_out_header
 		binary.NativeEndian.PutUint32(answer[0:], 16)
 		status := -int32(unix.ESTALE)
 		binary.NativeEndian.PutUint32(answer[4:], uint32(status))
 		copy(answer[8:], request[8:16])
-		_, err := unix.Write(fd, answer[:])
+		return answer
+	}
+	answer := func(with [16]byte) {
+		t.Helper()
+		_, err := unix.Write(fd, with[:])
 		must(t, err)
 	}
-	provoke()
+	answer(provoke())
 	c.serve(launchOptions{Text: "two"})
 	for range 3 {
-		provoke()
+		answer(provoke())
 	}
+	// As if a process of the pair had died three times with one: the fourth comes all the same.
+	var unanswered [][16]byte
+	for range mostProvoking {
+		unanswered = append(unanswered, provoke())
+	}
+	w.order(wire.Order{Kind: wire.Provoke, Volume: w.data.ID(), Generation: one})
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if n, _ := unix.Poll(poll, 200); n != 0 {
+		t.Errorf("more than %d at the same time", mostProvoking)
+	}
+	answer(unanswered[0])
+	if n, err := unix.Poll(poll, int(hang.Milliseconds())); n != 1 {
+		t.Errorf("no request after one has ended: %v", err)
+	}
+	must(t, w.client.Forget(w.data.ID()))
 }
 
 // The answer to the first request may be an error.

@@ -34,7 +34,9 @@ type connection struct {
 	program int // a process that has it open; 0: not known
 	// followed: its program's death is waited for.
 	followed bool
-	provoked int // times that the pair wants a request on it; a child makes one
+	// provoking are children that make a request on it, and provokeAgain that the pair wants another.
+	provoking    int
+	provokeAgain bool
 	// abandoned: nobody uses it any more, and it is being removed.
 	abandoned bool
 }

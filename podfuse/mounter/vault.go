@@ -141,6 +141,8 @@ func probe(j job) (result, error) {
 // knows (fs/fuse/inode.c, fuse_get_tree; Linux 5.14).
 func provoke(j job) (result, error) {
 	again, err := mountAgain()
+	// The connection does not end as long as somebody has it open, and the answer may never come.
+	unix.Close(otherFD)
 	if err != nil {
 		return probe(j)
 	}
