@@ -115,8 +115,8 @@ func (m *mounter) callOut(socket *packet.Socket) {
 	}
 	_ = socket.Send(time.Second, answer, give...)
 	packet.Close(give)
-	if err == nil && (r.Kind == askReplace || r.Kind == askStop) {
-		os.Exit(0)
+	if r.Kind == askStop || err == nil && r.Kind == askReplace {
+		os.Exit(0) // nobody goes on with what could not be ended
 	}
 }
 
@@ -165,6 +165,13 @@ func (m *mounter) give() ([]*os.File, error) {
 	return []*os.File{pods, end}, nil
 }
 
+const (
+	// detachTime is how long a volume's programs' own mounts are waited for, and stopTime all volumes: less
+	// than a call-out waits for either.
+	detachTime = childTime
+	stopTime   = 2 * childTime
+)
+
 // forget ends the connections of a volume, or those that came by a server volume.
 func (m *mounter) forget(id volume.ID) {
 	var ended []*connection
@@ -178,8 +185,8 @@ func (m *mounter) forget(id volume.ID) {
 		}
 	})
 	m.abort(ended)
-	for _, c := range ended {
-		m.detachOwn(c)
+	if !together(len(ended), detachTime, func(i int) { m.detachOwn(ended[i]) }) {
+		m.log("volume %s: its programs' own mounts stay in their containers, where a file system does not answer", id)
 	}
 	m.do(func() {
 		for _, c := range ended {
@@ -209,7 +216,33 @@ func (m *mounter) replace(link *os.File) error {
 	return nil
 }
 
-// stop ends all connections.
+// together calls a function for so many things, for some of them at the same time, and waits so long for
+// all. It reports false if it has not: those that hang are left behind, and the rest is left out.
+func together(many int, limit time.Duration, f func(i int)) bool {
+	const atOnce = 16
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	ended := make(chan struct{}, many)
+	for begun, running := 0, 0; begun < many || running > 0; {
+		if begun < many && running < atOnce {
+			go func(i int) {
+				f(i)
+				ended <- struct{}{}
+			}(begun)
+			begun, running = begun+1, running+1
+			continue
+		}
+		select {
+		case <-ended:
+			running--
+		case <-over.C:
+			return false
+		}
+	}
+	return true
+}
+
+// stop ends all connections. The process ends afterwards, whatever could not be done.
 func (m *mounter) stop() error {
 	var ids []volume.ID
 	m.do(func() {
@@ -219,8 +252,8 @@ func (m *mounter) stop() error {
 			ids = append(ids, id)
 		}
 	})
-	for _, id := range ids {
-		m.forget(id)
+	if !together(len(ids), stopTime, func(i int) { m.forget(ids[i]) }) {
+		m.log("stop: the file systems of some programs do not answer, and are left behind")
 	}
 	return m.remove()
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	gofs "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/e2e/stopwatch"
@@ -137,6 +139,65 @@ func TestForgetStopped(t *testing.T) {
 	}
 	if took, late := watch.Stop(); took > childTime { // a child was waited for in vain
 		t.Errorf("took %v, and the machine stood still for %v", took, late)
+	}
+}
+
+// everyNameMain serves a file system of the container's own, with a directory of every name.
+func everyNameMain(args []string) error {
+	server, err := gofs.Mount(args[0], &everyName{}, &gofs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true, AllowOther: true}})
+	if err != nil {
+		return err
+	}
+	fmt.Println("serves")
+	server.Wait()
+	return nil
+}
+
+// The programs of a volume had their own mounts on a file system of their container that does not answer
+// any more. The volume goes all the same, after the time that one place may take; and the mounter ends.
+func TestOwnMountsThatHang(t *testing.T) {
+	for what, goes := range map[string]func(w *world) error{
+		"unmount": func(w *world) error { return w.client.Forget(w.data.ID()) },
+		"stop": func(w *world) error {
+			last := w.now()
+			err := w.client.Stop()
+			eventually(w.t, "the mounter has ended", func() bool { return unix.Kill(last.PID, 0) != nil })
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.container(containerOptions{})
+			other := c.exec(0, "everyname", "/mine")
+			said, err := other.StdoutPipe()
+			must(t, err)
+			must(t, other.Start())
+			t.Cleanup(func() {
+				c.kill()
+				_ = other.Wait()
+			})
+			defer func() { _ = other.Process.Kill() }() // nsenter(1), which stops as what it has started
+			if _, err := said.Read(make([]byte, 10)); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"one", "two", "three"} {
+				generation := c.serve(launchOptions{Text: name, Mountpoint: "/mine/" + name})
+				if text, err := c.read("/mine/" + name + "/text"); text != name {
+					t.Errorf("%q, %v", text, err)
+				}
+				if name != "three" {
+					c.killProgram()
+					w.died(generation)
+				}
+			}
+			stop(t, c.programs("everyname")...)
+			watch := stopwatch.Start()
+			must(t, goes(w))
+			// More than that, and each place was waited for: three times as long.
+			if took, late := watch.Stop(); took > 2*detachTime {
+				t.Errorf("took %v, and the machine stood still for %v", took, late)
+			}
+		})
 	}
 }
 

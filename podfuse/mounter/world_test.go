@@ -90,6 +90,7 @@ var roles = map[string]func([]string) error{
 	"sleeper":      func([]string) error { time.Sleep(time.Hour); return nil },
 	slowclose.Verb: slowclose.Main,
 	"sender":       senderMain,
+	"everyname":    everyNameMain,
 }
 
 // pauseAt has the mounter stop at a step, once: it makes a file, and stops itself.
@@ -408,7 +409,7 @@ func containerMain(args []string) error {
 	}
 	_ = os.Chown(filepath.Join(root, "mine"), 1000, 1000)
 	_ = os.Symlink("/m", filepath.Join(root, "link"))
-	for _, file := range []string{"test", "program", "file", "dev/null"} {
+	for _, file := range []string{"test", "program", "file", "dev/null", "dev/fuse"} {
 		if err := os.WriteFile(filepath.Join(root, file), nil, 0o755); err != nil {
 			return err
 		}
@@ -431,6 +432,7 @@ func containerMain(args []string) error {
 		func() error { return bind(self, "test") },
 		func() error { return bind(self, "program") },
 		func() error { return bind("/dev/null", "dev/null") },
+		func() error { return bind("/dev/fuse", "dev/fuse") },
 		func() error { return unix.Mount("proc", filepath.Join(root, "proc"), "proc", 0, "") },
 		func() error {
 			return unix.Mount("", filepath.Join(root, "run/pod-fuse"), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
