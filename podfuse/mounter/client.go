@@ -29,7 +29,7 @@ type Client struct {
 
 const (
 	answerTime = 5 * time.Second  // of a mounter that has nothing to do for it
-	forgetTime = 15 * time.Second // it sends children
+	forgetTime = 15 * time.Second // it sends children, or waits for a process of another version
 	ensureTime = 30 * time.Second // for other call-outs
 )
 
@@ -287,7 +287,7 @@ func (c Client) replace() error {
 	defer link.Close()
 	c.settle(process)
 	go func() { _, _ = process.Wait() }()
-	_, _, err = c.askOnce(request{Kind: askReplace}, time.Now().Add(answerTime), []*os.File{link})
+	_, _, err = c.askOnce(request{Kind: askReplace, PID: process.Pid}, time.Now().Add(forgetTime), []*os.File{link})
 	if hasEnded(err) {
 		return nil // who has it all by now is asked again
 	}

@@ -20,6 +20,8 @@ import (
 type request struct {
 	Kind   string    `json:"kind"`
 	Volume volume.ID `json:"volume,omitempty"` // of forget; of status, the first to be told of
+	// PID, of replace, is the spare's, which answers; 0: it is of a version that does not.
+	PID int `json:"pid,omitempty"`
 }
 
 const (
@@ -132,7 +134,7 @@ func (m *mounter) ask(r request, files []*os.File) (give []*os.File, err error) 
 		if len(files) != 1 {
 			return nil, errors.New("replace comes with one descriptor")
 		}
-		m.do(func() { err = m.replace(files[0]) })
+		err = m.replace(files[0], r.PID)
 	case askStop:
 		err = m.stop()
 	default:
@@ -199,17 +201,42 @@ func (m *mounter) forget(id volume.ID) {
 	})
 }
 
+// replaceTime is how long a process of another version may take to read all that there is.
+const replaceTime = 10 * time.Second
+
 // replace gives all that there is to a process of another version, which takes over when this one
-// ends.
-func (m *mounter) replace(link *os.File) error {
-	spare := m.spare
-	m.spare, m.leaving = nil, true
-	m.set.Leave()
-	if err := m.set.Feed(link, nil); err != nil {
-		if m.leaving = false; spare != nil {
-			m.newSpare(spareBackoff)
+// ends. One that does not read it is killed, and this one goes on.
+func (m *mounter) replace(link *os.File, pid int) error {
+	var kill func()
+	number := -1
+	if pid > 0 {
+		var err error
+		if number, err = unix.PidfdOpen(pid, 0); err != nil {
+			return fmt.Errorf("hand over to process %d: %w", pid, err)
 		}
-		return fmt.Errorf("hand over: %w", err)
+		kill = func() { _ = unix.PidfdSendSignal(number, unix.SIGKILL, nil, 0) } // also after this function
+	}
+	var err error
+	answered := func(time.Duration) error { return nil }
+	m.do(func() {
+		m.spare, m.leaving = nil, true
+		m.set.Leave()
+		if err = m.set.Feed(link, kill); err == nil && kill != nil {
+			answered = m.set.Ask()
+		}
+	})
+	if err == nil {
+		err = answered(replaceTime)
+	}
+	if err != nil {
+		m.do(func() {
+			m.set.Kill()
+			if m.leaving = false; m.spare == nil {
+				m.newSpare(spareBackoff)
+			}
+		})
+		unix.Close(number)
+		return fmt.Errorf("hand over: the process of another version has not read what it was given: %w; version %s goes on", err, m.Version)
 	}
 	// As soon as the call-out has its answer, and in any case.
 	go func() { time.Sleep(5 * time.Second); os.Exit(0) }()

@@ -312,6 +312,43 @@ func TestSpareAndVersions(t *testing.T) {
 	c.serve(launchOptions{Text: "two"})
 }
 
+// A process of another version that does not read what it is given is killed, and the mounter goes on, with
+// a spare. The next attempt succeeds.
+func TestAVersionThatHangs(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{Text: "one"})
+	before := w.now()
+	stopped := filepath.Join(t.TempDir(), "stopped")
+	old := environment
+	environment = append(slices.Clone(environment), "PAUSE=stand="+stopped)
+	defer func() { environment = old }()
+	newer := w.client
+	newer.Version = "2.0"
+	if _, err := newer.Ensure(); err == nil || !strings.Contains(err.Error(), "version 1.0 goes on") {
+		t.Errorf("the upgrade: %v", err)
+	}
+	environment = old
+	text, err := os.ReadFile(stopped)
+	must(t, err)
+	var hung int
+	_, err = fmt.Sscan(string(text), &hung)
+	must(t, err)
+	eventually(t, "the process of the other version is killed", func() bool { return unix.Kill(hung, 0) != nil })
+	w.status("the mounter, with a spare", func(s Status) bool { return s.PID == before.PID && s.Version == thisTest && s.Spare != 0 })
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Error(problem)
+	}
+	identity, err := newer.Ensure()
+	if err != nil || identity != before.Identity {
+		t.Errorf("identity %q before, %q after; %v", before.Identity, identity, err)
+	}
+	w.status("the other version", func(s Status) bool { return s.Version == "2.0" && s.Spare != 0 })
+	if text, err := c.read("/data/text"); text != "one" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // status waits for one.
 func (w *world) status(what string, is func(Status) bool) (s Status) {
 	w.t.Helper()

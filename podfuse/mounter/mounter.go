@@ -72,6 +72,7 @@ func run(args []string) error {
 			return err
 		}
 	}
+	pause("stand")
 	link := os.NewFile(linkFD, "link")
 	set, err := keep.Stand(link)
 	link.Close()

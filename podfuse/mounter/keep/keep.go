@@ -4,14 +4,16 @@
 //	owner                                        spare
 //	  │ ── put NAME, meta, a descriptor ──────────> │
 //	  │ ── whole ─────────────────────────────────> │ has all that there was
+//	  │ ── answer ────────────────────────────────> │
+//	  │ <───────────────────────────────── answer ─ │ and has read it
 //	  │ ── note NAME, another meta ───────────────> │
 //	  │ ── drop NAME ─────────────────────────────> │
 //	  │ ── leave ─────────────────────────────────> │ ends: it is not needed
 //	  x    end-of-file                              │ is the owner from now on
 //
-// Nothing is answered. What was sent arrives although the sender has died: packets wait in the
-// kernel with their descriptors, and end-of-file comes after them. So the owner uses a
-// descriptor as soon as it was sent.
+// Nothing is answered but "answer", for an owner that wants to end. What was sent arrives although the sender
+// has died: packets wait in the kernel with their descriptors, and end-of-file comes after them. So
+// the owner uses a descriptor as soon as it was sent.
 //
 // End-of-file after whole must mean that the owner is dead. From then on, it closes its end of a
 // link only after it has killed the spare at the other, or told it to leave.
@@ -39,11 +41,12 @@ import (
 const patience = time.Second
 
 const (
-	put   = "put"
-	whole = "whole"
-	note  = "note"
-	drop  = "drop"
-	leave = "leave"
+	put    = "put"
+	whole  = "whole"
+	answer = "answer"
+	note   = "note"
+	drop   = "drop"
+	leave  = "leave"
 )
 
 type message struct {
@@ -85,8 +88,10 @@ func Stand(link *os.File) (*Set, error) {
 	all := false
 	for {
 		text, files, err := socket.Receive(time.Time{})
-		ended := errors.Is(err, io.EOF) || isReset(err)
+		ended := errors.Is(err, io.EOF)
 		switch {
+		case isReset(err): // said once, and before what still waits to be read
+			continue
 		case ended && all:
 			return s, nil
 		case ended:
@@ -108,6 +113,8 @@ func Stand(link *os.File) (*Set, error) {
 			return nil, ErrLeave
 		case whole:
 			all = true
+		case answer:
+			_ = socket.Send(patience, m) // to an owner that has died, it does not matter
 		}
 		s.take(m, files)
 	}
@@ -210,6 +217,29 @@ func (s *Set) Feed(link *os.File, kill func()) error {
 	return nil
 }
 
+// Ask asks the spare to answer. What it returns waits for that, beside the goroutine that uses the set: then
+// the spare has read all that it was sent before.
+func (s *Set) Ask() (answered func(limit time.Duration) error) {
+	s.send(message{Kind: answer})
+	socket := s.spare
+	return func(limit time.Duration) error {
+		if socket == nil {
+			return errors.New("it has ended")
+		}
+		_, files, err := socket.Receive(time.Now().Add(limit))
+		closeFiles(files)
+		return err
+	}
+}
+
+// Kill kills the spare, and forgets it.
+func (s *Set) Kill() {
+	if s.spare != nil && s.kill != nil {
+		s.kill()
+	}
+	s.Forget()
+}
+
 // Forget closes the link to a spare that has died.
 func (s *Set) Forget() {
 	if s.spare != nil {
@@ -271,5 +301,5 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// isReset tells whether the owner died with packets that it had not read.
+// isReset tells whether the owner died with an answer that it had not read.
 func isReset(err error) bool { return errors.Is(err, unix.ECONNRESET) }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"example.com/pod-info-fuse/podfuse/packet"
 )
@@ -72,6 +73,43 @@ func TestASpareHasAllThatItsOwnerHad(t *testing.T) {
 	text := make([]byte, 10)
 	if n, _ := kept.ReadAt(text, 0); string(text[:n]) != "first" || meta != "three" {
 		t.Errorf("%q with %q", text, meta)
+	}
+}
+
+// An owner learns that its spare has read all, and loses nothing when it dies before it has read the answer.
+func TestASpareAnswers(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		owner := New()
+		owner.Put("before", "one", nil)
+		link, became := stand(t)
+		if err := owner.Feed(link, nil); err != nil {
+			t.Fatal(err)
+		}
+		answered := owner.Ask()
+		if reads {
+			if err := answered(time.Minute); err != nil {
+				t.Error(err)
+			}
+		} else {
+			socket, err := packet.New(link)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := socket.Peek(); err != nil { // it has come
+				t.Fatal(err)
+			}
+			socket.Close()
+		}
+		owner.Put("after", "two", nil)
+		link.Close()
+		owner.Forget()
+		spare, err := became()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names := spare.Names(""); !slices.Equal(names, []string{"after", "before"}) {
+			t.Errorf("the answer was read: %v; the spare has %q", reads, names)
+		}
 	}
 }
 
