@@ -61,6 +61,7 @@ var errands = map[string]func(job) (result, error){
 	"attach":   attachStandIns,
 	"own":      attachOwn,
 	"detach":   detach,
+	"uncover":  uncover,
 	"unmount":  unmountInVault,
 	"creating": namesMade,
 	"receive":  receive,

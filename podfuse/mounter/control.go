@@ -179,8 +179,8 @@ func (m *mounter) forget(id volume.ID) {
 	var ended []*connection
 	m.do(func() {
 		for _, client := range m.volumes {
-			for _, c := range append(slices.Clone(client.dead), client.living) {
-				if c != nil && (c.Volume == id || c.Server == id) {
+			for _, c := range client.all() {
+				if c.Volume == id || c.Server == id {
 					ended = append(ended, c)
 				}
 			}

@@ -103,10 +103,13 @@ func (m *mounter) died(c *connection) {
 			return
 		}
 		c.Dead, c.Since = true, time.Now()
-		m.remember(c.Volume, 0)
+		if !c.Left { // which was remembered
+			m.remember(c.Volume, 0)
+		}
 		m.set.Note(c.name(), c.connectionMeta)
 		client := m.client(c.Volume)
-		client.dead, client.living = append(client.dead, c), nil
+		client.remove(c)
+		client.dead = append(client.dead, c)
 		m.tellDead(c)
 	})
 	pause("told")

@@ -149,9 +149,28 @@ type mounter struct {
 type client struct {
 	living  *connection
 	dead    []*connection // oldest first
+	left    []*connection // of programs that have unmounted it, and live
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
 	looks   bool          // a child reads the memory of its threads
+}
+
+// all are its connections.
+func (c *client) all() []*connection {
+	all := slices.Concat(c.dead, c.left)
+	if c.living != nil {
+		all = append(all, c.living)
+	}
+	return all
+}
+
+// remove removes a connection.
+func (c *client) remove(gone *connection) {
+	is := func(other *connection) bool { return other == gone }
+	c.dead, c.left = slices.DeleteFunc(c.dead, is), slices.DeleteFunc(c.left, is)
+	if c.living == gone {
+		c.living = nil
+	}
 }
 
 // History is what status tells of a volume's programs, and of who waits for one. It is kept until the
@@ -347,7 +366,7 @@ func (m *mounter) client(id volume.ID) *client {
 
 // tidy removes a volume's entry if nothing is in it.
 func (m *mounter) tidy(id volume.ID) {
-	if c := m.volumes[id]; c != nil && c.living == nil && len(c.dead) == 0 && len(c.busy) == 0 && c.history == (History{}) && !c.looks {
+	if c := m.volumes[id]; c != nil && len(c.all()) == 0 && len(c.busy) == 0 && c.history == (History{}) && !c.looks {
 		delete(m.volumes, id)
 	}
 }

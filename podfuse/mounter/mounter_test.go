@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +110,6 @@ func TestAProcessThatEndsMeanwhile(t *testing.T) {
 	})
 }
 
-// A program's own mount goes when it asks for that, as with fusermount -u, and it is told so.
 // What the container has below the volume stays there, for each program: another volume, and
 // this one.
 func TestVolumeBelow(t *testing.T) {
@@ -139,18 +140,93 @@ func TestVolumeBelow(t *testing.T) {
 	}
 }
 
-func TestUnmountOwn(t *testing.T) {
-	w := newWorld(t)
-	c := w.container(containerOptions{})
-	c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
-	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/mine"}); answer == "served" {
-		t.Error("what is mounted nowhere was unmounted")
-	}
-	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
-		t.Errorf("unmount: %s", answer)
-	}
-	if mounts := c.mounts("fuse"); len(mounts) > 0 {
-		t.Errorf("left: %q", mounts)
+// A program's user unmounts it, as with fusermount -u: it serves nobody any more, in no container, and another
+// program can serve at once. It ends when nobody uses what it has served, and not before.
+func TestUnmount(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the mounter is killed meanwhile: %v", killed), func(t *testing.T) {
+			if stopped := filepath.Join(t.TempDir(), "stopped"); killed {
+				old := environment
+				environment = append(slices.Clone(environment), "PAUSE=left="+stopped)
+				defer func() { environment = old }()
+				go func() {
+					var pid int
+					for began := time.Now(); time.Since(began) < hang; time.Sleep(5 * time.Millisecond) {
+						text, _ := os.ReadFile(stopped)
+						if _, err := fmt.Sscan(string(text), &pid); err == nil {
+							_ = unix.Kill(pid, unix.SIGKILL)
+							return
+						}
+					}
+				}()
+			}
+			w := newWorld(t)
+			c, other := w.container(containerOptions{Sub: "there"}), w.container(containerOptions{})
+			one := c.serve(launchOptions{User: 1000, Text: "one", Mountpoint: "/mine"})
+			for _, in := range []*pod{c, other} {
+				if problem := w.attach(one, in.pid); problem != "" {
+					t.Fatal(problem)
+				}
+			}
+			open, err := os.Open(fmt.Sprintf("/proc/%d/root/data/text", other.pid))
+			must(t, err)
+			defer open.Close()
+			for path, user := range map[string]int{"/m": 1000, "/mine": 1001, "/data": 1000} {
+				if answer := c.refused(user, launchOptions{Unmount: true, Mountpoint: path}); answer == "served" {
+					t.Errorf("user %d has unmounted %s", user, path)
+				}
+			}
+			if mounts := c.mounts("fuse"); len(mounts) != 3 {
+				t.Errorf("%q", mounts)
+			}
+
+			if answer := c.refused(1000, launchOptions{Unmount: true, Mountpoint: "/mine"}); answer != "served" {
+				t.Errorf("unmount: %s", answer)
+			}
+			if died := w.event(wire.Died); died.Generation != one || len(died.files) != 0 {
+				t.Errorf("%+v", died)
+			}
+			for _, in := range []*pod{c, other} {
+				if mounts := in.mounts("fuse"); len(mounts) > 0 {
+					t.Errorf("left: %q", mounts)
+				}
+			}
+			for _, generation := range []uint64{one, 0} {
+				w.order(wire.Order{Kind: wire.Spent, Volume: w.data.ID(), Generation: generation})
+				if problem := w.attach(generation, c.pid); !strings.Contains(problem, "does not serve") {
+					t.Errorf("attach generation %d: %q", generation, problem)
+				}
+			}
+			if answer := c.refused(1000, launchOptions{Unmount: true, Mountpoint: "/mine"}); answer == "served" {
+				t.Error("it was unmounted twice")
+			}
+			text := make([]byte, 3)
+			if _, err := open.ReadAt(text, 0); err != nil || string(text) != "one" {
+				t.Errorf("who has a file open reads %q, %v", text, err)
+			}
+
+			two := c.serve(launchOptions{User: 1000, Text: "two", Mountpoint: "/mine"})
+			if problem := w.attach(two, other.pid); problem != "" {
+				t.Fatal(problem)
+			}
+			for path, in := range map[string]*pod{"/data/text": other, "/mine/text": c} {
+				if text, err := in.read(path); text != "two" {
+					t.Errorf("%s: %q, %v", path, text, err)
+				}
+			}
+			if programs := c.programs("program"); len(programs) != 2 {
+				t.Errorf("not two programs, but %v", programs)
+			}
+			must(t, open.Close())
+			eventually(t, "the first one ends", func() bool { return len(c.programs("program")) == 1 })
+			if died := w.died(one); len(died.files) != 1 {
+				t.Errorf("%+v", died)
+			}
+			w.order(wire.Order{Kind: wire.Spent, Volume: w.data.ID(), Generation: one})
+			w.status("the second one alone", func(s Status) bool {
+				return len(s.Volumes) == 1 && s.Volumes[0].Generation == two && s.Volumes[0].Dead == 0
+			})
+		})
 	}
 }
 

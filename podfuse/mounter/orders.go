@@ -120,7 +120,7 @@ func (m *mounter) work(o *order) {
 		case wire.Serve:
 			err = m.serve(o)
 		case wire.Unmount:
-			err = m.unmountOwn(o)
+			err = m.unmount(o)
 		case wire.Attach:
 			err = m.attach(o)
 		case wire.Creating:

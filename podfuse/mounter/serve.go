@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +54,9 @@ type connectionMeta struct {
 	Dead       bool      `json:"dead,omitempty"`       // the program is dead
 	Since      time.Time `json:"since,omitzero"`       // the time of its death
 	Unmounted  bool      `json:"unmounted,omitempty"`  // it is not in the vault any more
+	User       uint32    `json:"user,omitempty"`       // who asked for it
+	// Left: the program, or its user, has unmounted it. It has until the program dies.
+	Left bool `json:"left,omitempty"`
 }
 
 // identity is what there is to know of the process that asked for it.
@@ -107,10 +109,7 @@ var errUnmounted = errors.New("the volume was unmounted meanwhile")
 func (m *mounter) drop(c *connection) {
 	close(c.gone)
 	if client := m.volumes[c.Volume]; client != nil {
-		if client.living == c {
-			client.living = nil
-		}
-		client.dead = slices.DeleteFunc(client.dead, func(other *connection) bool { return other == c })
+		client.remove(c)
 	}
 	m.set.Drop(c.name())
 	m.tidy(c.Volume)
@@ -119,9 +118,12 @@ func (m *mounter) drop(c *connection) {
 // addConnection makes an entry of one.
 func (m *mounter) addConnection(meta connectionMeta, file *os.File) *connection {
 	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), hurry: make(chan struct{})}
-	if client := m.client(c.Volume); c.Dead {
+	switch client := m.client(c.Volume); {
+	case c.Dead:
 		client.dead = append(client.dead, c)
-	} else {
+	case c.Left:
+		client.left = append(client.left, c)
+	default:
 		client.living = c
 	}
 	m.last = max(m.last, c.Generation)
@@ -190,8 +192,8 @@ func (m *mounter) serve(o *order) error {
 func (m *mounter) begun(o *order) (found *connection, begun bool) {
 	m.do(func() {
 		for _, client := range m.volumes {
-			for _, c := range append(slices.Clone(client.dead), client.living) {
-				if c != nil && c.Order == o.name {
+			for _, c := range client.all() {
+				if c.Order == o.name {
 					found, begun = c, true
 				}
 			}
@@ -240,7 +242,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 		return nil, err
 	}
 	pause("admit")
-	c, err := m.admit(o, client, asks)
+	c, err := m.admit(o, client, asks, p.uid)
 	if err != nil {
 		return nil, err
 	}
@@ -414,7 +416,7 @@ const takeOverTime = 3 * time.Second
 
 // admit makes a connection for a program, if no other serves the volume. One whose death is not
 // known yet is waited for.
-func (m *mounter) admit(o *order, id volume.ID, asks identity) (c *connection, err error) {
+func (m *mounter) admit(o *order, id volume.ID, asks identity, user uint32) (c *connection, err error) {
 	hurried := false
 	for until := time.Now().Add(takeOverTime); ; time.Sleep(10 * time.Millisecond) {
 		m.do(func() {
@@ -437,7 +439,7 @@ func (m *mounter) admit(o *order, id volume.ID, asks identity) (c *connection, e
 				m.tidy(id)
 				return
 			}
-			meta := connectionMeta{Volume: id, Generation: m.nextGeneration(), Server: o.Server, Order: o.name, Peer: asks}
+			meta := connectionMeta{Volume: id, Generation: m.nextGeneration(), Server: o.Server, Order: o.name, Peer: asks, User: user}
 			c = m.addConnection(meta, os.NewFile(uintptr(fd), "/dev/fuse"))
 			m.set.Put(c.name(), c.connectionMeta, c.file)
 		})
@@ -560,42 +562,4 @@ func (m *mounter) detachOwn(c *connection) {
 	if err != nil {
 		m.log("volume %s: remove the program's own mount from %s: %v", c.Volume, path, err)
 	}
-}
-
-// unmountOwn removes the program's mount from its own container, as fusermount -u does. Of an
-// error, the pair tells who has asked.
-func (m *mounter) unmountOwn(o *order) error {
-	socket, err := packet.New(o.file)
-	if err != nil {
-		return err
-	}
-	defer socket.Close()
-	p, err := peerOf(socket)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	_, client, err := m.checkServer(o.Server, p)
-	if err != nil {
-		return err
-	}
-	release, err := m.lockVolume(client, time.Now().Add(orderTime))
-	if err != nil {
-		return err
-	}
-	defer release()
-	path := o.Mountpoint
-	var device uint64
-	m.do(func() {
-		if c := m.volumes[client]; c != nil && c.living != nil && c.living.Mountpoint == path {
-			device = c.living.Device
-		}
-	})
-	if path == "" || device == 0 {
-		return fmt.Errorf("%q is not where the program has mounted", path)
-	}
-	if _, err := m.send(childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd); err != nil {
-		return err
-	}
-	return socket.Send(sendTime, wire.Answer{Format: wire.Format})
 }

@@ -1,0 +1,155 @@
+package mounter
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// fusermount -u ends what a program serves: its mount is gone, and when nobody uses it any more, the kernel
+// ends the connection, and the program reads ENODEV and ends. Here, the mount is in several places, and so it
+// goes in all of them. Whoever walks a path then finds the stand-in, and waits for the next program.
+//
+// The mounter keeps its duplicate of the descriptor until the program dies. What it had not answered
+// is then answered by the pair, as after any other death.
+
+// unmount does that for a program of the container that asks, and for nobody but its user and root. Each step
+// can be repeated by the next mounter. Of an error, the pair tells who has asked.
+func (m *mounter) unmount(o *order) error {
+	socket, err := packet.New(o.file)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	p, err := peerOf(socket)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	_, client, err := m.checkServer(o.Server, p)
+	if err != nil {
+		return err
+	}
+	until := time.Now().Add(orderTime)
+	release, err := m.lockVolume(client, until)
+	if err != nil {
+		return err
+	}
+	defer release()
+	c := m.mountedAt(client, o.Mountpoint)
+	switch {
+	case c == nil:
+		return fmt.Errorf("%q is not where the program has mounted", o.Mountpoint)
+	case p.uid != 0 && p.uid != c.User:
+		return fmt.Errorf("user %d has mounted on %s, and user %d may not unmount it", c.User, o.Mountpoint, p.uid)
+	}
+	if err := m.leave(c); err != nil {
+		return err
+	}
+	pause("left")
+	_, ownErr := m.send(childTime, job{Kind: "detach", PID: p.pid, Path: o.Mountpoint, Device: c.Device}, p.fd)
+	if err := errors.Join(ownErr, m.uncoverAll(c, until)); err != nil {
+		return err
+	}
+	// It may wait for what is written back, which a program that waits for this does not take.
+	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
+	if _, err := m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}}); err != nil {
+		return errors.Join(sendErr, err)
+	}
+	return errors.Join(sendErr, m.note(c, func() { c.Mountpoint, c.Unmounted = "", true }))
+}
+
+// mountedAt is the connection of a program that has its own mount on a path; nil: none has.
+func (m *mounter) mountedAt(id volume.ID, path string) (found *connection) {
+	m.do(func() {
+		client := m.volumes[id]
+		if client == nil || path == "" {
+			return
+		}
+		for _, c := range client.all() { // that which lives is the last one
+			if !c.Dead && c.Device != 0 && c.Mountpoint == path {
+				found = c
+			}
+		}
+	})
+	return found
+}
+
+// leave notes that a program serves its volume no more, and tells the pair.
+func (m *mounter) leave(c *connection) error {
+	return m.note(c, func() {
+		if c.Left || c.Dead {
+			return
+		}
+		c.Left, c.Since = true, time.Now()
+		client := m.client(c.Volume)
+		client.remove(c)
+		client.left = append(client.left, c)
+		if c.Served {
+			m.remember(c.Volume, 0)
+			m.tell(wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: c.Since})
+		}
+	})
+}
+
+// uncoverAll removes a program's mount from the volume's stand-ins, in all containers.
+func (m *mounter) uncoverAll(c *connection, until time.Time) error {
+	record, err := m.Clients().Get(c.Volume)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is mounted nowhere
+	} else if err != nil {
+		return err
+	}
+	leave, err := m.place(record.PodUID, until)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return m.eachContainer(record, func(p *process, all []standIn) error {
+		const tries = 5 // a container may mount meanwhile
+		for try := 0; ; try++ {
+			all = slices.DeleteFunc(all, func(s standIn) bool { return s.Above == 0 || s.Top != c.Device })
+			if len(all) == 0 {
+				return nil
+			}
+			left := time.Until(until)
+			if left <= 0 {
+				return errors.New("no time is left to remove the program's mount from a container")
+			}
+			_, err := m.send(min(childTime, left), job{Kind: "uncover", PID: p.pid, StandIns: all}, p.fd)
+			if !errors.Is(err, errAgain) || try == tries {
+				return err
+			}
+			if all, err = m.standIns(record, p); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// uncover is the errand of a child: it removes what programs have on stand-ins.
+func uncover(j job) (result, error) {
+	there, err := openContainer(j.PID)
+	if err != nil {
+		return result{}, err
+	}
+	return result{}, proc.OnThread(func() error {
+		if err := there.enter(); err != nil {
+			return err
+		}
+		for _, s := range j.StandIns {
+			if err := mount.Detach(s.Path, s.Above, s.Top); err != nil {
+				return again(err)
+			}
+		}
+		return nil
+	})
+}
