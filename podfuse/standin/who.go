@@ -175,13 +175,13 @@ func (p *processes) server(pid int) (peer, error) {
 	return found, err
 }
 
-// own finds the threads of a pod's processes that have a server volume, by their numbers in all of
-// their PID namespaces.
+// own finds the threads of a pod's processes that have a server volume, by the host's numbers, which
+// are those in requests. What a container calls them is another thread on the host.
 //
 // Where any are in cgroups of the pod, processes of no pod are not looked at: these are the
 // host's, and have many mounts.
 func (p *processes) own(pod string, serves func(server volume.ID) bool) map[uint32]bool {
-	numbers := map[uint32]bool{}
+	threads := map[uint32]bool{}
 	var strangers []string
 	for _, dir := range p.all() {
 		group, err := p.cgroup(dir)
@@ -190,17 +190,17 @@ func (p *processes) own(pod string, serves func(server volume.ID) bool) map[uint
 		}
 		switch podOf(group) {
 		case pod:
-			p.addOwn(dir, serves, numbers)
+			p.addOwn(dir, serves, threads)
 		case "":
 			strangers = append(strangers, dir)
 		}
 	}
-	if len(numbers) == 0 {
+	if len(threads) == 0 {
 		for _, dir := range strangers {
-			p.addOwn(dir, serves, numbers)
+			p.addOwn(dir, serves, threads)
 		}
 	}
-	return numbers
+	return threads
 }
 
 // isOwn tells whether a process or thread has a server volume.
@@ -213,13 +213,13 @@ func (p *processes) isOwn(dir string, serves func(server volume.ID) bool) (is bo
 	return is
 }
 
-func (p *processes) addOwn(dir string, serves func(volume.ID) bool, all map[uint32]bool) {
+func (p *processes) addOwn(dir string, serves func(volume.ID) bool, threads map[uint32]bool) {
 	if !p.isOwn(dir, serves) {
 		return
 	}
-	for _, thread := range p.names(dir + "/task") {
-		for _, number := range p.numbers(dir + "/task/" + thread) {
-			all[number] = true
+	for _, name := range p.names(dir + "/task") {
+		if thread, err := strconv.ParseUint(name, 10, 32); err == nil {
+			threads[uint32(thread)] = true
 		}
 	}
 }
@@ -232,22 +232,6 @@ func (p *processes) serverOf(m mountLine) (volume.ID, bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(m.root), "/"), "/")
 	id, err := volume.ParseID(name)
 	return id, err == nil
-}
-
-// numbers are those of a thread in its PID namespaces.
-func (p *processes) numbers(dir string) (numbers []uint32) {
-	text, err := p.read(dir+"/status", make([]byte, 0, 4<<10))
-	if err != nil {
-		return nil
-	}
-	_, rest, _ := bytes.Cut(text, []byte("\nNSpid:"))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	for _, field := range bytes.Fields(line) {
-		if number, err := strconv.ParseUint(string(field), 10, 32); err == nil {
-			numbers = append(numbers, uint32(number))
-		}
-	}
-	return numbers
 }
 
 // all lists the processes.
