@@ -31,7 +31,7 @@ type seen struct {
 	// Repeated counts changes that were under way when their program died: what they make exists
 	// already, or what they remove is gone, as the kernel asks again; or they were to be repeated.
 	Repeated map[string]int `json:"repeated,omitempty"`
-	// Failures are the first errors, in full; but ESTALE of what was open is none.
+	// Failures are the first errors of each kind, in full; but ESTALE of what was open is none.
 	Failures []failure `json:"failures,omitempty"`
 	// Slow are the operations that took long since the line before; of those of one moment, one
 	// and the pulse.
@@ -49,9 +49,13 @@ type slow struct {
 // failure is an operation that failed.
 type failure struct {
 	Text string `json:"text"`
+	Open bool   `json:"open,omitempty"` // it was of what was open
 	From int64  `json:"from"`
 	To   int64  `json:"to"`
 }
+
+// mostFailures is how many of each kind are told in full: those of a control are thousands.
+const mostFailures = 10
 
 const slowest = 3 * time.Millisecond
 
@@ -181,7 +185,7 @@ func (t *thread) operate(name, path string, do func(path string) error) error {
 	began := now()
 	err := t.timed(name, func() error { return do(path) })
 	if err != nil {
-		t.failed(t.paths, name, path, err, began, false)
+		t.failed(false, name, path, err, began)
 	}
 	return err
 }
@@ -191,7 +195,7 @@ func (t *thread) operateOpen(name, path string, do func() error) error {
 	began := now()
 	err := t.timed(name, do)
 	if err != nil {
-		t.failed(t.open, name, path, err, began, errors.Is(err, unix.ESTALE))
+		t.failed(true, name, path, err, began)
 	}
 	return err
 }
@@ -218,14 +222,16 @@ func (t *thread) timed(name string, do func() error) error {
 	return err
 }
 
-// failed counts an error in one of the load's maps.
-func (t *thread) failed(where map[string]int, name, path string, err error, began int64, allowed bool) {
-	key := name + " " + errnoName(err)
-	ended := now()
+// failed counts an error, of what was open or of a path.
+func (t *thread) failed(open bool, name, path string, err error, began int64) {
+	ended, key, where := now(), name+" "+errnoName(err), t.paths
+	if open {
+		where = t.open
+	}
 	t.mu.Lock()
 	where[key]++
-	if len(t.failures) < 10 && !allowed {
-		t.failures = append(t.failures, failure{fmt.Sprintf("%s %s: %v", name, path, err), began, ended})
+	if where[key] <= mostFailures && !(open && errors.Is(err, unix.ESTALE)) {
+		t.failures = append(t.failures, failure{fmt.Sprintf("%s %s: %v", name, path, err), open, began, ended})
 	}
 	t.mu.Unlock()
 	time.Sleep(time.Millisecond) // a dead mount fails very fast

@@ -41,13 +41,20 @@ func (r *report) violation(format string, args ...any) {
 	r.violate(format, args...)
 }
 
-// failures are the first ones, with when they were after the kill before.
-func (r row) failures() (text string) {
+// failures are the first ones of what was open, or of paths, with when they were: after which kill, and
+// when the next program had answered.
+func (r row) failures(open bool) (text string) {
 	for _, f := range r.seen.Failures {
+		if f.Open != open {
+			continue
+		}
 		n, _ := slices.BinarySearch(r.kills, f.To)
 		when := "before the first kill"
 		if n > 0 {
 			when = fmt.Sprintf("begun %s ms, ended %s ms after kill %d", ms(time.Duration(f.From-r.kills[n-1])), ms(time.Duration(f.To-r.kills[n-1])), n)
+		}
+		if 0 < n && n <= len(r.outages) {
+			when += fmt.Sprintf(", after which it was %s ms until a program answered", ms(r.outages[n-1]))
 		}
 		text += fmt.Sprintf("\n\t%s (%s)", f.Text, when)
 	}
@@ -93,12 +100,10 @@ func (r *report) judge(one row) {
 	defer func() { r.refuted += r.violations - before }()
 	r.rows = append(r.rows, one)
 	if len(one.seen.Paths) > 0 {
-		r.violate("%s, by %s: errors of operations on paths: %s%s", one.name, one.by, counts(one.seen.Paths), one.failures())
+		r.violate("%s, by %s: errors of operations on paths: %s%s", one.name, one.by, counts(one.seen.Paths), one.failures(false))
 	}
-	for key, n := range one.seen.Open {
-		if !strings.HasSuffix(key, " ESTALE") {
-			r.violate("%s, by %s: %d times %s, of what was open", one.name, one.by, n, key)
-		}
+	if other := one.seen.otherOpen(); len(other) > 0 {
+		r.violate("%s, by %s: errors of what was open: %s%s", one.name, one.by, counts(other), one.failures(true))
 	}
 	if one.seen.Operations == 0 {
 		r.violate("%s, by %s: nothing was read", one.name, one.by)
@@ -113,18 +118,12 @@ func (r *report) print() int {
 		const format = "%-15s %-10s %5v %10v %7v %7v %6v %8v %9v %11v %10v\n"
 		fmt.Printf(format, "program", "by", "kills", "operations", "errors", "ESTALE", "else", "repeated", "outage ms", "at most ms", "longest ms")
 		for _, one := range r.rows {
-			stale, other := 0, 0
-			for key, n := range one.seen.Open {
-				if strings.HasSuffix(key, " ESTALE") {
-					stale += n
-				} else {
-					other += n
-				}
-			}
+			other := sum(one.seen.otherOpen())
+			stale := sum(one.seen.Open) - other
 			median, most := "-", "-"
 			if n := len(one.outages); n > 0 {
-				slices.Sort(one.outages)
-				median, most = ms(one.outages[n/2]), ms(one.outages[n-1])
+				sorted := slices.Sorted(slices.Values(one.outages))
+				median, most = ms(sorted[n/2]), ms(sorted[n-1])
 			}
 			fmt.Printf(format, one.name, one.by, len(one.kills), one.seen.Operations, sum(one.seen.Paths), stale, other, sum(one.seen.Repeated), median, most, ms(one.longest))
 		}
@@ -150,6 +149,13 @@ func (r *report) print() int {
 	}
 	fmt.Println("ok")
 	return 0
+}
+
+// otherOpen are the errors of what was open that must not be: all but ESTALE.
+func (s seen) otherOpen() map[string]int {
+	other := maps.Clone(s.Open)
+	maps.DeleteFunc(other, func(key string, _ int) bool { return strings.HasSuffix(key, " ESTALE") })
+	return other
 }
 
 func sum(all map[string]int) (n int) {

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Each row has one thing wrong, or nothing.
 func TestJudge(t *testing.T) {
@@ -27,6 +30,25 @@ func TestJudge(t *testing.T) {
 		if got := r.print(); got != min(c.violations, 1) {
 			t.Errorf("%s: exit status %d", name, got)
 		}
+	}
+}
+
+// Who reads of an error can tell whether a program died, was away, or served.
+func TestWhenItFailed(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	one := row{kills: []int64{1000 * ms, 2000 * ms}, outages: []time.Duration{70 * time.Millisecond}, seen: seen{Failures: []failure{
+		{Text: "stat", From: 900 * ms, To: 950 * ms},
+		{Text: "getdents", Open: true, From: 990 * ms, To: 1010 * ms},
+		{Text: "read", Open: true, From: 2001 * ms, To: 2003 * ms},
+	}}}
+	const paths = "\n\tstat (before the first kill)"
+	const open = "\n\tgetdents (begun -10.0 ms, ended 10.0 ms after kill 1, after which it was 70.0 ms until a program answered)" +
+		"\n\tread (begun 1.0 ms, ended 3.0 ms after kill 2)"
+	if got := one.failures(false); got != paths {
+		t.Errorf("of paths: %q", got)
+	}
+	if got := one.failures(true); got != open {
+		t.Errorf("of what was open: %q", got)
 	}
 }
 
