@@ -46,10 +46,13 @@ type job struct {
 
 // result is what a child writes.
 type result struct {
-	Error  string   `json:"error,omitempty"`
-	Again  bool     `json:"again,omitempty"` // what it was to do does not fit what is there any more
-	Device uint64   `json:"device,omitempty"`
-	Names  [][]byte `json:"names,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Again  bool   `json:"again,omitempty"` // what it was to do does not fit what is there any more
+	Device uint64 `json:"device,omitempty"`
+	// Of creating, as in an event.
+	Names   [][]byte `json:"names,omitempty"`
+	Threads []uint32 `json:"threads,omitempty"`
+	All     bool     `json:"all,omitempty"`
 
 	then func() // what the child does when the mounter has the result
 }

@@ -40,15 +40,15 @@ const longestName = 255
 // mostThreads are looked at for an order.
 const mostThreads = 8192
 
-// creating returns the names that threads in a volume's containers are about to make. They may be
-// anywhere.
+// creating returns the names that threads in a volume's containers are about to make, and which threads
+// may be about to. They may be anywhere.
 //
 // A child reads the threads' memory, which may be a file of a program that does not answer: not even
 // SIGKILL ends that. As long as it has not ended, nobody looks for the volume again.
-func (m *mounter) creating(o *order) (names [][]byte, err error) {
+func (m *mounter) creating(o *order) (done result, err error) {
 	record, err := m.Clients().Get(o.Volume)
 	if err != nil {
-		return nil, err
+		return done, err
 	}
 	looks := false
 	m.do(func() {
@@ -56,7 +56,7 @@ func (m *mounter) creating(o *order) (names [][]byte, err error) {
 		looks, c.looks = c.looks, true
 	})
 	if looks {
-		return nil, errors.New("the memory of its threads is being read, or cannot be: a file system in its containers does not answer")
+		return done, errors.New("the memory of its threads is being read, or cannot be: a file system in its containers does not answer")
 	}
 	looked := func() {
 		m.do(func() {
@@ -67,26 +67,29 @@ func (m *mounter) creating(o *order) (names [][]byte, err error) {
 	var namespaces []string
 	err = m.eachContainer(record, func(p *process, _ []standIn) error {
 		name, err := proc.Link(p.pid, "ns/mnt")
-		if err == nil && p.alive() == nil && len(namespaces) < mostViews {
+		if err == nil && p.alive() == nil {
 			namespaces = append(namespaces, name)
 		}
 		return nil
 	})
 	if err != nil || len(namespaces) == 0 {
 		looked()
-		return nil, err
+		return done, err
 	}
+	all := len(namespaces) <= mostViews
+	namespaces = namespaces[:min(len(namespaces), mostViews)]
 	c, err := m.dispatch(job{Kind: "creating", Namespaces: namespaces})
 	if err != nil {
 		looked()
-		return nil, fmt.Errorf("start a child: %w", err)
+		return done, fmt.Errorf("start a child: %w", err)
 	}
 	go func() {
 		<-c.ended
 		looked()
 	}()
-	done, err := c.wait(childTime)
-	return done.Names, err
+	done, err = c.wait(childTime)
+	done.All = done.All && all
+	return done, err
 }
 
 // mostViews are looked at for an order.
@@ -95,51 +98,69 @@ const mostViews = 64
 // namesMade is the errand of the child.
 func namesMade(j job) (done result, err error) {
 	threads, calls := mostThreads, paths()
+	done.All = true
 	for _, number := range numbersIn("/proc") {
 		dir := "/proc/" + number
 		pid, _ := strconv.Atoi(number)
-		if name, err := proc.Link(pid, "ns/mnt"); err != nil || !slices.Contains(j.Namespaces, name) {
+		name, err := proc.Link(pid, "ns/mnt")
+		switch {
+		case errors.Is(err, proc.ErrExecutes): // it has one thread, which makes no name now
+		case proc.IsUntold(err), err != nil && len(numbersIn(dir+"/task")) > 1:
+			done.All = false // or only its first thread has ended
+		}
+		if err != nil || !slices.Contains(j.Namespaces, name) {
 			continue
 		}
 		for _, thread := range numbersIn(dir + "/task") {
-			if threads--; threads < 0 || len(done.Names) == wire.MostNames {
+			if threads--; threads < 0 || len(done.Names) == wire.MostNames || len(done.Threads) == wire.MostThreads {
+				done.All = false
 				return done, nil
 			}
-			made, _ := proc.Ask(pid, func() ([]byte, error) { return nameMade(dir+"/task/"+thread, calls), nil })
-			if made != nil && !slices.ContainsFunc(done.Names, func(name []byte) bool { return bytes.Equal(name, made) }) {
-				done.Names = append(done.Names, made)
+			made, err := proc.Ask(pid, func() (making, error) { return nameMade(dir+"/task/"+thread, calls), nil })
+			if !made.may && !errors.Is(err, proc.ErrHangs) {
+				continue
+			}
+			number, _ := strconv.ParseUint(thread, 10, 32)
+			done.Threads = append(done.Threads, uint32(number))
+			if made.name != nil && !slices.ContainsFunc(done.Names, func(name []byte) bool { return bytes.Equal(name, made.name) }) {
+				done.Names = append(done.Names, made.name)
 			}
 		}
 	}
 	return done, nil
 }
 
-// nameMade is the last name of the path that a thread is about to make; nil, if it is not about
-// to. It may be wrong by the time that the caller has it: who waits is asked about.
-func nameMade(task string, calls map[int64]int) []byte {
+// making is what a thread is about to make. It may be wrong by the time that the caller has it: who
+// waits is asked about.
+type making struct {
+	may  bool   // it makes a name, or may be about to: it runs
+	name []byte // the last one of its path; nil, if it is not known
+}
+
+func nameMade(task string, calls map[int64]int) making {
 	text, err := os.ReadFile(task + "/syscall") // man 5 proc_pid_syscall
 	if err != nil {
-		return nil
+		return making{may: !isEnded(err)}
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {
-		return nil // it runs
+		return making{may: true} // it runs
 	}
 	number, err := strconv.ParseInt(fields[0], 10, 64)
 	argument, makes := calls[number]
 	if err != nil || !makes || len(fields) <= 1+argument {
-		return nil
+		return making{}
 	}
 	address, err := strconv.ParseUint(fields[1+argument], 0, 64)
 	if err != nil {
-		return nil
+		return making{may: true}
 	}
 	pid, _ := strconv.Atoi(path.Base(task))
 	where := textAt(pid, uintptr(address))
-	if name := path.Base(string(where)); where != nil && len(name) <= longestName {
-		return []byte(name)
+	if base := path.Base(string(where)); where != nil && len(base) <= longestName {
+		return making{true, []byte(base)}
 	}
-	return nil
+	return making{may: true}
 }
 
 // textAt reads a path out of a thread's memory; nil: there is none.

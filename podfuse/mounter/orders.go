@@ -15,9 +15,9 @@ type order struct {
 	wire.Order
 	Link uint64 `json:"link"`
 
-	name  string
-	file  *os.File // of Serve and Unmount: the socket of who asks
-	names [][]byte // the result of Creating
+	name   string
+	file   *os.File // of Serve and Unmount: the socket of who asks
+	makers result   // of Creating
 }
 
 // enclosed is what comes with an order. Of its descriptors, this process opens one only that a child has
@@ -124,7 +124,7 @@ func (m *mounter) work(o *order) {
 		case wire.Attach:
 			err = m.attach(o)
 		case wire.Creating:
-			o.names, err = m.creating(o)
+			o.makers, err = m.creating(o)
 		}
 		if err != nil {
 			m.do(func() { m.logFailure(o, err) })
@@ -168,7 +168,7 @@ func (m *mounter) answer(o *order, err error) {
 	case wire.Attach:
 		e.Kind = wire.Attached
 	case wire.Creating:
-		e.Kind, e.Names = wire.Creating, o.names
+		e.Kind, e.Names, e.Threads, e.All = wire.Creating, o.makers.Names, o.makers.Threads, o.makers.All
 	}
 	if err != nil {
 		e.Error = short(err)

@@ -296,7 +296,7 @@ func (s *service) event(e wire.Event, file *os.File) {
 	case wire.Attached:
 		s.outages.attached(e.Ticket, e.Error)
 	case wire.Creating:
-		s.outages.created(e.Ticket, e.Names)
+		s.outages.created(e)
 	case wire.Done:
 		if e.Ticket == s.hello {
 			s.outages.told()

@@ -39,7 +39,7 @@ type outages struct {
 	callers map[caller]*view
 	orders  map[uint64]*view   // that are under way, by their tickets
 	names   map[caller]string  // that are looked up on connections of dead programs, and not asked about
-	makers  map[uint64]*outage // whose order about names is under way, by its ticket
+	asking  map[uint64]*outage // whose order about names is under way, by its ticket
 	answers []answer           // that are due when mu is free
 	dirty   map[*outage]bool   // how many wait has changed, and the mounter was not told
 	telling *time.Timer
@@ -91,18 +91,34 @@ type outage struct {
 
 	// Those who wait on connections of dead programs. They are in any view of the volume, and the
 	// mount is attached in all of them at once, for which an order has no process.
-	dead    map[connection]bool
-	lost    *view
-	sweeps  repeats         // of the orders for all views
-	swept   uint64          // the generation that is attached in all views; 0: none is
-	copied  bool            // there may be another view
-	asking  bool            // which names are about to be made
-	making  map[string]bool // those, as the mounter said at made
-	made    time.Time
-	asked   map[caller]string // whose names were looked up before
-	seeks   repeats           // of the looks for the program's own container
-	seeking bool
-	again   bool // seek again, afterwards
+	dead     map[connection]bool
+	lost     *view
+	sweeps   repeats   // of the orders for all views
+	swept    uint64    // the generation that is attached in all views; 0: none is
+	copied   bool      // there may be another view
+	question *question // who makes names, which the mounter has not answered; nil: none
+	makers   makers    // its last answer
+	seeks    repeats   // of the looks for the program's own container
+	seeking  bool
+	again    bool // seek again, afterwards
+}
+
+// question is what was so when it was asked who makes names.
+type question struct {
+	generation uint64
+	swept      bool // that is attached in all views
+	lookUps    map[caller]bool
+}
+
+// makers are those who were about to make names.
+type makers struct {
+	names      map[string]bool
+	threads    map[uint32]bool // theirs, and those that may be
+	at         time.Time
+	generation uint64 // that served
+	// all: who was on the way to a dead program then, and is none of the threads, makes no name there. Nobody
+	// has begun to walk there since.
+	all bool
 }
 
 // repeats is how often something was done in a time of a volume's, and the pause until it is done
@@ -175,7 +191,7 @@ const (
 
 func newOutages(env env) *outages {
 	o := &outages{env: env, volumes: map[volume.ID]*outage{}, callers: map[caller]*view{},
-		orders: map[uint64]*view{}, names: map[caller]string{}, makers: map[uint64]*outage{}, dirty: map[*outage]bool{}}
+		orders: map[uint64]*view{}, names: map[caller]string{}, asking: map[uint64]*outage{}, dirty: map[*outage]bool{}}
 	o.after(toldTime, o.know)
 	return o
 }
@@ -235,7 +251,7 @@ func (o *outages) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
-	o.volumes, o.callers, o.names, o.orders, o.makers = nil, nil, nil, nil, nil
+	o.volumes, o.callers, o.names, o.orders, o.asking = nil, nil, nil, nil, nil
 }
 
 func (o *outages) volume(id volume.ID) *outage {
@@ -361,12 +377,15 @@ func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) {
 			v.copied = true
 			v.sweep()
 			return
+		case v.served && v.swept == v.generation && v.isStep(thread):
+			v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
+			return
 		}
 		v.add(v.lost, c, thread)
 		if name != "" {
 			v.names[c] = name
 		}
-		if v.served || name != "" {
+		if v.served {
 			v.sweep()
 		}
 		if !v.served && thread != 0 { // it may be of the program's own container
@@ -547,7 +566,7 @@ func (o *outages) forgotten(id volume.ID) {
 				delete(o.orders, ticket)
 			}
 		}
-		maps.DeleteFunc(o.makers, func(_ uint64, other *outage) bool { return other == v })
+		maps.DeleteFunc(o.asking, func(_ uint64, other *outage) bool { return other == v })
 		v.change(false)
 		delete(o.volumes, id)
 		delete(o.dirty, v)
@@ -650,7 +669,11 @@ func (v *outage) finish(w *view, status fuse.Status) {
 		}
 	}
 	w.failures = 0
-	if w == v.lost && len(w.callers) > 0 {
+	switch {
+	case w != v.lost || len(w.callers) == 0:
+	case v.makers.generation != v.generation:
+		v.ask()
+	default:
 		v.sweep()
 	}
 }
@@ -659,76 +682,80 @@ func (v *outage) finish(w *view, status fuse.Status) {
 // dead. There are pauses in between: a process whose working directory is in such a mount comes back
 // to it for ever.
 func (v *outage) sweep() {
-	if !v.asking && v.lost.ticket == 0 && v.lost.rest == nil && !v.lost.queued {
+	if v.question == nil && v.lost.ticket == 0 && v.lost.rest == nil && !v.lost.queued {
 		v.at(&v.sweeps, v.attachLost)
 	}
 }
 
-// attachLost has the mount attached in all views. But before, it asks which names are about to be
-// made: their look-ups must not be answered ESTALE, as mkdir(2) and its like do not walk the path
-// again then (fs/namei.c, filename_create). To be told that the name is not there, they go on to make
-// it, and that the kernel does begin anew.
+// attachLost has the mount attached in all views, or asks about those who came since.
 func (v *outage) attachLost() {
-	if v.looksUp() {
-		v.ask()
-	} else {
-		v.attachAll()
-	}
-}
-
-func (v *outage) attachAll() {
 	switch {
 	case !v.served:
-	case v.swept == v.generation && !v.copied:
-		v.finish(v.lost, fuse.Status(unix.ESTALE))
-	default:
+	case v.swept != v.generation || v.copied:
 		v.copied = false
 		v.attach(v.lost)
+	case v.looksUp():
+		v.ask()
+	default:
+		v.finish(v.lost, fuse.Status(unix.ESTALE))
 	}
 }
 
-// ask asks the mounter which names are about to be made. It is asked about those who wait now.
+// ask asks the mounter who is about to make names. Their look-ups must not be answered ESTALE, as
+// mkdir(2) and its like do not walk the path again then (fs/namei.c, filename_create). To be told that the
+// name is not there, they go on to make it, and that the kernel does begin anew.
+//
+// The kernel lets those in one directory look up one after the other, if the program has not said that it
+// knows better (FUSE_PARALLEL_DIROPS). So that they are not asked about one after the other as well, the
+// answer counts for who comes later.
 func (v *outage) ask() {
-	asked := map[caller]string{}
+	q := &question{v.generation, v.swept == v.generation, map[caller]bool{}}
 	for c := range v.lost.callers {
-		if name := v.names[c]; name != "" {
-			asked[c] = name
+		if v.names[c] != "" {
+			q.lookUps[c] = true
 		}
 	}
 	ticket := v.ticket()
-	v.asking, v.makers[ticket] = true, v
-	v.after(orderTime, func() { v.creates(ticket, nil) })
+	v.question, v.asking[ticket] = q, v
+	v.after(orderTime, func() { v.creates(wire.Event{Ticket: ticket}) })
 	v.order(wire.Order{Kind: wire.Creating, Volume: v.id, Ticket: ticket})
-	v.asked = asked
 }
 
-// created: these names are about to be made.
-func (o *outages) created(ticket uint64, names [][]byte) {
-	o.do(func() { o.creates(ticket, names) })
+// created: the mounter has answered who is about to make names.
+func (o *outages) created(e wire.Event) {
+	o.do(func() { o.creates(e) })
 }
 
-func (o *outages) creates(ticket uint64, names [][]byte) {
-	v := o.makers[ticket]
+func (o *outages) creates(e wire.Event) {
+	v := o.asking[e.Ticket]
 	if v == nil {
 		return
 	}
-	delete(o.makers, ticket)
-	v.asking, v.made, v.making = false, time.Now(), map[string]bool{}
-	for _, name := range names {
-		v.making[string(name)] = true
+	delete(o.asking, e.Ticket)
+	q := v.question
+	v.question = nil
+	v.makers = makers{map[string]bool{}, map[uint32]bool{}, time.Now(), q.generation, e.All && q.swept}
+	for _, name := range e.Names {
+		v.makers.names[string(name)] = true
 	}
-	for c := range v.lost.callers {
-		name := v.names[c]
-		if v.making[name] {
+	for _, thread := range e.Threads {
+		v.makers.threads[thread] = true
+	}
+	for c, thread := range v.lost.callers {
+		switch name := v.names[c]; {
+		case name == "":
+		case v.makers.names[name]:
 			v.remove(v.lost, c)
 			v.answers = append(v.answers, answer{c, fuse.ENOENT})
-		} else if v.asked[c] != "" {
-			delete(v.names, c) // it is the step of a walk
+		case q.lookUps[c] || v.isStep(thread):
+			delete(v.names, c)
 		}
 	}
-	v.asked = nil
-	v.attachAll()
-	if v.looksUp() { // since
+	switch {
+	case !v.served:
+	case v.generation == q.generation:
+		v.finish(v.lost, fuse.Status(unix.ESTALE))
+	default:
 		v.sweep()
 	}
 }
@@ -748,7 +775,12 @@ func (v *outage) looksUp() bool {
 const makingTime = time.Second
 
 func (v *outage) isMaking(name string) bool {
-	return v.making[name] && time.Since(v.made) < makingTime
+	return v.makers.names[name] && time.Since(v.makers.at) < makingTime
+}
+
+// isStep tells whether what a thread looks up on the connection of a dead program is a step of a walk.
+func (v *outage) isStep(thread uint32) bool {
+	return v.makers.all && v.makers.generation == v.generation && thread != 0 && !v.makers.threads[thread]
 }
 
 // seek looks for those who wait for the restart of a program in its own container, which may depend

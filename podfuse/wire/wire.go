@@ -39,8 +39,11 @@ const LongestSubtype = 64
 // would have him wait for what the other never does. So no kubelet waits because it has many volumes.
 const MostMounts = 128 << 10
 
-// MostNames is how many names an Event has.
-const MostNames = 40
+// MostNames and MostThreads are how many names and threads an Event has.
+const (
+	MostNames   = 40
+	MostThreads = 200
+)
 
 // Format is the number of this format, which each Request and Answer has: a launcher goes on
 // when the node's driver has been upgraded. A driver answers older ones.
@@ -152,6 +155,10 @@ type Event struct {
 	Generation uint64    `json:"generation,omitempty"`
 	Error      string    `json:"error,omitempty"` // of Attached, Creating and Done
 	Names      [][]byte  `json:"names,omitempty"` // of Creating: at most [MostNames]
+	// Threads are those that make these names, or ran when they were looked at, at most [MostThreads].
+	// With All, all others waited for something else.
+	Threads []uint32 `json:"threads,omitempty"`
+	All     bool     `json:"all,omitempty"`
 	// Since is when the program of Died did, or not said. Who waits does so from then on, whatever
 	// process of the pair he waits for.
 	Since time.Time `json:"since,omitzero"`

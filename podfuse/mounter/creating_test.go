@@ -1,0 +1,65 @@
+package mounter
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of who waits in mkdir(2), the name is told; of who runs, that it may be about to make one; and of who waits
+// for anything else, nothing.
+func TestWhoMakesNames(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	stop(t, c.programs("program")...)
+	var pipe [2]int
+	must(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
+	var ended atomic.Bool
+	defer func() {
+		ended.Store(true)
+		unix.Close(pipe[1])
+		must(t, w.client.Forget(w.data.ID()))
+	}()
+	thread := func(do func()) uint32 {
+		number := make(chan int)
+		go func() {
+			runtime.LockOSThread()
+			number <- unix.Gettid()
+			do()
+		}()
+		return uint32(<-number)
+	}
+	maker := thread(func() { _ = unix.Mkdir(fmt.Sprintf("/proc/%d/root/data/new", c.pid), 0o700) })
+	walker := thread(func() {
+		var stat unix.Stat_t
+		_ = unix.Stat(fmt.Sprintf("/proc/%d/root/data/old", c.pid), &stat)
+	})
+	sleeper := thread(func() { _, _ = unix.Read(pipe[0], make([]byte, 1)) })
+	runner := thread(func() {
+		for !ended.Load() {
+		}
+	})
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	must(t, err)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		done, err := namesMade(job{Namespaces: []string{own}})
+		must(t, err)
+		tells := func(thread uint32) bool { return slices.Contains(done.Threads, thread) }
+		if len(done.Names) == 1 && string(done.Names[0]) == "new" && tells(maker) && tells(runner) && !tells(walker) && !tells(sleeper) && done.All {
+			return
+		}
+		if time.Since(began) > hang {
+			t.Fatalf("%q, threads %d, all: %v; want new, %d, %d, not %d, %d", done.Names, done.Threads, done.All, maker, runner, walker, sleeper)
+		}
+	}
+}
