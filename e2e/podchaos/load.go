@@ -48,6 +48,7 @@ type slow struct {
 
 // failure is an operation that failed.
 type failure struct {
+	Kind string `json:"kind"` // as of the counts
 	Text string `json:"text"`
 	Open bool   `json:"open,omitempty"` // it was of what was open
 	From int64  `json:"from"`
@@ -231,7 +232,7 @@ func (t *thread) failed(open bool, name, path string, err error, began int64) {
 	t.mu.Lock()
 	where[key]++
 	if where[key] <= mostFailures && !(open && errors.Is(err, unix.ESTALE)) {
-		t.failures = append(t.failures, failure{fmt.Sprintf("%s %s: %v", name, path, err), open, began, ended})
+		t.failures = append(t.failures, failure{key, fmt.Sprintf("%s %s: %v", name, path, err), open, began, ended})
 	}
 	t.mu.Unlock()
 	time.Sleep(time.Millisecond) // a dead mount fails very fast

@@ -41,12 +41,46 @@ func (r *report) violation(format string, args ...any) {
 	r.violate(format, args...)
 }
 
+// torn takes out of what was seen the errors that are the kernel's own, and returns their counts: a program
+// that is killed while the kernel copies a request for it into its memory, where the page is not there, fails
+// the request with EIO (Linux 6.18, fs/fuse/dev.c, fuse_dev_do_read). Nobody else gets to see that request.
+// They are mostly those of programs in Go, which give memory back.
+func (r *row) torn() map[string]int {
+	torn := map[string]int{}
+	r.seen.Paths, r.seen.Open = maps.Clone(r.seen.Paths), maps.Clone(r.seen.Open)
+	r.seen.Failures = slices.DeleteFunc(slices.Clone(r.seen.Failures), func(f failure) bool {
+		n, _ := slices.BinarySearch(r.kills, f.To)
+		if n == 0 || f.To-r.kills[n-1] > int64(tornTime) || !strings.HasSuffix(f.Kind, " EIO") {
+			return false
+		}
+		where := r.seen.Paths
+		if f.Open {
+			where = r.seen.Open
+		}
+		if where[f.Kind]--; where[f.Kind] == 0 {
+			delete(where, f.Kind)
+		}
+		torn[f.Kind]++
+		return true
+	})
+	return torn
+}
+
+// tornTime is how long after a kill that can be. No program has come back so soon.
+const tornTime = 20 * time.Millisecond
+
+// mostTold is how many failures are printed: those of a control are hundreds.
+const mostTold = 30
+
 // failures are the first ones of what was open, or of paths, with when they were: after which kill, and
 // when the next program had answered.
 func (r row) failures(open bool) (text string) {
 	for _, f := range r.seen.Failures {
 		if f.Open != open {
 			continue
+		}
+		if strings.Count(text, "\n") == mostTold {
+			return text + "\n\tand others"
 		}
 		n, _ := slices.BinarySearch(r.kills, f.To)
 		when := "before the first kill"
@@ -92,13 +126,21 @@ func (r *report) note(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// judge adds a row. No operation on a path may have failed, and what was open only with ESTALE.
+// judge adds a row. No operation on a path may have failed, and what was open only with ESTALE, but for the
+// few that are torn.
 func (r *report) judge(one row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.violations
 	defer func() { r.refuted += r.violations - before }()
+	torn := one.torn()
 	r.rows = append(r.rows, one)
+	if len(torn) > 0 {
+		r.lines = append(r.lines, fmt.Sprintf("%s, by %s, given up by the kernel as it was handed to a program that was killed: %s", one.name, one.by, counts(torn)))
+	}
+	if n := sum(torn); n > 1+len(one.kills)/10 {
+		r.violate("%s, by %s: %d times EIO in %d kills, which is more than the kernel's", one.name, one.by, n, len(one.kills))
+	}
 	if len(one.seen.Paths) > 0 {
 		r.violate("%s, by %s: errors of operations on paths: %s%s", one.name, one.by, counts(one.seen.Paths), one.failures(false))
 	}

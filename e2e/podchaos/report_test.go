@@ -37,7 +37,7 @@ func TestJudge(t *testing.T) {
 func TestWhenItFailed(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	one := row{kills: []int64{1000 * ms, 2000 * ms}, outages: []time.Duration{70 * time.Millisecond}, seen: seen{Failures: []failure{
-		{Text: "stat", From: 900 * ms, To: 950 * ms},
+		{Kind: "stat ENOENT", Text: "stat", From: 900 * ms, To: 950 * ms},
 		{Text: "getdents", Open: true, From: 990 * ms, To: 1010 * ms},
 		{Text: "read", Open: true, From: 2001 * ms, To: 2003 * ms},
 	}}}
@@ -49,6 +49,42 @@ func TestWhenItFailed(t *testing.T) {
 	}
 	if got := one.failures(true); got != open {
 		t.Errorf("of what was open: %q", got)
+	}
+}
+
+// The kernel's own errors are told, and no violations, but they do not hide others.
+func TestTorn(t *testing.T) {
+	const kill = int64(time.Second)
+	for name, c := range map[string]struct {
+		kind       string
+		open       bool
+		after      time.Duration
+		times      int
+		violations int
+	}{
+		"of a path, at a kill":    {"open EIO", false, time.Millisecond, 1, 0},
+		"of what was open":        {"getdents EIO", true, time.Millisecond, 1, 0},
+		"before the kill":         {"open EIO", false, -time.Millisecond, 1, 1},
+		"long after it":           {"open EIO", false, tornTime + 1, 1, 1},
+		"another error":           {"open ENOTCONN", false, time.Millisecond, 1, 1},
+		"too many":                {"open EIO", false, time.Millisecond, 2, 1},
+		"more than are told of":   {"open EIO", false, time.Millisecond, mostFailures + 1, 2},
+		"another of what is open": {"read ENOTCONN", true, time.Millisecond, 1, 1},
+	} {
+		one := row{name: "gocryptfs", kills: []int64{kill}, seen: seen{Operations: 1, Paths: map[string]int{}, Open: map[string]int{}}}
+		where := one.seen.Paths
+		if c.open {
+			where = one.seen.Open
+		}
+		where[c.kind] = c.times
+		for range min(c.times, mostFailures) {
+			one.seen.Failures = append(one.seen.Failures, failure{Kind: c.kind, Open: c.open, From: kill - 1, To: kill + int64(c.after)})
+		}
+		r := newReport(false)
+		r.judge(one)
+		if r.violations != c.violations {
+			t.Errorf("%s: %d violations, want %d", name, r.violations, c.violations)
+		}
 	}
 }
 
