@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"example.com/pod-info-fuse/internal/proc"
 )
 
 // childVerb is the subcommand that runs an errand. It is not for people.
@@ -31,24 +29,22 @@ type job struct {
 	Dir string `json:"dir,omitempty"`
 	// PID is the process whose mount namespace and root directory is entered. Its descriptor
 	// comes along.
-	PID      int        `json:"pid,omitempty"`
-	FS       fileSystem `json:"fs,omitzero"`
-	StandIns []standIn  `json:"standIns,omitempty"`
-	Path     string     `json:"path,omitempty"` // in the container
-	Device   uint64     `json:"device,omitempty"`
-	UID      uint32     `json:"uid,omitempty"`
-	GIDs     []uint32   `json:"gids,omitempty"`
-	Dirs     []string   `json:"dirs,omitempty"` // in the vault
-	Force    bool       `json:"force,omitempty"`
+	PID      int       `json:"pid,omitempty"`
+	StandIns []standIn `json:"standIns,omitempty"`
+	Path     string    `json:"path,omitempty"` // in the container
+	Device   uint64    `json:"device,omitempty"`
+	UID      uint32    `json:"uid,omitempty"`
+	GIDs     []uint32  `json:"gids,omitempty"`
+	Dirs     []string  `json:"dirs,omitempty"` // in the vault
+	Force    bool      `json:"force,omitempty"`
 	// Namespaces are of mounts, such as mnt:[4026531841].
 	Namespaces []string `json:"namespaces,omitempty"`
 }
 
 // result is what a child writes.
 type result struct {
-	Error  string `json:"error,omitempty"`
-	Again  bool   `json:"again,omitempty"` // what it was to do does not fit what is there any more
-	Device uint64 `json:"device,omitempty"`
+	Error string `json:"error,omitempty"`
+	Again bool   `json:"again,omitempty"` // what it was to do does not fit what is there any more
 	// Of creating, as in an event.
 	Names   [][]byte `json:"names,omitempty"`
 	Threads []uint32 `json:"threads,omitempty"`
@@ -58,7 +54,6 @@ type result struct {
 }
 
 var errands = map[string]func(job) (result, error){
-	"mount":    mountInVault,
 	"probe":    probe,
 	"provoke":  provoke,
 	"attach":   attachStandIns,
@@ -98,7 +93,7 @@ func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, e
 func (m *mounter) dispatch(j job, files ...*os.File) (*child, error) {
 	vault, there := m.vault()
 	if !there {
-		return nil, errors.New("there is no vault")
+		return nil, errNoVault
 	}
 	defer vault.Close()
 	args, err := json.Marshal(j)
@@ -170,16 +165,6 @@ func errand(args []string) error {
 		done.then()
 	}
 	return err
-}
-
-// inVault calls a function on a thread that is in the vault.
-func inVault(f func() error) error {
-	return proc.OnThread(func() error {
-		if err := unix.Setns(vaultFD, unix.CLONE_NEWNS); err != nil {
-			return os.NewSyscallError("enter the vault", err)
-		}
-		return f()
-	})
 }
 
 // container is a process's mount namespace and root directory.

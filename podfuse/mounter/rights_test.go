@@ -14,8 +14,8 @@ import (
 	"example.com/pod-info-fuse/e2e/attack"
 )
 
-// attackOf has a mounter that begins, and a child that is to mount, try what they must not, also with
-// a process, and write to a file how that has ended.
+// attackOf has a mounter that begins, and a child that waits for a program's first answer, try what they
+// must not, also with a process, and write to a file how that has ended.
 func attackOf(given string) {
 	path, victim, is := strings.Cut(given, " ")
 	if !is {
@@ -33,8 +33,8 @@ func attackOf(given string) {
 		}
 	}
 	environment = append(environment, "ATTACK="+given)
-	mount := errands["mount"]
-	errands["mount"] = func(j job) (result, error) { try("child"); return mount(j) }
+	probe := errands["probe"]
+	errands["probe"] = func(j job) (result, error) { try("child"); return probe(j) }
 	pause = func(step string) {
 		if step == "begin" {
 			try("mounter")

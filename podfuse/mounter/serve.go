@@ -253,16 +253,11 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	defer release()
 	pause("mount")
 	if c.Device == 0 {
-		file, err := m.device(c)
+		device, err := m.mount(c, fileSystem)
 		if err != nil {
 			return nil, err
 		}
-		done, err := m.send(childTime, job{Kind: "mount", Dir: c.dir(), FS: fileSystem}, file)
-		file.Close()
-		if err != nil {
-			return nil, err
-		}
-		if err := m.note(c, func() { c.Device = done.Device }); err != nil {
+		if err := m.note(c, func() { c.Device = device }); err != nil {
 			return nil, err
 		}
 	}

@@ -85,6 +85,16 @@ func duplicate(file *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
+// inVault calls a function on a thread that is in the vault, of which this is the descriptor.
+func inVault(vault int, f func() error) error {
+	return proc.OnThread(func() error {
+		if err := unix.Setns(vault, unix.CLONE_NEWNS); err != nil {
+			return os.NewSyscallError("enter the vault", err)
+		}
+		return f()
+	})
+}
+
 // fileSystem is that of a program.
 type fileSystem struct {
 	Type    string `json:"type"`
@@ -93,13 +103,27 @@ type fileSystem struct {
 	Flags   uintptr
 }
 
-// The errands. They run in a child.
-
-// mountInVault mounts a program's file system, unless it is mounted already. The requests have the
-// host's PIDs, those of who mounts (fs/fuse/inode.c, fuse_conn_init).
-func mountInVault(j job) (done result, err error) {
-	err = inVault(func() error {
-		path := "/" + j.Dir
+// mount mounts a program's file system in the vault, unless it is mounted already, and returns its device.
+// The requests have the host's PIDs, those of who mounts (fs/fuse/inode.c, fuse_conn_init). No
+// program is asked anything, so that it takes no child, which the program would wait for.
+func (m *mounter) mount(c *connection, fs fileSystem) (device uint64, err error) {
+	vault, there := m.vault()
+	if !there {
+		return 0, errNoVault
+	}
+	defer vault.Close()
+	file, err := m.device(c)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	namespace, vaultErr := packet.Number(vault)
+	number, err := packet.Number(file)
+	if err = errors.Join(vaultErr, err); err != nil {
+		return 0, err
+	}
+	err = inVault(namespace, func() error {
+		path := "/" + c.dir()
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
@@ -109,24 +133,28 @@ func mountInVault(j job) (done result, err error) {
 				return err
 			}
 			mounted, err := point.Mounted()
-			done.Device = point.Device()
+			device = point.Device()
 			point.Close()
 			if err != nil || mounted || try > 0 {
 				return err
 			}
-			data := fmt.Sprintf("fd=%d,rootmode=40000,%s", otherFD, j.FS.Options)
-			if err := unix.Mount(j.FS.Source, path, j.FS.Type, j.FS.Flags, data); err != nil {
-				return fmt.Errorf("mount a file system of type %s: %w", j.FS.Type, err)
+			data := fmt.Sprintf("fd=%d,rootmode=40000,%s", number, fs.Options)
+			if err := unix.Mount(fs.Source, path, fs.Type, fs.Flags, data); err != nil {
+				return fmt.Errorf("mount a file system of type %s: %w", fs.Type, err)
 			}
 		}
 	})
-	return done, err
+	return device, err
 }
+
+var errNoVault = errors.New("there is no vault")
+
+// The errands. They run in a child.
 
 // probe returns when the program has answered, be it with an error: many have no statfs(2). These
 // errors are the kernel's (fs/fuse/dev.c, fuse_get_req and fuse_abort_conn).
 func probe(j job) (result, error) {
-	return result{}, inVault(func() error {
+	return result{}, inVault(vaultFD, func() error {
 		var stat unix.Statfs_t
 		switch err := unix.Statfs("/"+j.Dir, &stat); err {
 		case unix.ENOENT, unix.ENOTCONN, unix.ECONNABORTED, unix.ECONNREFUSED:
@@ -169,7 +197,7 @@ func mountAgain() (fd int, err error) {
 // unmountInVault removes connections' mounts from the vault. With force, it aborts them first:
 // readers that wait get ECONNABORTED, everywhere.
 func unmountInVault(j job) (result, error) {
-	return result{}, inVault(func() (err error) {
+	return result{}, inVault(vaultFD, func() (err error) {
 		for _, dir := range j.Dirs {
 			path := "/" + dir
 			if j.Force {
@@ -203,7 +231,7 @@ func attachStandIns(j job) (result, error) {
 			}
 		}
 	}
-	return result{}, inVault(func() error {
+	return result{}, inVault(vaultFD, func() error {
 		for i, s := range j.StandIns {
 			if trees[i] == nil {
 				if trees[i], err = cloneBelow("/"+j.Dir, s.Sub); err != nil {
@@ -258,7 +286,7 @@ func cloneWithBelow(base string, s *standIn, there container) (tree *mount.Tree,
 	if err != nil {
 		return nil, err
 	}
-	err = inVault(func() error {
+	err = inVault(vaultFD, func() error {
 		// In a copy of the vault, which ends with this thread.
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return os.NewSyscallError("unshare", err)
@@ -377,7 +405,7 @@ func attachOwn(j job) (done result, err error) {
 	if err != nil {
 		return done, err
 	}
-	err = inVault(func() error {
+	err = inVault(vaultFD, func() error {
 		tree, err := cloneBelow("/"+j.Dir, "")
 		if err != nil {
 			return err
