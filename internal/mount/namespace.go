@@ -58,17 +58,15 @@ func Others() (all, untold []Namespace, err error) {
 		return again
 	}
 	var pids []int
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // with more of a pattern, it lists and sorts what is in each
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
 		pids = append(pids, pid)
 	}
 	pids = ask(pids)
-	for range 4 { // most execute something for less than a millisecond
-		if len(pids) == 0 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
+	// Most execute something for less than a millisecond.
+	for pause := 200 * time.Microsecond; len(pids) > 0 && pause < 20*time.Millisecond; pause *= 4 {
+		time.Sleep(pause)
 		pids = ask(pids)
 	}
 	for _, pid := range pids {
