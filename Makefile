@@ -98,7 +98,9 @@ programs:
 csi-sanity: build
 	go -C e2e/csisanity test -count=1 -v .
 
-# A real kubelet, built from the module proxy, on containerd and runc.
+# A real kubelet, built from the module proxy, on containerd and runc: of the version that
+# e2e/kubernetes/go.mod has, or of KUBERNETES=1.36, and so in a cluster. RUNTIME=debian takes
+# Debian's containerd 1.6 and runc 1.1, for kubelets before 1.36.
 e2e: build
 	e2e/setup.sh
 	go test -tags e2e -count=1 -timeout 40m ./e2e/...

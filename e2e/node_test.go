@@ -43,6 +43,9 @@ func startNode() (*node, error) {
 		return nil, err
 	}
 	n := &node{Node: harness.Node{Dir: dir}, outside: outside}
+	if err := harness.UseRuntime("bin"); err != nil {
+		return n, err
+	}
 	for _, program := range []string{"recorder", "threads", "loopback"} {
 		if err := n.Build(program, "./"+program); err != nil {
 			return n, err

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -63,17 +64,45 @@ func writeRecording(t *testing.T, path string, r recording) {
 	}
 }
 
-// testdataDir is named after the minor version of the kubelet that runs: another
-// kubelet needs recordings of its own.
+// testdataDir is of the newest recorded kubelet that is no newer than the one that runs: what the
+// kubelet sends has not changed since, or this fails. A recording that is being made is for the
+// kubelet that runs.
 func testdataDir(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command(kubeletBinary, "--version").Output()
 	if err != nil {
 		t.Fatalf("%s --version: %v", kubeletBinary, err)
 	}
-	minor := regexp.MustCompile(`v\d+\.\d+`).Find(out)
-	if minor == nil {
+	runs := minor(string(out))
+	if runs == 0 {
 		t.Fatalf("%s --version: %q has no version", kubeletBinary, out)
 	}
-	return "../testdata/kubelet-" + string(minor)
+	const dir = "../testdata/kubelet-v1."
+	if os.Getenv("UPDATE_TESTDATA") == "1" {
+		return dir + strconv.Itoa(runs)
+	}
+	recorded, err := filepath.Glob(dir + "*")
+	if err != nil || len(recorded) == 0 {
+		t.Fatalf("%s*: there are no recordings: %v", dir, err)
+	}
+	// The oldest stands in for kubelets that are older still.
+	nearest := slices.MinFunc(recorded, func(a, b string) int { return minor(a) - minor(b) })
+	for _, candidate := range recorded {
+		if m := minor(candidate); m <= runs && m > minor(nearest) {
+			nearest = candidate
+		}
+	}
+	return nearest
+}
+
+var versionOfKubernetes = regexp.MustCompile(`v1\.(\d+)`)
+
+// minor is 34 of a text with v1.34 in it, and 0 of one without a version.
+func minor(text string) int {
+	match := versionOfKubernetes.FindStringSubmatch(text)
+	if match == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(match[1])
+	return n
 }

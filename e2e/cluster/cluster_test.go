@@ -35,14 +35,8 @@ type cluster struct {
 // startCluster starts everything and waits for the node. The cluster is never
 // stopped: the machine is. It is returned even when an error is, for its logs.
 func startCluster() (*cluster, error) {
-	programs, err := filepath.Abs(bin)
-	if err != nil {
-		return nil, err
-	}
-	// Before Debian's, containerd with its shim and runc are those that know user namespaces.
-	os.Setenv("PATH", programs+":"+os.Getenv("PATH"))
 	c := &cluster{Node: harness.Node{Dir: clusterDir}}
-	err = os.Mkdir(c.Dir, 0o755)
+	err := errors.Join(harness.UseRuntime(bin), os.Mkdir(c.Dir, 0o755))
 	for _, step := range []func() error{
 		c.makeCertificates,
 		c.startControlPlane,

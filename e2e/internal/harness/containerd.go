@@ -38,6 +38,16 @@ state = "%[1]s/containerd/state"
         Root = "%[1]s/runc"
 `
 
+// UseRuntime lets this process start the containerd, with its shim and client, and the runc that
+// setup.sh built in a directory, unless it was to take Debian's.
+func UseRuntime(dir string) error {
+	built, err := filepath.Abs(dir)
+	if err == nil && os.Getenv("RUNTIME") != "debian" {
+		err = os.Setenv("PATH", built+":"+os.Getenv("PATH"))
+	}
+	return err
+}
+
 // Socket is containerd's.
 func (n *Node) Socket() string { return filepath.Join(n.Dir, "containerd.sock") }
 

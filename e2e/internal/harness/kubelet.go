@@ -27,6 +27,7 @@ func (n *Node) KubeletConfiguration(own map[string]any) []byte {
 		"cgroupsPerQOS":                 false,
 		"enforceNodeAllocatable":        []string{},
 		"makeIPTablesUtilChains":        false,
+		"failCgroupV1":                  false, // else kubelets from 1.35 refuse such a machine
 		"failSwapOn":                    false,
 		"localStorageCapacityIsolation": false,
 		"imageGCHighThresholdPercent":   100,

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Makes a module as this one, of another version of Kubernetes: the newest patch of MINOR, as 1.36.
+# Prints nothing, and does nothing where DIR has that minor version.
+#
+#	pin.sh MINOR DIR
+set -eu
+minor=${1:?pin.sh: no version} dir=${2:?pin.sh: no directory}
+cd "$(dirname "$0")"
+
+pinned=$(cd "$dir" 2>/dev/null && go mod edit -print | sed -n 's/^require k8s.io\/kubernetes v//p') || true
+case $pinned in "$minor".*) exit ;; esac
+
+version=$(GOFLAGS=-mod=mod go list -m -f '{{.Version}}' "k8s.io/kubernetes@v$minor")
+# Its own go.mod names the staging modules, which it requires at v0.0.0.
+its=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/.*"GoMod": "\(.*\)",/\1/p')
+mkdir -p "$dir"
+cp tools.go "$dir"
+rm -f "$dir/go.mod" "$dir/go.sum"
+cd "$dir"
+go mod init example.com/pod-info-fuse/e2e/kubernetes 2>/dev/null
+sed -n 's/^\t*\(k8s.io\/[^ ]*\) => .\/staging.*/\1/p' "$its" | while read -r module; do
+	go mod edit -replace "$module=$module@v0${version#v1}"
+done
+go mod edit -require "k8s.io/kubernetes@$version"
+go mod tidy 2>/dev/null
