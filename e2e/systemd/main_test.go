@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 // What run.sh and the Makefile make.
 const (
-	debian       = "../bin/debian-systemd"
+	debian       = "../bin/debian"
 	cgroupTest   = "../bin/cgroup.test"
 	driverBinary = "../../bin/pod-info-fuse"
 )
