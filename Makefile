@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check helm manifest manifest-check deploy-check demo test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
+.PHONY: build binaries image image-check release release-check helm manifest manifest-check deploy-check demo test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -33,6 +33,19 @@ image: binaries
 # What is in it, that its binaries run, and that it can be built again.
 image-check: image
 	deploy/image/check.sh $(VERSION)
+
+# Everything that is published, the same bytes from the same source: docs/releasing.md.
+DIST ?= dist
+release: binaries image
+	go -C deploy/release/nfpm build -o ../../../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+	go -C deploy/release/sbom build -o ../../../bin/sbom .
+	rm -rf $(DIST)
+	mkdir -p $(DIST)
+	deploy/release/release.sh $(VERSION) $(BIN) $(DIST)
+
+# It is whole, another build gives the same bytes, and its packages do on a node what they should.
+release-check: release helm
+	deploy/release/check.sh $(VERSION) $(DIST)
 
 # The Helm that renders the chart, from the Go module proxy.
 helm:
@@ -266,9 +279,9 @@ lint:
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,cluster,systemd ./e2e/...
 	go mod tidy -diff
-	for module in deploy/image deploy/check deploy/check/psp e2e/csisanity e2e/podfuse/rclone; do \
+	for module in deploy/image deploy/release/sbom deploy/check deploy/check/psp e2e/csisanity e2e/podfuse/rclone; do \
 		go -C $$module vet ./... && go -C $$module run $(STATICCHECK) ./... && go -C $$module mod tidy -diff || exit; done
 	.ci/check
 
 clean:
-	rm -rf bin e2e/bin bench/bin
+	rm -rf bin dist e2e/bin bench/bin

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Checks what `make release` has written: that it is whole, that another build elsewhere gives the same
+# bytes, and what its packages do on a node. Needs root; installs what is missing, and leaves nothing.
+#
+#	check.sh VERSION DIR
+set -eu
+version=${1:?check.sh: no version}
+dir=$(realpath "${2:?check.sh: no directory}")
+cd "$(dirname "$0")/../.."
+
+fail() { echo "check.sh: $*" >&2; exit 1; }
+# The directory is all that can be left: mounts and processes are in namespaces that end with what
+# began them.
+scratch=$(mktemp -d)
+trap 'rm -rf --one-file-system "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+chmod 0755 "$scratch"
+aside() { unshare --mount --propagation private --uts --ipc --pid --fork --kill-child --mount-proc "$@"; }
+
+echo "=== what is in it"
+name=pod-info-fuse-$version
+(cd "$dir" && sha256sum --check --quiet --strict SHA256SUMS)
+[ "$(find "$dir" -type f | wc -l)" = $(($(wc -l <"$dir/SHA256SUMS") + 1)) ] || fail "SHA256SUMS does not list every file"
+
+mkdir "$scratch/unpacked"
+for arch in amd64 arm64; do
+	tar -xzf "$dir/$name-linux-$arch.tar.gz" -C "$scratch/unpacked"
+	for program in pod-info-fuse pod-info-fuse-csi pod-fuse; do
+		file=$scratch/unpacked/$name-linux-$arch/$program
+		cmp "$file" "bin/linux-$arch/$program"
+		sum=$(sha256sum "$file")
+		grep -qF "${sum%% *}" "$dir/$name.cdx.json" || fail "the bill of materials is of another $arch $program"
+		go version -m "$file" | awk '$1 == "dep" { print "pkg:golang/" $2 "@" $3 }' >>"$scratch/linked"
+	done
+done
+sed -n 's/.*"purl": "\(.*\)".*/\1/p' "$dir/$name.cdx.json" | grep -v '/stdlib@' | LC_ALL=C sort >"$scratch/told"
+LC_ALL=C sort -u "$scratch/linked" | diff - "$scratch/told"
+tar -xzf "$dir/$name-manifests.tar.gz" -C "$scratch/unpacked"
+for file in deploy/*.yaml deploy/policies deploy/examples; do
+	diff -r "$file" "$scratch/unpacked/$name-manifests/${file#deploy/}"
+done
+tar -xzf "$dir/$name.tgz" -C "$scratch/unpacked"
+diff -r deploy/chart/pod-info-fuse "$scratch/unpacked/pod-info-fuse"
+bin/helm template pod-info-fuse "$dir/$name.tgz" --namespace pod-info-fuse --set createNamespace=true |
+	sed -e '1{/^---$/d}' -e '/^# Source: /d' >"$scratch/rendered"
+tail -n +3 deploy/pod-info-fuse.yaml | diff - "$scratch/rendered"
+head -n 1 "$dir/release-notes.md" | grep -qF "# pod-info-fuse $version (" || fail "the release notes are of another version"
+[ "$(grep -c '^- ' "$dir/release-notes.md")" -gt 0 ] || fail "the release notes are empty"
+
+echo "=== what it does on a node"
+e2e/debian.sh
+old=0.0.9 # than any that is released
+arch=$(dpkg --print-architecture)
+mkdir -p "$scratch/packages" "$scratch/binaries" "$scratch/machine"
+make --no-print-directory "bin/old/linux-$arch" VERSION=$old BIN=bin/old
+SOURCE_DATE_EPOCH=0 deploy/release/packages.sh "$old" bin/old "$scratch/packages" "$arch"
+cp "$dir"/*.deb "$dir"/*.rpm "$scratch/packages"
+cp -R "bin/old/linux-$arch" "$scratch/binaries/$old"
+cp -R "bin/linux-$arch" "$scratch/binaries/$version"
+cp deploy/release/node.sh "$scratch/packages"
+for packager in deb rpm; do
+	# shellcheck disable=SC2016 # it is the inner shell's
+	aside sh -euc '
+		root=$1/machine debian=$2
+		mount -t tmpfs tmpfs "$root"
+		mkdir "$root/upper" "$root/work" "$root/root"
+		mount -t overlay -o "lowerdir=$debian,upperdir=$root/upper,workdir=$root/work" overlay "$root/root"
+		cd "$root/root"
+		mkdir packages binaries
+		mount --bind "$1/packages" packages
+		mount --bind "$1/binaries" binaries
+		mount -t proc proc proc
+		mount -t tmpfs -o mode=0755 tmpfs run
+		mount -t tmpfs -o mode=1777 tmpfs tmp
+		touch dev/fuse
+		mount --bind /dev/fuse dev/fuse
+		shift 2
+		exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+			chroot . sh /packages/node.sh "$@"
+	' sh "$scratch" "$PWD/e2e/bin/debian" $packager "$old" "$version" </dev/null
+done
+
+echo "=== the same from nothing, elsewhere, by somebody else"
+# Nothing of the first build is there but the modules, by another path; nothing can be fetched.
+else=$scratch/somewhere/else
+mkdir -p "$else/toolchain" "$else/modules"
+tar -cf "$scratch/source.tar" --exclude=./.git --exclude=./bin --exclude=./e2e --exclude=./bench --exclude="./dist" .
+chown -R 4200004242:4242 "$scratch/somewhere"
+# shellcheck disable=SC2016 # it is the inner shell's
+aside sh -euc '
+	hostname elsewhere
+	mount --bind "$(go env GOROOT)" "$1/toolchain"
+	mount --bind "$(go env GOMODCACHE)" "$1/modules"
+	cd "$1"
+	exec setpriv --reuid 4200004242 --regid 4242 --clear-groups env -i PATH="$1/toolchain/bin:$PATH" HOME="$1" TMPDIR="$1" \
+		GOPROXY=off GOSUMDB=off GOTOOLCHAIN=local GOMODCACHE="$1/modules" GOCACHE="$1/cache" \
+		TZ=Pacific/Kiritimati LANG=C.UTF-8 sh -euc "
+			umask 077
+			mkdir tree
+			tar -xmf ../../source.tar -C tree
+			make --no-print-directory -C tree release VERSION=$2"
+' sh "$else" "$version" </dev/null
+diff "$dir/SHA256SUMS" "$else/tree/dist/SHA256SUMS" || fail "another build gave other bytes"
+diff -r "$dir" "$else/tree/dist"
+echo "check.sh: another build gave the same bytes"

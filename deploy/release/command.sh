@@ -1,0 +1,3 @@
+#!/bin/sh
+# The driver of this node's kubelet, beside its configuration.
+exec "$(cat /var/lib/@PROGRAM@/plugin-dir)/example.com~@PROGRAM@/@PROGRAM@" "$@"

@@ -1,0 +1,109 @@
+#!/bin/sh
+# Plays a node: installs, upgrades, downgrades and removes the packages, beside a pod that reads.
+# check.sh has made the machine, with nothing but a Debian, /packages and /binaries.
+#
+#	node.sh deb|rpm OLD NEW			two versions, the first of which is the older one
+set -eu
+packager=$1 old=$2 new=$3
+
+case $packager in
+deb)
+	put() { dpkg --install /packages/*_"$1"_"$(dpkg --print-architecture)".deb; }
+	take() { dpkg --remove "$1"; }
+	has() { dpkg-query --show --showformat '${db:Status-Status} ${Version}\n' "$1" 2>/dev/null | grep -q '^installed'; }
+	;;
+rpm)
+	# Debian's rpm knows nothing of the shell that dpkg has installed, and would rather not be used.
+	rpm --initdb
+	put() { rpm --upgrade --oldpackage --nodeps --force-debian /packages/*-"$1"-1."$(uname -m)".rpm; }
+	take() { rpm --erase "$1"; }
+	has() { rpm --query "$1" >/dev/null; }
+	;;
+esac
+
+fail() { echo "node.sh: $packager: $*" >&2; exit 1; }
+step() { echo "--- $packager: $*"; }
+
+# The kubelet's part: where it looks for drivers, and what it calls them for.
+plugins=/usr/libexec/kubernetes/kubelet-plugins/volume/exec
+pod=5c1e2d0c-6f0e-4f5b-9a39-2f7f5a0f3c11
+driver() { echo "$plugins/example.com~$1/$1"; }
+volume() { echo "/var/lib/kubelet/pods/$pod/volumes/example.com~$1/data"; }
+callOut() {
+	program=$1
+	shift
+	answer=$("$(driver "$program")" "$@") || true
+	case $answer in *'"status":"Success"'*) ;; *) fail "$program $*: $answer" ;; esac
+}
+
+# serves VERSION: both drivers are of this version, and so is what serves their volumes.
+serves() {
+	for program in pod-info-fuse pod-fuse; do
+		[ "$("$program" version)" = "$program $1" ] || fail "the driver is $("$program" version), want $1"
+		# With volumes there is a daemon, with the versions of its two processes.
+		versions=$("$program" status -o json | sed -n '/"daemon"/,/^  }/s/.*"version": "\(.*\)".*/\1/p' | sort -u)
+		[ "$versions" = "${2-$1}" ] || fail "the daemon of $program is of the version $versions, want $1"
+	done
+}
+
+step "install $old"
+put "$old"
+serves "$old" ''
+for program in pod-info-fuse pod-fuse; do
+	cmp "/usr/libexec/$program/$program" "/binaries/$old/$program"
+	mkdir -p "$(volume $program)"
+	callOut $program init
+	callOut $program mount "$(volume $program)" "{\"kubernetes.io/pod.uid\": \"$pod\",
+		\"kubernetes.io/pod.name\": \"reader\", \"kubernetes.io/pod.namespace\": \"default\"}"
+done
+# The installer would take it now, if it were asked where a driver belongs.
+mkdir -p /var/lib/kubelet/volumeplugins
+
+: >/tmp/reads # before it is counted
+pod-info-fuse watch --interval 5ms --exit-on-error "$(volume pod-info-fuse)/pod.nodename" >>/tmp/reads 2>&1 &
+reader=$!
+reads() {
+	kill -0 $reader || fail "a reader got an error: $(tail -n 2 /tmp/reads)"
+	before=$(wc -l </tmp/reads)
+	for i in $(seq 100); do
+		[ "$(wc -l </tmp/reads)" -le $((before + 10)) ] || return 0
+		sleep 0.1
+	done
+	fail "the reader waits: $(tail -n 1 /tmp/reads)"
+}
+
+reads
+for version in "$new" "$old" "$new"; do
+	step "from $(pod-info-fuse version) to $version"
+	put "$version"
+	serves "$version"
+	reads
+done
+for program in pod-info-fuse pod-fuse; do
+	cmp "/usr/libexec/$program/$program" "/binaries/$new/$program"
+
+	step "remove $program, whose volume is in use"
+	if take $program >/tmp/said 2>&1; then fail "it was removed"; fi
+	cat /tmp/said
+	for part in "volumes are in use" "$(volume $program)  default/reader" "the driver stays, and so does its package"; do
+		grep -qF "$part" /tmp/said || fail "it is not said: $part"
+	done
+	has $program || fail "the package is gone"
+done
+serves "$new"
+reads
+
+kill $reader
+wait $reader || true
+if grep -q 'error' /tmp/reads; then fail "a reader got an error: $(grep error /tmp/reads | head -n 1)"; fi
+for program in pod-info-fuse pod-fuse; do
+	callOut $program unmount "$(volume $program)"
+	step "remove $program"
+	take $program
+	if has $program; then fail "$program is there after its removal"; fi
+done
+left=$(find / -xdev -path /packages -prune -o -path /binaries -prune -o -path "/var/lib/kubelet/pods" -prune -o \
+	-path /var/lib/dpkg -prune -o \( -name '*pod-info-fuse*' -o -name '*pod-fuse*' \) -print)
+[ -z "$left" ] || fail "is left: $left"
+if awk '$3 ~ /^fuse/' /proc/mounts | grep .; then fail "a mount is left"; fi
+step "$(wc -l </tmp/reads) reads, no error"
