@@ -53,36 +53,37 @@ const (
 func (m *mounter) waitDead(c *connection) {
 	const shortest = 5 * time.Millisecond
 	pauses := shortest
-	var hides time.Time // since when some process cannot be asked; zero: none
+	var hides time.Time // since when some process cannot be asked, or another one; zero: none
 	for !isClosed(c.gone) {
 		seen := c.holder()
 		switch {
 		case seen.found:
 			m.do(func() { c.program = seen.pid })
-			c.waitHolder(seen.pid, seen.fd)
+			c.waitHolder(seen)
 			pauses, hides = shortest, time.Time{}
 			continue
-		case !seen.hides:
-			hides = time.Time{}
-		case hides.IsZero():
+		case seen.hides && hides.IsZero():
 			hides = time.Now()
 		}
+		hurry := c.hurry
 		if !seen.hides || time.Since(hides) > hiddenTime {
 			var served bool
 			m.do(func() { served = c.Served })
 			if served || time.Since(c.Sent) > grace || isClosed(c.hurry) {
 				// Once more: it may have arrived, and been answered, since.
-				if again := c.holder(); !again.found && again.hides == seen.hides {
+				if again := c.holder(); !again.found && (seen.hides || !again.hides) {
 					m.died(c)
 					return
 				}
 				continue
 			}
+		} else if isClosed(hurry) {
+			hurry = nil // who hides is waited for
 		}
 		select {
 		case <-time.After(pauses):
 		case <-c.gone:
-		case <-c.hurry:
+		case <-hurry:
 		}
 		pauses = min(2*pauses, 200*time.Millisecond)
 	}
@@ -200,19 +201,19 @@ func (m *mounter) provokeOnce(c *connection) {
 
 // waitHolder returns when a process has ended that has the connection open, or has closed it, or cannot be
 // asked.
-func (c *connection) waitHolder(pid, fd int) {
-	number, err := unix.PidfdOpen(pid, 0)
+func (c *connection) waitHolder(seen sight) {
+	number, err := unix.PidfdOpen(seen.pid, 0)
 	if err != nil {
 		return
 	}
-	p := &process{pid: pid, fd: pidFile(number)}
+	p := &process{pid: seen.pid, fd: pidFile(number)}
 	defer p.close()
 	raw, err := p.fd.SyscallConn()
 	if err != nil {
 		time.Sleep(lookAgain)
 		return
 	}
-	for c.has(pid, fd) && !isClosed(c.gone) {
+	for c.isStill(seen) && !isClosed(c.gone) {
 		_ = p.fd.SetReadDeadline(time.Now().Add(lookAgain))
 		ended := false
 		err := raw.Read(func(number uintptr) bool {
@@ -230,30 +231,30 @@ func (c *connection) waitHolder(pid, fd int) {
 	}
 }
 
-// has tells whether a descriptor of a process is the connection, and the process counts.
-func (c *connection) has(pid, fd int) bool {
-	is, err := proc.Ask(pid, func() (bool, error) { return c.isOpen(pid, fd), nil })
-	return err == nil && is && !isKilled(pid)
+// isStill tells whether a process that was found has the connection open, and counts.
+func (c *connection) isStill(seen sight) bool {
+	is, err := proc.Ask(seen.pid, func() (bool, error) { return c.isOpen(seen.thread, seen.fd), nil })
+	return err == nil && is && !isKilled(seen.pid)
 }
 
-// isOpen tells whether a descriptor of a process or thread is the connection. It is a question for Ask.
-func (c *connection) isOpen(pid, fd int) bool {
+// isOpen tells whether a descriptor of a thread is the connection. It is a question for Ask.
+func (c *connection) isOpen(thread, fd int) bool {
 	ours, err := packet.Number(c.file)
 	if err != nil {
 		return false
 	}
 	const kcmpFile = 0 // include/uapi/linux/kcmp.h
-	different, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(pid), kcmpFile, uintptr(ours), uintptr(fd), 0)
+	different, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(thread), kcmpFile, uintptr(ours), uintptr(fd), 0)
 	runtime.KeepAlive(c.file)
 	return errno == 0 && different == 0
 }
 
 // sight is what a look at all processes has seen.
 type sight struct {
-	found   bool
-	pid, fd int  // of a process that has the connection open
-	hides   bool // none was found, but there is one that cannot be asked
-	whole   bool // there is none, for certain: no process has ended meanwhile, which could have forked before
+	found           bool
+	pid, thread, fd int  // of a process that has the connection open
+	hides           bool // none was found, but there is one that cannot be asked
+	whole           bool // there is none, for certain: no process has ended meanwhile, which could have forked before
 }
 
 // holder finds a process that has the connection open, and its descriptor. That there is none is
@@ -283,22 +284,25 @@ func (c *connection) look(zombies map[int]string) (seen sight) {
 	defer all.Close()
 	seen.whole = true
 	hidden := 0
-	for hidden < mostHidden {
+	for {
 		names, _ := all.Readdirnames(512)
 		if len(names) == 0 {
-			break
+			seen.hides = hidden > 0
+			return seen
 		}
 		for _, name := range names {
 			pid, err := strconv.Atoi(name)
 			if err != nil || pid == os.Getpid() {
 				continue
 			}
-			fd, err := c.openIn(pid)
+			thread, fd, err := c.openIn(pid)
 			switch {
 			case fd >= 0:
-				return sight{found: true, pid: pid, fd: fd}
+				return sight{found: true, pid: pid, thread: thread, fd: fd}
 			case proc.IsUntold(err):
-				hidden++
+				if hidden++; hidden == mostHidden {
+					return sight{hides: true}
+				}
 			case isEnded(err):
 				start, _ := startOf(pid)
 				seen.whole = seen.whole && start != "" && zombies[pid] == start
@@ -306,27 +310,25 @@ func (c *connection) look(zombies map[int]string) (seen sight) {
 			}
 		}
 	}
-	seen.hides = hidden > 0
-	return seen
 }
 
 func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// openIn finds the descriptor of a process that is the connection, -1 for none, or for a process that does
-// not count: one of our own, one that was killed, and the one that asked, which does not serve.
-func (c *connection) openIn(pid int) (fd int, err error) {
+// openIn finds the descriptor of a process as find does, but for a process that does not count: one of our
+// own, one that was killed, and the one that asked, which does not serve.
+func (c *connection) openIn(pid int) (thread, fd int, err error) {
 	related, err := c.related(pid)
 	if err != nil || !related {
-		return -1, err
+		return 0, -1, err
 	}
 	if is, err := c.isPeer(pid); err != nil || is {
-		return -1, err
+		return 0, -1, err
 	}
-	fd, err = c.find(pid)
+	thread, fd, err = c.find(pid)
 	if fd >= 0 && (isOurs(pid) || isKilled(pid)) {
-		fd = -1
+		return 0, -1, nil
 	}
-	return fd, err
+	return thread, fd, err
 }
 
 // related tells whether a process may have got the descriptor. Those of other pods are not even asked: what
@@ -413,29 +415,36 @@ func isKilled(pid int) bool {
 	return proc.IsEnding(pid)
 }
 
-// find finds the descriptor of a process that is the connection, -1 for none.
-func (c *connection) find(pid int) (fd int, err error) {
+// find finds the descriptor of a process that is the connection, and a thread that has it; -1 for none. The
+// first thread has no descriptors any more when it has ended, and the others have. That none has any is the
+// error of a process that has ended.
+func (c *connection) find(pid int) (thread, fd int, err error) {
 	threads := []string{strconv.Itoa(pid)}
 	names, err := readNames(fmt.Sprintf("/proc/%d/fd", pid))
-	if isEnded(err) {
+	if isEnded(err) || err == nil && len(names) == 0 {
 		threads = threadsOf(pid)
 	}
-	for _, thread := range threads {
-		number, _ := strconv.Atoi(thread)
-		if number != pid {
-			names, _ = readNames(fmt.Sprintf("/proc/%d/fd", number))
+	has := false
+	for _, number := range threads {
+		thread, _ := strconv.Atoi(number)
+		if thread != pid {
+			names, _ = readNames(fmt.Sprintf("/proc/%d/fd", thread))
 		}
+		has = has || len(names) > 0
 		const atATime = 1024 // or a process that has very many would seem to hang
 		for some := range slices.Chunk(names, atATime) {
-			fd, askErr := proc.Ask(pid, func() (int, error) { return c.openAmong(number, some), nil })
+			fd, askErr := proc.Ask(pid, func() (int, error) { return c.openAmong(thread, some), nil })
 			if fd >= 0 && askErr == nil {
-				return fd, nil
+				return thread, fd, nil
 			} else if askErr != nil {
-				return -1, askErr
+				return 0, -1, askErr
 			}
 		}
 	}
-	return -1, err
+	if err == nil && !has {
+		err = fs.ErrNotExist
+	}
+	return 0, -1, err
 }
 
 // openAmong is the first of some descriptors of a thread that is the connection, -1 for none. It is a
