@@ -1,10 +1,51 @@
 package mounter
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/pod-info-fuse/podfuse/wire"
 )
+
+// What a program serves takes the place of what a dead one has served, once, however many orders to do so
+// come at the same time: orders of a volume are carried out one after the other.
+func TestManyOrdersForOneVolume(t *testing.T) {
+	w := newWorld(t)
+	containers := []*pod{w.container(containerOptions{Sub: "there"}), w.container(containerOptions{Below: "there"})}
+	for _, text := range []string{"one", "two", "three"} {
+		generation := containers[0].serve(launchOptions{Text: text})
+		waits := map[uint64]bool{}
+		for i := range 12 {
+			pid := 0 // wherever a dead program's is
+			if i%3 < len(containers) {
+				pid = containers[i%3].pid
+			}
+			waits[w.order(wire.Order{Kind: wire.Attach, Volume: w.data.ID(), Generation: generation, PID: pid})] = true
+		}
+		for len(waits) > 0 {
+			e := w.event(wire.Attached)
+			if delete(waits, e.Ticket); e.Error != "" && e.Error != errHangs.Error() { // for want of a processor
+				t.Errorf("attach %s: %s", text, e.Error)
+			}
+		}
+		for i, c := range containers {
+			if problem := w.attach(generation, c.pid); problem != "" {
+				t.Fatal(problem)
+			}
+			if got, err := c.read("/data/text"); got != text {
+				t.Errorf("container %d: %q, %v, want %q", i, got, err, text)
+			}
+			want := 2 - i // with the one on /sub
+			if mounts := c.mounts("fuse"); len(mounts) != want {
+				t.Errorf("container %d: not %d mounts of programs, but\n%s", i, want, fmt.Sprint(mounts))
+			}
+		}
+		containers[0].killProgram()
+		w.died(generation)
+	}
+}
 
 // A pod whose containers let nobody attach keeps the places of a pod, and no other pod's.
 func TestPlaces(t *testing.T) {

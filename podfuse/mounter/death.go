@@ -43,6 +43,8 @@ var ( // a test sets them
 )
 
 const (
+	// firstPause is that between two looks for what is about to happen. The next ones are longer.
+	firstPause = 2 * time.Millisecond
 	// hiddenTime is how long a process of the pod may be one that cannot be asked.
 	hiddenTime = 5 * time.Second
 	// killedTime is between two looks whether a process was killed: most end meanwhile.
@@ -51,8 +53,7 @@ const (
 
 // waitDead watches a connection until its program is dead.
 func (m *mounter) waitDead(c *connection) {
-	const shortest = 5 * time.Millisecond
-	pauses := shortest
+	pauses := firstPause
 	var hides time.Time // since when some process cannot be asked, or another one; zero: none
 	for !isClosed(c.gone) {
 		seen := c.holder()
@@ -60,7 +61,7 @@ func (m *mounter) waitDead(c *connection) {
 		case seen.found:
 			m.do(func() { c.program = seen.pid })
 			c.waitHolder(seen)
-			pauses, hides = shortest, time.Time{}
+			pauses, hides = firstPause, time.Time{}
 			continue
 		case seen.hides && hides.IsZero():
 			hides = time.Now()

@@ -84,6 +84,8 @@ func closeLater(file *os.File) {
 	}
 }
 
+var errTooMany = errors.New("too many orders wait")
+
 func (m *mounter) accept(o *order) error {
 	if m.orders[o.name] != nil {
 		closeLater(o.file)
@@ -91,9 +93,8 @@ func (m *mounter) accept(o *order) error {
 	}
 	if len(m.orders) >= mostOrders {
 		closeLater(o.file)
-		err := errors.New("too many orders wait")
-		m.answer(o, err)
-		return err
+		m.answer(o, errTooMany)
+		return errTooMany
 	}
 	m.set.Put(o.name, o, o.file)
 	m.work(o)

@@ -21,6 +21,7 @@ type peer struct {
 	lost   atomic.Bool // an event was, since all was told
 	// receivers are children that have opened descriptors of this link, and have not ended.
 	receivers atomic.Int32
+	receiver  *receiver // that waits for the next packet; nil: none does
 }
 
 type event struct {
@@ -152,12 +153,17 @@ func (m *mounter) read(p *peer) {
 func (m *mounter) take(p *peer, o wire.Order, withFiles bool) (release func(), err error) {
 	release = func() {}
 	with := enclosed{any: withFiles}
-	known := false
-	m.do(func() { known = m.orders[orderName(p.number, o)] != nil })
-	if known {
+	known, full := false, false
+	m.do(func() {
+		known = m.orders[orderName(p.number, o)] != nil
+		full = len(m.orders) >= mostOrders
+	})
+	switch {
+	case known:
 		return release, nil
-	}
-	if withFiles && hasSocket(o.Kind) {
+	case withFiles && hasSocket(o.Kind) && full:
+		with.err = errTooMany
+	case withFiles && hasSocket(o.Kind):
 		with.socket, release, with.err = m.receive(p)
 	}
 	m.do(func() { err = m.order(p.number, o, with) })

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"time"
 
 	"example.com/pod-info-fuse/podfuse/packet"
@@ -16,50 +15,101 @@ import (
 // packet is there: then it is the last one that closes it.
 //
 //	mounter                                     child
-//	  │ ── the link, its end of a pair ────────> │ opens what the next packet has
+//	  │ ── the link, its end of a pair ────────> │
+//	  │ ── open ───────────────────────────────> │ opens what the next packet has
 //	  │ <────────── the socket of who asks ───── │
 //	  │ keeps it, takes the packet off the link  │
+//	  │ ── close ──────────────────────────────> │ closes the socket: another packet may come
 //	  x    end-of-file on the pair ────────────> │ closes all, and ends, or never does
+//
+// A child that had something else to open gets no other packet.
 
-// mostReceivers are children of one link that have not ended. One that closes nothing but the socket
-// ends at once.
-const mostReceivers = 8
+const (
+	// mostReceivers are children of one link that have not ended. One that closes nothing but sockets
+	// ends at once.
+	mostReceivers = 8
+	// receiveTime is how long a child may take, which has to wait for nobody: the pod is not told to ask again.
+	receiveTime = 2 * childTime
+	// idleTime is how long a child waits for another packet: programs may start by the hundred.
+	idleTime = time.Second
+)
 
-// receiveTime is how long a child may take, which has to wait for nobody: the pod is not told to ask again.
-const receiveTime = 2 * childTime
+// receiver is a child that opens descriptors.
+type receiver struct {
+	end *packet.Socket
+	// idle ends it.
+	idle *time.Timer
+}
 
 // receive returns the socket of who asks that comes with the next packet of a link. release has to be called when
-// the packet is off the link.
+// the packet is off the link. Only the goroutine that reads the link calls it.
 func (m *mounter) receive(p *peer) (socket *os.File, release func(), err error) {
-	release = func() {}
+	r := p.receiver
+	if p.receiver = nil; r == nil || !r.idle.Stop() {
+		if r, err = m.newReceiver(p); err != nil {
+			return nil, func() {}, err
+		}
+	}
+	var text []byte
+	var files []*os.File
+	if err = r.end.Send(receiveTime, "open"); err == nil {
+		text, files, err = r.end.Receive(time.Now().Add(receiveTime))
+	}
+	var done result
+	if err == nil {
+		err = packet.Decode(text, &done)
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("a child that opens descriptors: %w", err)
+	case done.Error != "":
+		err = errors.New(done.Error)
+	case len(files) != 1:
+		err = errors.New("a child has handed on no socket")
+	}
+	if err != nil {
+		packet.Close(files)
+		return nil, r.end.Close, err
+	}
+	return files[0], func() {
+		if r.end.Send(receiveTime, "close") != nil {
+			r.end.Close()
+			return
+		}
+		r.idle = time.AfterFunc(idleTime, r.end.Close)
+		p.receiver = r
+	}, nil
+}
+
+func (m *mounter) newReceiver(p *peer) (*receiver, error) {
 	if p.receivers.Load() >= mostReceivers {
-		return nil, release, fmt.Errorf("%d descriptors of this pair's cannot be closed; it gets no more", mostReceivers)
+		return nil, fmt.Errorf("%d descriptors of this pair's cannot be closed; it gets no more", mostReceivers)
 	}
 	var link *os.File
+	err := os.ErrClosed
 	m.do(func() {
-		file, there := m.set.Get(peerName(p.number), nil)
-		if err = os.ErrClosed; there && file != nil {
+		if file, there := m.set.Get(peerName(p.number), nil); there && file != nil {
 			link, err = duplicate(file)
 		}
 	})
 	if err != nil {
-		return nil, release, err
+		return nil, err
 	}
 	defer link.Close()
 	ours, theirs, err := packet.Pair()
 	if err != nil {
-		return nil, release, err
+		return nil, err
 	}
 	defer ours.Close()
 	defer theirs.Close()
 	end, err := packet.New(ours)
 	if err != nil {
-		return nil, release, err
+		return nil, err
 	}
 	c, err := m.dispatch(job{Kind: "receive"}, link, theirs)
 	if err != nil {
 		end.Close()
-		return nil, release, fmt.Errorf("start a child: %w", err)
+		return nil, fmt.Errorf("start a child: %w", err)
 	}
 	p.receivers.Add(1)
 	go func() {
@@ -67,17 +117,10 @@ func (m *mounter) receive(p *peer) (socket *os.File, release func(), err error) 
 		p.receivers.Add(-1)
 	}()
 	if _, err := c.wait(receiveTime); err != nil {
-		return nil, end.Close, err
+		end.Close()
+		return nil, err
 	}
-	_, files, err := end.Receive(time.Now())
-	if err == nil && len(files) != 1 {
-		packet.Close(files)
-		err = errors.New("a child has handed on no socket")
-	}
-	if err != nil {
-		return nil, end.Close, err
-	}
-	return files[0], end.Close, nil
+	return &receiver{end: end}, nil
 }
 
 // receive is the errand of the child.
@@ -90,22 +133,41 @@ func receive(job) (done result, err error) {
 	if err != nil {
 		return done, err
 	}
-	files, more, err := link.PeekFiles(1)
 	done.then = func() {
-		_, _, _ = mounter.Receive(time.Time{}) // its end
-		runtime.KeepAlive(files)
+		for {
+			if _, _, err := mounter.Receive(time.Time{}); err != nil {
+				return // its end
+			}
+			files, err := socketOf(link)
+			if err != nil {
+				_ = mounter.Send(receiveTime, result{Error: err.Error()})
+			} else {
+				err = mounter.Send(receiveTime, result{}, files...)
+			}
+			_, _, endErr := mounter.Receive(time.Time{}) // close, or its end
+			if packet.Close(files); err != nil || endErr != nil {
+				return
+			}
+		}
 	}
+	return done, nil
+}
+
+// socketOf opens what comes with the next packet. With an error, the files may be anything.
+func socketOf(link *packet.Socket) (files []*os.File, err error) {
+	files, more, err := link.PeekFiles(1)
 	switch {
 	case err != nil:
-		return done, fmt.Errorf("open the descriptor of an order: %w", err)
+		return files, fmt.Errorf("open the descriptor of an order: %w", err)
 	case more:
-		return done, errors.New("it has more than one descriptor, or one that may not be received")
+		return files, errors.New("it has more than one descriptor, or one that may not be received")
 	case len(files) == 0:
-		return done, errors.New("it has no descriptor")
+		return files, errors.New("it has no descriptor")
 	}
 	// This asks nobody but the kernel.
-	if _, err := packet.New(files[0]); err != nil {
-		return done, err
+	socket, err := packet.New(files[0])
+	if err == nil {
+		socket.Close()
 	}
-	return done, mounter.Send(childTime, "socket", files[0])
+	return files, err
 }

@@ -413,7 +413,8 @@ const takeOverTime = 3 * time.Second
 // known yet is waited for.
 func (m *mounter) admit(o *order, id volume.ID, asks identity, user uint32) (c *connection, err error) {
 	hurried := false
-	for until := time.Now().Add(takeOverTime); ; time.Sleep(10 * time.Millisecond) {
+	until := time.Now().Add(takeOverTime)
+	for pauses := firstPause; ; pauses = min(2*pauses, 10*time.Millisecond) {
 		m.do(func() {
 			client := m.client(id)
 			living := client.living
@@ -444,6 +445,7 @@ func (m *mounter) admit(o *order, id volume.ID, asks identity, user uint32) (c *
 		if time.Now().After(until) {
 			return nil, errServes
 		}
+		time.Sleep(pauses)
 	}
 }
 

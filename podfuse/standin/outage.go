@@ -137,7 +137,7 @@ func (v *outage) at(p *repeats, do func()) {
 		do()
 		return
 	}
-	p.pause = v.after(min(firstPause<<min(p.count-2, 8), longestPause), func() {
+	p.pause = v.after(min(firstPause<<min(p.count-2, 9), longestPause), func() {
 		p.pause = nil
 		do()
 	})
@@ -177,7 +177,7 @@ const (
 	firstRest = 6 * time.Millisecond
 	// firstPause and longestPause are those between two looks at all processes for one volume, which
 	// a hostile pod can make necessary again and again.
-	firstPause   = 20 * time.Millisecond
+	firstPause   = 2 * time.Millisecond
 	longestPause = time.Second
 	// mostHeld is how many requests of one volume are held, and mostOfAll of all, beyond which no
 	// volume holds more than fewHeld. The kernel has one queue for all volumes, so that what is not
