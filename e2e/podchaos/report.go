@@ -28,8 +28,8 @@ type row struct {
 	name, by string
 	kills    []int64 // when, as of seen
 	seen     seen
-	outages  []time.Duration
-	longest  time.Duration // of an operation in an outage
+	outages  []time.Duration // one for each kill; 0: no pulse was under way then, and nobody knows
+	longest  time.Duration   // of an operation in an outage
 }
 
 func newReport(control bool) *report { return &report{began: time.Now(), control: control} }
@@ -87,7 +87,7 @@ func (r row) failures(open bool) (text string) {
 		if n > 0 {
 			when = fmt.Sprintf("begun %s ms, ended %s ms after kill %d", ms(time.Duration(f.From-r.kills[n-1])), ms(time.Duration(f.To-r.kills[n-1])), n)
 		}
-		if 0 < n && n <= len(r.outages) {
+		if 0 < n && n <= len(r.outages) && r.outages[n-1] > 0 {
 			when += fmt.Sprintf(", after which it was %s ms until a program answered", ms(r.outages[n-1]))
 		}
 		text += fmt.Sprintf("\n\t%s (%s)", f.Text, when)
@@ -163,9 +163,9 @@ func (r *report) print() int {
 			other := sum(one.seen.otherOpen())
 			stale := sum(one.seen.Open) - other
 			median, most := "-", "-"
-			if n := len(one.outages); n > 0 {
-				sorted := slices.Sorted(slices.Values(one.outages))
-				median, most = ms(sorted[n/2]), ms(sorted[n-1])
+			known := slices.DeleteFunc(slices.Sorted(slices.Values(one.outages)), func(d time.Duration) bool { return d == 0 })
+			if n := len(known); n > 0 {
+				median, most = ms(known[n/2]), ms(known[n-1])
 			}
 			fmt.Printf(format, one.name, one.by, len(one.kills), one.seen.Operations, sum(one.seen.Paths), stale, other, sum(one.seen.Repeated), median, most, ms(one.longest))
 		}
