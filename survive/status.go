@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/cgroup"
@@ -84,20 +85,11 @@ func (n Node) Status() (Status, error) {
 		return Status{}, err
 	}
 	living, table := there.living(), new(mount.Table) // once, for all volumes
-	status := Status{Mount: there.state(), Locks: there.locks, Volumes: []Volume{}, CgroupProblem: n.cgroupProblem(), FailedUpgrade: n.failedUpgrade()}
-	if there.locks.Held() {
-		// While processes replace each other, what they say is out of date at once. Those that
-		// are honest answer in milliseconds.
-		for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-			status.Daemon, status.DaemonError = n.report(glance)
-			if n.inspect(&status) || time.Since(begun) > 200*time.Millisecond {
-				break
-			}
-			if status.Locks, err = n.daemon(); err != nil {
-				return Status{}, err
-			}
-		}
+	status, err := n.processes(there)
+	if err != nil {
+		return Status{}, err
 	}
+	status.Volumes, status.CgroupProblem, status.FailedUpgrade = []Volume{}, n.cgroupProblem(), n.failedUpgrade()
 	for _, id := range ids {
 		v := Volume{ID: id, State: VolumeUnknown}
 		v.Record, v.Problem = n.Volumes().Get(id)
@@ -119,6 +111,51 @@ func (n Node) Status() (Status, error) {
 	}
 	status.Volumes = append(append(status.Volumes, lost...), others...)
 	return status, nil
+}
+
+// Processes is what [Node.Status] says of the mount and of the processes that serve, and nothing
+// else of it. The time that it takes does not depend on how many volumes there are.
+func (n Node) Processes() (Status, error) {
+	there, err := n.look()
+	if err != nil {
+		return Status{}, err
+	}
+	return n.processes(there)
+}
+
+func (n Node) processes(there look) (Status, error) {
+	status := Status{Mount: there.state(), Locks: there.locks}
+	if !there.locks.Held() {
+		return status, nil
+	}
+	// While processes replace each other, what they say is out of date at once. Those that
+	// are honest answer in milliseconds.
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		status.Daemon, status.DaemonError = n.report(glance)
+		if n.inspect(&status) || time.Since(begun) > 200*time.Millisecond {
+			return status, nil
+		}
+		var err error
+		if status.Locks, err = n.daemon(); err != nil {
+			return Status{}, err
+		}
+	}
+}
+
+// NameOf is the name of the installation that has mounted the directory, or the file system that
+// it is in; false: none of this driver has. Nobody is asked but the kernel.
+func (d Driver) NameOf(dir string) (name flex.Name, ok bool) {
+	point, err := mount.Open(dir)
+	if err != nil {
+		return name, false
+	}
+	defer point.Close()
+	info, err := point.Info()
+	if err != nil || info == nil || info.FSType != d.fsType() {
+		return name, false
+	}
+	name, err = flex.ParseName(info.Source)
+	return name, err == nil
 }
 
 // inspect looks at the processes that the daemon names, or if it does not answer, at the one that

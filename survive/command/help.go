@@ -18,7 +18,7 @@ func (p Program) commands() []Command {
 		{"stop", "[--force]", "end the daemon and remove the mount; refuses while volumes\nare mounted, which --force unmounts", Program.stop},
 		{"upgrade", "", "let this version take over from the one that serves, as init\ndoes", Program.upgrade},
 		{"restore", "", "heal volumes whose daemon has died, as init does, and say what\nwas done", Program.restore},
-		{"watch", "FILE", "read a file again and again; see watch --help", Program.watch},
+		{"watch", "FILE", "read a file again and again, and on a terminal show who\nanswers, take-overs and stalls; see watch --help", Program.watch},
 	}, p.Commands...)
 	return append(all, Command{"version", "", "print the version", Program.version}, Command{"help", "", "print this text", Program.help})
 }

@@ -1,14 +1,8 @@
 package command
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
-	"time"
-
-	"github.com/spf13/pflag"
 
 	"example.com/pod-info-fuse/survive"
 )
@@ -82,51 +76,4 @@ func (p Program) restore(args []string) error {
 		fmt.Println("nothing was dead")
 	}
 	return nil
-}
-
-// watch reads a file again and again and prints each result: a small workload that shows
-// every failure that a reader of the volume meets.
-func (p Program) watch(args []string) error {
-	set := pflag.NewFlagSet("watch", pflag.ContinueOnError)
-	set.Usage = func() {
-		fmt.Fprintf(os.Stderr, "Usage: %s watch [FLAG...] FILE\n%s", p.Program, set.FlagUsages())
-	}
-	interval := set.Duration("interval", time.Second, "`TIME` between two reads")
-	keepOpen := set.Bool("keep-open", false, "open the file once, and read it again from its beginning")
-	exitOnError := set.Bool("exit-on-error", false, "exit with status 1 at the first error")
-	count := set.Int("count", 0, "end after `N` reads; 0: never")
-	if err := set.Parse(args); err != nil {
-		return p.UsageError(err)
-	}
-	if set.NArg() != 1 {
-		return p.UsageError(errors.New("watch needs one FILE"))
-	}
-	var file *os.File // nil: not open
-	for n := 1; ; n++ {
-		started := time.Now()
-		var content []byte
-		var err error
-		if file == nil {
-			file, err = os.Open(set.Arg(0))
-		}
-		if err == nil {
-			content, err = io.ReadAll(io.NewSectionReader(file, 0, 1<<20))
-		}
-		if !*keepOpen {
-			file.Close()
-			file = nil
-		}
-		result := fmt.Sprintf("%q", content)
-		if err != nil {
-			result = "error: " + err.Error()
-		}
-		fmt.Printf("%s %s in %v\n", started.Format("2006-01-02T15:04:05.000Z07:00"), result, time.Since(started).Round(time.Microsecond))
-		if err != nil && *exitOnError {
-			return fmt.Errorf("read %d failed", n)
-		}
-		if n == *count {
-			return nil
-		}
-		time.Sleep(*interval)
-	}
 }
