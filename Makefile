@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check release release-check helm manifest manifest-check deploy-check demo test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
+.PHONY: build binaries image image-check release release-check helm manifest manifest-check deploy-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -67,9 +67,20 @@ deploy-check: manifest-check
 	go -C deploy/check test -count=1 ./...
 	go -C deploy/check/psp test -count=1 ./...
 
-# Plays the kubelet: mounts a volume, shows its files, unmounts.
-demo: build
-	docs/demo.sh bin/pod-info-fuse
+# Plays the kubelet: mounts a volume, and kills and upgrades what serves it under a reader.
+DEMO = docs/demo.sh bin/pod-info-fuse bin/next/pod-info-fuse
+demo: demo-builds
+	$(DEMO)
+demo-builds: build
+	$(GO_BUILD) -o bin/next/ -ldflags '-s -w -X main.version=$(VERSION)-next' ./cmd/pod-info-fuse
+
+# A recording of it, for the README.
+demo-picture: demo-builds
+	go run ./e2e/screencast --record docs/pictures/survival.svg $(DEMO)
+
+# It prints what the picture shows.
+demo-check: demo-builds
+	go run ./e2e/screencast --check docs/pictures/survival.svg $(DEMO)
 
 # The packages that have tests, so that nothing is said of the others.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
