@@ -5,6 +5,8 @@
 #   demo.sh BINARY NEXT [--wait]     NEXT is another version; with --wait, the volume
 #                                    stays until Enter is pressed
 set -eu
+export LC_ALL=C
+unset COLUMNS
 [ "$(id -u)" = 0 ] || { echo "demo: mounting needs root" >&2; exit 1; }
 
 root=$(mktemp -d)
