@@ -3,14 +3,17 @@ package survive
 import (
 	"fmt"
 	"os"
+
+	"example.com/pod-info-fuse/survive/internal/counters"
 )
 
 // given is what a process of the pair is started with, beside what serves. If something else is
 // there by now, the next call-out starts the pair anew, as in an upgrade.
 type given struct {
-	input *os.File   // see openInput
-	files []*os.File // of the companion
-	notes map[string]string
+	input    *os.File   // see openInput
+	counters *os.File   // nil: nothing is counted
+	files    []*os.File // of the companion
+	notes    map[string]string
 }
 
 // give opens it for a process that is about to be started.
@@ -25,11 +28,16 @@ func (n Node) give() (g given, err error) {
 		}
 	}
 	g.input, g.notes[noteOfInput] = n.giveInput()
+	var problem error
+	if g.counters, problem = counters.Open(n.CountersFile()); problem != nil {
+		n.Log("what the daemon does is not counted: %v", problem) // volumes work without
+	}
 	return g, nil
 }
 
 func (g given) close() {
 	g.input.Close()
+	g.counters.Close()
 	for _, file := range g.files {
 		file.Close()
 	}

@@ -48,6 +48,9 @@ func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes"
 // CallsFile is where call-outs are counted; see package metrics.
 func (n Node) CallsFile() string { return n.path("callouts") }
 
+// CountersFile is where the processes that serve count; see package counters.
+func (n Node) CountersFile() string { return n.path("counters") }
+
 func (n Node) fsPath() string { return n.path("fs") }
 
 // pair says where to find the processes that serve.

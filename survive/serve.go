@@ -10,6 +10,7 @@ import (
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/pair"
 )
 
@@ -33,20 +34,40 @@ func (d Driver) serve(args []string) error {
 	n := d.On(name, Settings{})
 	n.log = pair.InheritedLog(d.Program)
 	input, given, inherits := pair.InheritedInput(), pair.InheritedGiven(), len(args) > 2
+	file := pair.InheritedCounters()
+	counts, err := counters.Map(file)
+	if err != nil {
+		n.Log("it counts nothing: %v", err)
+	}
 	err = pair.Main(pair.Config{
-		Args:    append(n.serveArgs(), "--confined"),
-		Version: n.Version,
-		Confine: func() (bool, error) { return n.confine(input, given, inherits) },
-		Open:    n.opener(answering(n, n.fileSystem(input, given))),
-		Input:   input,
-		Given:   given,
-		Log:     n.Log,
-		Unheard: n.log.Unheard,
+		Args:     append(n.serveArgs(), "--confined"),
+		Version:  n.Version,
+		Confine:  func() (bool, error) { return n.confine(input, given, inherits) },
+		Open:     n.opener(answering(n, n.fileSystem(input, given)), counts),
+		TookOver: func(cause pair.Cause) { count(counts, cause, inherits) },
+		Input:    input,
+		Counters: file,
+		Given:    given,
+		Log:      n.Log,
+		Unheard:  n.log.Unheard,
 	})
 	if err != nil {
 		n.Log("%v", err)
 	}
 	return err
+}
+
+// count counts a take-over. A process that was not started by one of the pair was by a call-out, and then
+// takes over as planned when that replaces the pair.
+func count(counts *counters.Counters, cause pair.Cause, inherits bool) {
+	switch {
+	case cause == pair.Started:
+		counts.Start()
+	case cause == pair.Planned && !inherits:
+		counts.Takeover("upgrade")
+	default:
+		counts.Takeover(string(cause))
+	}
 }
 
 // confine confines this process, in full or as one that a confined process started.
@@ -68,7 +89,7 @@ func (n Node) confine(input *os.File, given []*os.File, already bool) (landlocke
 
 // opener returns the function that prepares to serve the connection that a call-out has
 // initialised. All services share the buffers, which the first call makes.
-func (n Node) opener(files FileSystem) func(device int) (pair.Service, error) {
+func (n Node) opener(files FileSystem, counts *counters.Counters) func(device int) (pair.Service, error) {
 	var buffers *connection.Buffers
 	return func(device int) (pair.Service, error) {
 		data, err := os.ReadFile(n.path("connection.json"))
@@ -86,7 +107,7 @@ func (n Node) opener(files FileSystem) func(device int) (pair.Service, error) {
 			}
 			buffers = &made
 		}
-		c, err := connection.New(device, agreed, files, *buffers, n.problem)
+		c, err := connection.New(device, agreed, files, *buffers, counts, n.problem)
 		if err != nil {
 			return nil, err
 		}

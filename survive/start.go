@@ -111,7 +111,7 @@ func (n Node) startDaemon(device int) error {
 		return err
 	}
 	defer given.close()
-	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Given: given.files}
+	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Counters: given.counters, Given: given.files}
 	keepNotes, err := n.noteStarted(given)
 	if err == nil {
 		err = keepNotes()

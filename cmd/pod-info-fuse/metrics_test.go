@@ -52,7 +52,9 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		`callout_duration_seconds{callout="other"} count`:         1,
 		`mount{state="ok"}`:                            1,
 		`volumes{state="ok"}`:                          3,
-		`takeovers_total{}`:                            0,
+		`takeovers_total{cause="crash"}`:               0,
+		`takeovers_total{cause="upgrade"}`:             0,
+		`starts_total{}`:                               1,
 		`upgrades_total{}`:                             0,
 		`upgrade_failed{}`:                             0,
 		`process_info{role="active",version="1.2.3"}`:  1,
@@ -84,12 +86,12 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	active, _ := d.pair()
 	kill(t, active)
 	d.pair()
-	want["takeovers_total{}"] = 1
+	want[`takeovers_total{cause="crash"}`] = 1
 	w.counts(want)
 	w.ends()
 
 	upgraded := d.watch(newer, "install") // calls init
-	want["upgrades_total{}"], want["takeovers_total{}"] = 1, 2
+	want["upgrades_total{}"], want[`takeovers_total{cause="upgrade"}`] = 1, 1
 	want[`callouts_total{callout="init",outcome="Success"}`] = 2
 	want[`callout_duration_seconds{callout="init"} count`] = 2
 	for _, role := range []string{"active", "standby"} {

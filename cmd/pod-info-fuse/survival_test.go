@@ -121,7 +121,7 @@ func TestReadersDoNotNoticeThatProcessesDie(t *testing.T) {
 	}
 	eventually(t, "there are just two processes", func() bool { return len(daemonsOf(d)) == 2 })
 	// It closes a connection of status when it has read that its client has gone.
-	eventually(t, "no descriptors are leaked", func() bool { return descriptorsOf(t, active) <= 15 && descriptorsOf(t, standby) <= 15 })
+	eventually(t, "no descriptors are leaked", func() bool { return descriptorsOf(t, active) <= 16 && descriptorsOf(t, standby) <= 16 })
 }
 
 func descriptorsOf(t *testing.T, pid int) int {

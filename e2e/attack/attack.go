@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -37,6 +38,8 @@ func On(rules confine.Rules, runDir, record string, victim, log int) []Attack {
 		{"open a device", func() error { return open("/dev/zero", unix.O_RDONLY) }},
 		{"open /dev/fuse", func() error { return open("/dev/fuse", unix.O_RDWR) }},
 		{"write to a record", func() error { return open(record, unix.O_WRONLY) }},
+		{"cut a file that it has open", cutOpenFile},
+		{"open that file anew", reopenFile},
 		{"make a record", func() error { return create(filepath.Join(runDir, "volumes", ".attack")) }},
 		{"write in /tmp", func() error { return create("/tmp/.pod-info-fuse-attack") }},
 		{"change a file's mode", func() error { return unix.Chmod(record, 0o640) }},
@@ -96,6 +99,38 @@ func create(path string) error {
 		return os.Remove(path)
 	}
 	return err
+}
+
+// openFile finds a regular file that this process has open for reading and writing, such as the one
+// that it counts in.
+func openFile() (fd int, size int64) {
+	for fd := 100; fd > 2; fd-- {
+		var stat unix.Stat_t
+		if unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Size == 0 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && flags&unix.O_ACCMODE == unix.O_RDWR {
+			return fd, stat.Size
+		}
+	}
+	return -1, 0
+}
+
+// cutOpenFile cuts it where it ends.
+func cutOpenFile() error {
+	fd, size := openFile()
+	if fd < 0 {
+		return nil // nobody has refused anything
+	}
+	return unix.Ftruncate(fd, size)
+}
+
+func reopenFile() error {
+	fd, _ := openFile()
+	if fd < 0 {
+		return nil
+	}
+	return open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDWR)
 }
 
 func link(from, to string) error {

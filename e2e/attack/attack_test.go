@@ -30,6 +30,14 @@ func TestEachAttackSucceedsForRoot(t *testing.T) {
 	if err := os.WriteFile(record, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	counters, err := os.OpenFile(filepath.Join(runDir, "counters"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer counters.Close()
+	if _, err := counters.WriteString("counts"); err != nil {
+		t.Fatal(err)
+	}
 	arrived, end, err := Listen()
 	if err != nil {
 		t.Fatal(err)

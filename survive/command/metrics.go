@@ -6,6 +6,7 @@ import (
 
 	"example.com/pod-info-fuse/install"
 	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/metrics"
 )
 
@@ -33,6 +34,13 @@ func (p Program) nodeMetrics(n survive.Node) string {
 	if p.Status != nil {
 		writeSections(t, p.Status(n))
 	}
+	// Also of a daemon that does not answer.
+	switch counts, err := counters.Read(n.CountersFile()); {
+	case err == nil:
+		metrics.WriteCounts(t, counts)
+	case !errors.Is(err, fs.ErrNotExist): // as for the following
+		logLine("%v", err)
+	}
 	switch calls, err := metrics.ReadCalls(n.CallsFile()); {
 	case err == nil:
 		calls.Write(t)
@@ -58,9 +66,7 @@ func writeVolumes(t *metrics.Text, status survive.Status) {
 }
 
 func writeDaemon(t *metrics.Text, status survive.Status, user survive.User) {
-	d := status.Daemon
-	t.Family("takeovers_total", "counter", "How often another process took over, since the daemon was started.").Sample(float64(d.Takeovers))
-	t.Family("upgrades_total", "counter", "How often, of these, it was another version.").Sample(float64(d.Upgrades))
+	t.Family("upgrades_total", "counter", "How often another version took over, since the daemon was started.").Sample(float64(status.Daemon.Upgrades))
 	roles := []struct {
 		name string
 		*survive.Process

@@ -9,6 +9,7 @@ import (
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/counters"
 )
 
 // Serve mounts a file system on a directory and serves it read-only in this process, by the
@@ -50,7 +51,7 @@ func (m *Mounted) Serve(files survive.FileSystem, report func(problem string)) (
 	if err != nil {
 		return nil, err
 	}
-	c, err := connection.New(m.device, m.agreed, files, buffers, report)
+	c, err := connection.New(m.device, m.agreed, files, buffers, new(counters.Counters), report)
 	if err != nil {
 		return nil, err
 	}

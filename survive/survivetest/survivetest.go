@@ -30,6 +30,7 @@ import (
 
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -179,7 +180,7 @@ func (c Test) mount(t *testing.T, at string, failed *failures) (serve func() (en
 	return func() (end func()) {
 		buffers := <-free
 		served := make(chan error, 1)
-		conn, err := connection.New(device, agreed, forgotten{c.Driver.FileSystem(c.Site), report}, buffers, report)
+		conn, err := connection.New(device, agreed, forgotten{c.Driver.FileSystem(c.Site), report}, buffers, new(counters.Counters), report)
 		if err != nil {
 			failed.add("serve: %v", err)
 			free <- buffers

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"example.com/pod-info-fuse/survive/internal/counters"
 )
 
 // FileSystem answers the requests.
@@ -30,6 +32,7 @@ type Prompter interface {
 type Connection struct {
 	device   *device
 	protocol protocol
+	counts   *counters.Counters
 	volumeOf func(node uint64) uint64
 	isPrompt func(node uint64, names bool) bool
 	workers  []*worker
@@ -49,10 +52,11 @@ type Connection struct {
 
 // New prepares to serve a connection on which Handshake was done, by this or
 // another process. The device stays the caller's. report is told of problems that do not end
-// the connection. There is a worker for each of the buffers, which nobody else may use until
-// Serve returns.
-func New(fd int, agreed Params, fs FileSystem, buffers Buffers, report func(problem string)) (*Connection, error) {
+// the connection, and all is counted in counts. There is a worker for each of the buffers, which nobody
+// else may use until Serve returns.
+func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters.Counters, report func(problem string)) (*Connection, error) {
 	c := &Connection{
+		counts:   counts,
 		volumeOf: func(uint64) uint64 { return 0 }, isPrompt: func(uint64, bool) bool { return false },
 		round: make(chan struct{}, 1), ended: make(chan struct{}),
 		slow: newSlow(buffers.workers()), lead: newLead(), turns: newTurns(), ahead: agreed.canResend(),
@@ -61,7 +65,7 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, report func(prob
 	if c.device, err = newDevice(fd); err != nil {
 		return nil, err
 	}
-	c.device.held = newHeld(fs, c.device)
+	c.device.held = newHeld(fs, c.device, counts)
 	c.protocol = newProtocol(withMarks(fs, agreed, c.device), agreed.Options, report)
 	if err := c.protocol.resume(agreed); err != nil {
 		c.Close()

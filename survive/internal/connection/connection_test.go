@@ -16,6 +16,7 @@ import (
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -88,7 +89,7 @@ func (m *mounted) serveFS(fs connection.FileSystem) (c *connection.Connection, w
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	c, err = connection.New(m.device, agreed, fs, buffers(m.t, 2), func(problem string) { m.t.Error(problem) })
+	c, err = connection.New(m.device, agreed, fs, buffers(m.t, 2), new(counters.Counters), func(problem string) { m.t.Error(problem) })
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -297,7 +298,7 @@ func TestWhatIsRecordedIsWhatOtherVersionsKnow(t *testing.T) {
 func TestResumeRefusesWhatItCannotKeep(t *testing.T) {
 	m := mountOne(t)
 	m.agreed.Flags |= 1 << 16 // FUSE_WRITEBACK_CACHE
-	if _, err := connection.New(m.device, m.agreed, m.fs, buffers(m.t, 1), func(string) {}); err == nil {
+	if _, err := connection.New(m.device, m.agreed, m.fs, buffers(m.t, 1), new(counters.Counters), func(string) {}); err == nil {
 		t.Error("a feature was dropped")
 	}
 }

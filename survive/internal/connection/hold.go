@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/survive/internal/counters"
 )
 
 // Holder is a FileSystem some of whose answers come late. survive.Holder says what it must do.
@@ -48,6 +49,7 @@ type Answerer interface {
 type held struct {
 	holder Holder
 	device *device
+	counts *counters.Counters
 	end    func() // of the Holder
 
 	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
@@ -57,9 +59,9 @@ type held struct {
 // errHeld says that a request was read, and is the Holder's: there is nothing to answer now.
 var errHeld = errors.New("the request is held")
 
-func newHeld(fs FileSystem, d *device) *held {
+func newHeld(fs FileSystem, d *device, counts *counters.Counters) *held {
 	if holder, is := fs.(Holder); is {
-		return &held{holder: holder, device: d}
+		return &held{holder: holder, device: d, counts: counts}
 	}
 	return nil
 }
@@ -96,6 +98,7 @@ func (h *held) take(request []byte) bool {
 	h.ids[id] = sender(request) // before it is asked: it may answer at once
 	h.mu.Unlock()
 	if h.holder.Hold(Request{id, node(request), opcode(request), sender(request)}) {
+		h.counts.Held()
 		return true
 	}
 	h.mu.Lock()

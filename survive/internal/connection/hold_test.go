@@ -16,6 +16,7 @@ import (
 
 	"example.com/pod-info-fuse/fs"
 	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/counters"
 )
 
 // linux/fuse.h, enum fuse_opcode
@@ -124,7 +125,7 @@ func (l *late) letGo(status fuse.Status) {
 // has it end in good order.
 func (m *mounted) serveLate(l *late) (stop func()) {
 	m.t.Helper()
-	c, err := connection.New(m.device, m.agreed, l, buffers(m.t, 2), func(problem string) { m.t.Error(problem) })
+	c, err := connection.New(m.device, m.agreed, l, buffers(m.t, 2), new(counters.Counters), func(problem string) { m.t.Error(problem) })
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -330,7 +331,7 @@ func (h hasty) Hold(r connection.Request) bool {
 
 func TestAnAnswerMayComeAtOnce(t *testing.T) {
 	m := mountOne(t)
-	c, err := connection.New(m.device, m.agreed, hasty{m.late(opGetAttr)}, buffers(t, 2), func(problem string) { t.Error(problem) })
+	c, err := connection.New(m.device, m.agreed, hasty{m.late(opGetAttr)}, buffers(t, 2), new(counters.Counters), func(problem string) { t.Error(problem) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +409,7 @@ func TestWithoutResendTheHeldAreAskedForAgain(t *testing.T) {
 	asked := m.ask("name")
 	first.await(t, 1)
 	stop()
-	c, err := connection.New(m.device, m.agreed, second, buffers(t, 2), func(problem string) { t.Error(problem) })
+	c, err := connection.New(m.device, m.agreed, second, buffers(t, 2), new(counters.Counters), func(problem string) { t.Error(problem) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"example.com/pod-info-fuse/fs"
 	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -123,7 +124,7 @@ func (m *mounted) serveSlowly() (*connection.Connection, *atomic.Int64) {
 // serveWith serves the volumes by another file system until the test ends.
 func (m *mounted) serveWith(fs connection.FileSystem) *connection.Connection {
 	m.t.Helper()
-	c, err := connection.New(m.device, m.agreed, fs, buffers(m.t, 2), func(problem string) { m.t.Error(problem) })
+	c, err := connection.New(m.device, m.agreed, fs, buffers(m.t, 2), new(counters.Counters), func(problem string) { m.t.Error(problem) })
 	if err != nil {
 		m.t.Fatal(err)
 	}

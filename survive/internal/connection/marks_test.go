@@ -14,6 +14,7 @@ import (
 
 	podinfo "example.com/pod-info-fuse/fs"
 	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -35,7 +36,7 @@ func (c *counting) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse
 func (m *mounted) serveCounting(agreed connection.Params) (c *counting, stop func()) {
 	m.t.Helper()
 	c = &counting{FS: m.fs}
-	conn, err := connection.New(m.device, agreed, c, buffers(m.t, 2), func(problem string) { m.t.Error(problem) })
+	conn, err := connection.New(m.device, agreed, c, buffers(m.t, 2), new(counters.Counters), func(problem string) { m.t.Error(problem) })
 	if err != nil {
 		m.t.Fatal(err)
 	}

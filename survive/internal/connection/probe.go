@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -51,7 +52,7 @@ func marksWork(fd int, agreed Params, mountPoint string) bool {
 	}
 	agreed.Marks = true
 	p := &probe{FileSystem: fuse.NewDefaultRawFileSystem()}
-	c, err := New(fd, agreed, p, buffers, quiet)
+	c, err := New(fd, agreed, p, buffers, new(counters.Counters), quiet)
 	if err != nil {
 		return false
 	}

@@ -188,6 +188,9 @@ func bytesOf[T any](message *T) []byte {
 // opcode is a request's operation.
 func opcode(request []byte) uint32 { return binary.NativeEndian.Uint32(request[4:]) }
 
+// errorOf is the error of a reply, 0 for none.
+func errorOf(reply []byte) uint32 { return -binary.NativeEndian.Uint32(reply[4:]) }
+
 // node is a request's node, and sender the thread that made it, 0 where the kernel does not
 // say.
 func node(request []byte) uint64   { return binary.NativeEndian.Uint64(request[16:]) }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/counters"
 )
 
 // orphan makes a reader wait for a request that was read by somebody who died
@@ -51,7 +52,7 @@ func (m *mounted) orphan() <-chan error {
 
 func (m *mounted) recoverWith(how func(*connection.Connection) error) {
 	m.t.Helper()
-	c, err := connection.New(m.device, m.agreed, m.fs, buffers(m.t, 2), func(problem string) { m.t.Error(problem) })
+	c, err := connection.New(m.device, m.agreed, m.fs, buffers(m.t, 2), new(counters.Counters), func(problem string) { m.t.Error(problem) })
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestRecoverAfterAnUnmount(t *testing.T) {
 	if err := unix.Unmount(m.root, unix.MNT_DETACH); err != nil {
 		t.Fatal(err)
 	}
-	c, err := connection.New(m.device, m.agreed, m.fs, buffers(m.t, 1), func(string) {})
+	c, err := connection.New(m.device, m.agreed, m.fs, buffers(m.t, 1), new(counters.Counters), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

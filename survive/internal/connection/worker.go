@@ -156,6 +156,8 @@ func (w *worker) answer(n int) {
 	w.answers.Add(1)
 	defer w.answers.Add(1)
 	w.requestVec[0] = w.request[:n]
+	w.counts.Request(opcode(w.request))
+	begun := time.Now()
 	beforeAnswer(w.request[:n])
 	length := w.protocol.handle(w.requestVec[:], w.replyVec[:])
 	if length == 0 {
@@ -168,6 +170,7 @@ func (w *worker) answer(n int) {
 	default:
 		w.protocol.report(fmt.Sprintf("write a reply to FUSE: %v", err))
 	}
+	w.counts.Answer(errorOf(w.reply), time.Since(begun))
 }
 
 // goesOn waits until the worker has ended the answer that it is giving.

@@ -120,6 +120,8 @@ type Successor struct {
 	Log     *os.File // see Resources; it may differ from the one before, as
 	Input   *os.File // this may, and
 	Given   []*os.File
+	// Counters is what the process counts in, which may be what the one before does; see Resources.
+	Counters *os.File
 	// Settle is called with the process before it serves, to move it to where it shall
 	// stay. Its error fails the upgrade.
 	Settle func(pid int) error
@@ -188,7 +190,7 @@ func (at Place) takeOverFrom(active *peer, mount uint64, next Successor, deadlin
 		return nil, err
 	}
 	defer resources.close()
-	resources.Log, resources.Input, resources.Given = next.Log, next.Input, next.Given
+	resources.Log, resources.Input, resources.Counters, resources.Given = next.Log, next.Input, next.Counters, next.Given
 	theirs, ours, err := socketPair()
 	if err != nil {
 		return nil, err

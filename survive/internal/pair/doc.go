@@ -15,7 +15,8 @@
 //	6  the control socket, which listens; the active process accepts
 //	7  the log, which a confined process could not open, nor connect again
 //	8  the directory that the file system reads beside the records, if there is one
-//	9  and more: what a driver's companion gives, if it has one
+//	9  the file that the process counts in, if there is one; see package counters
+//	10 and more: what a driver's companion gives, if it has one
 //
 // Children of the pair inherit them. A new version gets 4 and all from 7 on new, 5 by its name, and 3
 // and 6 from the active process, from which root takes them; see peer. Descriptors are not

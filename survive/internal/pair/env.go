@@ -38,7 +38,7 @@ type system struct {
 
 // inherited is the system with the descriptors that spawn gives.
 func inherited(config Config) *system {
-	for _, fd := range []int{deviceFD, lockFD, controlFD, logFD, inputFD} {
+	for _, fd := range []int{deviceFD, lockFD, controlFD, logFD, inputFD, countersFD} {
 		unix.CloseOnExec(fd)
 	}
 	for i := range config.Given {
@@ -47,7 +47,7 @@ func inherited(config Config) *system {
 	return &system{args: config.Args, log: config.Log, Resources: Resources{
 		Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"),
 		Control: os.NewFile(controlFD, "control socket"), Log: os.NewFile(logFD, "log"),
-		Input: config.Input, Given: config.Given,
+		Input: config.Input, Counters: config.Counters, Given: config.Given,
 	}}
 }
 

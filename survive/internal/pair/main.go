@@ -41,11 +41,14 @@ type Config struct {
 	Confine func() (landlocked bool, err error)
 	// Open prepares to serve a device of /dev/fuse, which stays the caller's. It is called
 	// once the process is confined, and again whenever it is to serve.
-	Open    func(device int) (Service, error)
-	Input   *os.File   // see InheritedInput
-	Given   []*os.File // see InheritedGiven
-	Log     Logger
-	Unheard func() bool // see calllog.Log.Unheard
+	Open func(device int) (Service, error)
+	// TookOver is told, once, that the process takes over, and why.
+	TookOver func(Cause)
+	Input    *os.File   // see InheritedInput
+	Counters *os.File   // see InheritedCounters
+	Given    []*os.File // see InheritedGiven
+	Log      Logger
+	Unheard  func() bool // see calllog.Log.Unheard
 }
 
 // process is a process of the pair.
@@ -74,6 +77,17 @@ func InheritedInput() *os.File {
 		return nil
 	}
 	return os.NewFile(inputFD, "input")
+}
+
+// InheritedCounters returns the file that this process was started with to count in, nil where
+// there is none. Call it once, and do not close its result, which goes to the processes that this
+// one starts.
+func InheritedCounters() *os.File {
+	var stat unix.Stat_t
+	if err := unix.Fstat(countersFD, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
+	return os.NewFile(countersFD, "counters")
 }
 
 // InheritedGiven returns the other descriptors that this process was started with. Call it once, and
@@ -156,6 +170,7 @@ func (p *process) takeOver(cause Cause) error {
 		p.history.Takeovers++
 	}
 	p.history.Last = &Takeover{Cause: cause, At: known.Round(0)}
+	p.TookOver(cause)
 	a := &active{process: p, alive: make(chan struct{}, 1), requests: make(chan request)}
 	a.serve(service)
 	if !p.hasActive {

@@ -25,6 +25,7 @@ const (
 	controlFD
 	logFD
 	inputFD
+	countersFD
 	givenFD // the first of any number
 )
 
@@ -35,7 +36,9 @@ type Resources struct {
 	Control *os.File // listens
 	Log     *os.File // see calllog.Inherit
 	Input   *os.File // the directory that the file system reads; nil: none
-	Given   []*os.File
+	// Counters is what the process counts in; nil: nothing. See package counters.
+	Counters *os.File
+	Given    []*os.File
 }
 
 // start executes this process's own binary as the first process of a pair, or of a new
@@ -97,6 +100,7 @@ func spawn(args []string, r Resources, end, null *os.File, attr *syscall.SysProc
 	files := []*os.File{
 		null, null, null,
 		deviceFD: device, linkFD: end, lockFD: r.Lock, controlFD: r.Control, logFD: r.Log, inputFD: r.Input,
+		countersFD: r.Counters,
 	}
 	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0], Verb}, args...), &os.ProcAttr{
 		Dir:   "/",

@@ -74,6 +74,7 @@ type fake struct {
 	terminate   chan os.Signal
 	requests    chan<- request
 	ends        []*end
+	counted     []Cause // take-overs by it
 
 	killed   chan struct{} // closed: it does nothing any more
 	gone     bool          // its descriptors are closed
@@ -109,7 +110,8 @@ func (w *world) begin(version string, starter *end, format int) *fake {
 				defer w.mu.Unlock()
 				w.log = append(w.log, fmt.Sprintf("%d: ", pid)+fmt.Sprintf(format, args...))
 			},
-			Unheard: func() bool { return false },
+			Unheard:  func() bool { return false },
+			TookOver: func(c Cause) { p.change(func() { p.counted = append(p.counted, c) }) },
 		},
 		env: p, starter: starter, terminate: p.terminate,
 		self: Process{PID: pid, Version: version},
@@ -619,6 +621,9 @@ func (w *world) state() string {
 			parts = append(parts, fmt.Sprintf("%d serves", p.pid))
 			if !p.ready {
 				parts = append(parts, "with the memory of a standby")
+			}
+			if report.Last != nil && !slices.Equal(p.counted, []Cause{report.Last.Cause}) {
+				parts = append(parts, fmt.Sprintf("which has counted %v", p.counted))
 			}
 			if report.Active.PID != p.pid || report.Active.Version != p.version {
 				parts = append(parts, fmt.Sprintf("which says that it is %+v", report.Active))

@@ -1,0 +1,144 @@
+// Package counters counts what the two processes of a pair do, for whoever asks whether they are
+// slow, or dead. Neither needs to be asked for that: they count in memory that is a file.
+//
+// Root makes the file in the run directory, whole, before it starts a process, and gives the
+// process a descriptor of it. Each maps it before it serves, and hands the descriptor on to the
+// next: so the counts go on, whoever serves. Root reads it by its name, with pread(2), as nobody
+// but root can open it.
+//
+// A sealed memfd(2) could not grow. But it has no name, and who tells the counts is mostly an
+// installer in a container, which has no capability that would get it a descriptor from another user's
+// process. What a process that was taken over can do with the file, it can do with its lock
+// file as well: write more into it, which fills the file system of the run directory. It cannot cut
+// the file, which would end the other process with SIGBUS: the filter of system calls denies
+// ftruncate(2), and the file is root's.
+//
+// # Reading
+//
+// Such a process can also write any numbers. They are only ever numbers: none is an index, a length
+// or a text, each has a value, and whoever reads them expects none to be larger than the one before.
+package counters
+
+import (
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// words are what is counted, in the machine's byte order, as it is counted and as it is read.
+type words[T any] struct {
+	Layout    T
+	Starts    T // of a pair, by a call-out: there was none
+	Takeovers [len(Causes)]T
+	Requests  [len(Kinds)]T
+	Errors    [len(Errors)]T     // of answers
+	Classes   [len(Bounds) + 1]T // of the time that answers took
+	Time      T                  // of all answers, in nanoseconds
+	Longest   T                  // answer, in nanoseconds
+}
+
+// layout is the first word, which tells what the others are. The last digits are its number:
+// change it with anything that is counted, or with the order of that.
+const layout uint64 = 0x636f756e74_000001
+
+// Size is that of the file, in bytes.
+const Size = int(unsafe.Sizeof(words[uint64]{}))
+
+// Counters are what a process adds to. Both processes may do so at the same time.
+type Counters words[atomic.Uint64]
+
+// Counts are what was read.
+type Counts words[uint64]
+
+// Causes of take-overs.
+var Causes = [...]string{"crash", "hang", "planned", "upgrade"}
+
+// Kinds of requests. Those that ask for what nobody expects are the first one's.
+var Kinds = [...]string{
+	"other", "lookup", "getattr", "readlink", "open", "read", "release", "opendir", "readdir", "releasedir", "forget", "statfs",
+	"change", "held",
+}
+
+const (
+	change = 12
+	held   = 13
+)
+
+// kindOf has the kind of each operation (linux/fuse.h, enum fuse_opcode).
+var kindOf = [...]uint8{
+	1: 1, 3: 2, 5: 3, 14: 4, 15: 5, 18: 6, 27: 7, 28: 8, 29: 9, 2: 10, 42: 10, 17: 11,
+	4: change, 6: change, 8: change, 9: change, 10: change, 11: change, 12: change, 13: change, 16: change,
+	21: change, 24: change, 35: change, 43: change, 45: change, 47: change, 51: change, 53: change,
+}
+
+// Errors of answers, by their names in errno(3). Others are the first one's.
+var Errors = [...]string{"other", "ENOENT", "ESRCH", "EIO", "EACCES", "EINVAL", "EROFS", "ENOSYS", "ESTALE"}
+
+// errorOf returns the number of an error among them.
+func errorOf(errno uint32) int {
+	switch errno {
+	case 2:
+		return 1
+	case 3:
+		return 2
+	case 5:
+		return 3
+	case 13:
+		return 4
+	case 22:
+		return 5
+	case 30:
+		return 6
+	case 38:
+		return 7
+	case 116:
+		return 8
+	}
+	return 0
+}
+
+// Bounds are the upper bounds of the classes of times, but for the last class, which has none.
+var Bounds = [...]time.Duration{
+	100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second,
+}
+
+// Request counts a request that is answered, by its operation.
+func (c *Counters) Request(opcode uint32) {
+	kind := uint8(0)
+	if opcode < uint32(len(kindOf)) {
+		kind = kindOf[opcode]
+	}
+	c.Requests[kind].Add(1)
+}
+
+// Held counts a request that somebody else answers, later.
+func (c *Counters) Held() { c.Requests[held].Add(1) }
+
+// Answer counts an answer: its error, 0 for none, and how long it took from when it was begun.
+func (c *Counters) Answer(errno uint32, took time.Duration) {
+	if errno != 0 {
+		c.Errors[errorOf(errno)].Add(1)
+	}
+	class := 0
+	for class < len(Bounds) && took > Bounds[class] {
+		class++
+	}
+	c.Classes[class].Add(1)
+	nanoseconds := uint64(max(took, 0))
+	c.Time.Add(nanoseconds)
+	for longest := c.Longest.Load(); nanoseconds > longest && !c.Longest.CompareAndSwap(longest, nanoseconds); {
+		longest = c.Longest.Load()
+	}
+}
+
+// Start counts that a pair was started where there was none.
+func (c *Counters) Start() { c.Starts.Add(1) }
+
+// Takeover counts one of the Causes.
+func (c *Counters) Takeover(cause string) {
+	for i, known := range Causes {
+		if cause == known {
+			c.Takeovers[i].Add(1)
+		}
+	}
+}

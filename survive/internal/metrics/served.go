@@ -1,0 +1,39 @@
+package metrics
+
+import "example.com/pod-info-fuse/survive/internal/counters"
+
+// WriteCounts writes what the daemon has counted. They are numbers that a hostile process may have
+// written: any of them makes a valid page.
+func WriteCounts(t *Text, c counters.Counts) {
+	t.Family("starts_total", "counter", "How often the daemon was started where none was left to take over.")
+	t.Sample(float64(c.Starts))
+	t.Family("takeovers_total", "counter", "How often another process took over, by the cause.")
+	for i, cause := range counters.Causes {
+		t.Sample(float64(c.Takeovers[i]), "cause", cause)
+	}
+	t.Family("requests_total", "counter", "Requests of the kernel, by their kind.")
+	for i, kind := range counters.Kinds {
+		t.Sample(float64(c.Requests[i]), "kind", kind)
+	}
+	t.Family("request_errors_total", "counter", "Answers that were errors, by their names.")
+	for i, name := range counters.Errors {
+		t.Sample(float64(c.Errors[i]), "error", name)
+	}
+	t.Family("answer_duration_seconds", "histogram", "How long answers took, from when they were begun.")
+	count := 0.0 // which has no end to wrap around at
+	for i, n := range c.Classes {
+		count += float64(n)
+		bound := "+Inf"
+		if i < len(counters.Bounds) {
+			bound = number(counters.Bounds[i].Seconds())
+		}
+		t.suffixed("_bucket", count, "le", bound)
+	}
+	t.suffixed("_sum", seconds(c.Time))
+	t.suffixed("_count", count)
+	t.Family("longest_answer_seconds", "gauge", "How long the longest of them took.")
+	t.Sample(seconds(c.Longest))
+}
+
+// seconds are nanoseconds that may be more than a time.Duration has room for.
+func seconds(nanoseconds uint64) float64 { return float64(nanoseconds) / 1e9 }
