@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check release release-check helm manifest manifest-check deploy-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
+.PHONY: build binaries image image-check release release-check helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -59,13 +59,19 @@ manifest: helm
 manifest-check: helm
 	rm -rf bin/manifest
 	deploy/render.sh bin/helm bin/manifest
-	for file in deploy/*.yaml; do diff -u $$file bin/manifest/$${file##*/} || exit; done
+	for file in $(filter-out %/kustomization.yaml,$(wildcard deploy/*.yaml)); do diff -u $$file bin/manifest/$${file##*/} || exit; done
 	diff -ru deploy/policies bin/manifest/policies
+	diff -ru --exclude=kustomization.yaml deploy/monitoring bin/manifest/monitoring
 
 # The chart renders to what API servers take, with each of its values.
 deploy-check: manifest-check
 	go -C deploy/check test -count=1 ./...
 	go -C deploy/check/psp test -count=1 ./...
+
+# Alerts fire when they should, by Prometheus' own rules; the dashboard asks for what is told; the
+# kustomizations build. Prometheus takes minutes to build, once.
+monitoring-check: helm
+	go -C deploy/check/monitoring test -count=1 ./...
 
 # Plays the kubelet: mounts a volume, and kills and upgrades what serves it under a reader.
 DEMO = docs/demo.sh bin/pod-info-fuse bin/next/pod-info-fuse
@@ -290,7 +296,7 @@ lint:
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,cluster,systemd ./e2e/...
 	go mod tidy -diff
-	for module in deploy/image deploy/release/sbom deploy/check deploy/check/psp e2e/csisanity e2e/podfuse/rclone; do \
+	for module in deploy/image deploy/release/sbom deploy/check deploy/check/psp deploy/check/monitoring e2e/csisanity e2e/podfuse/rclone; do \
 		go -C $$module vet ./... && go -C $$module run $(STATICCHECK) ./... && go -C $$module mod tidy -diff || exit; done
 	.ci/check
 

@@ -21,7 +21,7 @@ render() {
 	} >"$file"
 }
 
-mkdir -p "$dir/policies"
+mkdir -p "$dir/policies" "$dir/monitoring"
 render pod-info-fuse.yaml 'Installs the driver on every node.' \
 	--set createNamespace=true
 render pod-info-fuse-csi.yaml 'Installs the driver on every node, for FlexVolume and for CSI.' \
@@ -54,3 +54,9 @@ render policies/security-context-constraints.yaml \
 	'OpenShift: who may use the driver, and what the installer needs.' \
 	--set policies.securityContextConstraints=true \
 	--show-only templates/securitycontextconstraints.yaml --show-only templates/rbac.yaml
+render monitoring/monitoring.yaml \
+	'Alerts and a dashboard for both drivers, for the Prometheus operator and Grafana, and who may reach the metrics.' \
+	--set podFuse.enabled=true --set metrics.podMonitor.enabled=true --set metrics.prometheusRule.enabled=true \
+	--set metrics.dashboard.enabled=true --set metrics.networkPolicy.enabled=true \
+	--show-only templates/podmonitor.yaml --show-only templates/prometheusrule.yaml \
+	--show-only templates/dashboard.yaml --show-only templates/networkpolicy.yaml

@@ -36,6 +36,9 @@ func TestSchemaRefuses(t *testing.T) {
 		"uninstall=yes":                     "uninstall",
 		"metrics.port=99999":                "port",
 		"metrics.podMonitor.interval=7":     "interval",
+		"metrics.prometheusRules=true":      "prometheusRules",
+		"metrics.dashboard.enabled=1":       "enabled",
+		"metrics.networkPolicy.from={any}":  "from",
 		"policies.podSecurityPolicies=true": "podSecurityPolicies",
 		"policies.otherDrivers={pod-info}":  "otherDrivers",
 	} {

@@ -1,0 +1,217 @@
+package monitoring
+
+import (
+	"regexp"
+	"strings"
+	"time"
+)
+
+// moment is what a node tells, beside what a healthy one does, and when its alerts are looked at.
+type moment struct {
+	series   string // in the notation of Prometheus' tests; a series replaces the healthy one
+	at       time.Duration
+	severity string
+	with     []string // other alerts that are right as well
+}
+
+// cases are those of each alert. A name is that of the first driver, and of both.
+var cases = []struct {
+	alert          string
+	fires, doesNot map[string]moment
+}{
+	{"PodInfoFuseMountDead",
+		map[string]moment{"both processes are gone": {series: `pod_info_fuse_mount{state="ok"} 0x600
+			pod_info_fuse_mount{state="dead"} 1x600`, at: 3 * minute, severity: "critical"}},
+		map[string]moment{
+			"it is healed within two minutes": {series: `pod_info_fuse_mount{state="ok"} 0 0 1x600
+				pod_info_fuse_mount{state="dead"} 1 1 0x600`, at: 3 * minute},
+			"no volume was ever mounted": {series: `pod_info_fuse_mount{state="ok"} 0x600
+				pod_info_fuse_mount{state="absent"} 1x600`, at: 300 * minute}}},
+	{"PodInfoFuseNotServing",
+		map[string]moment{"it does not answer": {series: `pod_info_fuse_process_info{role="active",version="1"} 1 1 1 _x600
+			pod_info_fuse_process_info{role="standby",version="1"} 1 1 1 _x600`, at: 20 * minute, severity: "critical"}},
+		map[string]moment{
+			"it did not answer once": {series: `pod_info_fuse_process_info{role="active",version="1"} 1 1 1 stale stale 1x600
+				pod_info_fuse_process_info{role="standby",version="1"} 1 1 1 stale stale 1x600`, at: 9 * minute},
+			"there is no mount": {series: `pod_info_fuse_process_info{role="active",version="1"} _x600
+				pod_info_fuse_process_info{role="standby",version="1"} _x600
+				pod_info_fuse_mount{state="ok"} 0x600
+				pod_info_fuse_mount{state="absent"} 1x600`, at: 20 * minute}}},
+	{"PodInfoFuseCannotMount",
+		map[string]moment{"no mount succeeds": {series: `pod_info_fuse_mount{state="ok"} 0x600
+			pod_info_fuse_mount{state="absent"} 1x600
+			pod_info_fuse_callouts_total{callout="mount",outcome="Failure"} 1+1x600`, at: 20 * minute, severity: "critical"}},
+		map[string]moment{"one failed, and the kubelet has given up": {series: `pod_info_fuse_mount{state="ok"} 0x600
+			pod_info_fuse_mount{state="absent"} 1x600
+			pod_info_fuse_callouts_total{callout="mount",outcome="Failure"} 1 2x600`, at: 60 * minute}}},
+	{"PodInfoFuseVolumesDead",
+		map[string]moment{"healing does not reach two": {series: `pod_info_fuse_volumes{state="dead"} 2x600`, at: 16 * minute, severity: "critical"}},
+		map[string]moment{"they are healed": {series: `pod_info_fuse_volumes{state="dead"} 2x14 0x600`, at: 16 * minute}}},
+	{"PodInfoFuseRecordsWithoutMounts",
+		map[string]moment{"somebody has unmounted one": {series: `pod_info_fuse_volumes{state="notMounted"} 1x600`, at: 16 * minute, severity: "critical"}},
+		map[string]moment{"a pod is on its way": {series: `pod_info_fuse_volumes{state="notMounted"} 0 1 0 1 1 0 1x3 0x600`, at: 16 * minute}}},
+	{"PodInfoFuseMountsWithoutRecords",
+		map[string]moment{"the run directory was removed": {series: `pod_info_fuse_volumes{state="unrecorded"} 1x600`, at: 16 * minute, severity: "critical"}},
+		map[string]moment{"the next call-out has made records": {series: `pod_info_fuse_volumes{state="unrecorded"} 1x5 0x600`, at: 16 * minute}}},
+	{"PodInfoFuseVolumesUnknown",
+		map[string]moment{
+			"a record is broken":    {series: `pod_info_fuse_volumes{state="unknown"} 1x600`, at: 31 * minute, severity: "warning"},
+			"something is over one": {series: `pod_info_fuse_volumes{state="foreign"} 1x600`, at: 31 * minute, severity: "warning"}},
+		map[string]moment{"for a moment": {series: `pod_info_fuse_volumes{state="unknown"} 1x20 0x600`, at: 31 * minute}}},
+	{"PodInfoFuseNoStandby",
+		map[string]moment{"none starts": {series: `pod_info_fuse_process_info{role="standby",version="1"} _x600`, at: 16 * minute, severity: "warning"}},
+		map[string]moment{"they replace each other": {series: `pod_info_fuse_process_info{role="standby",version="1"} 1 stale 1 stale 1x600`, at: 16 * minute}}},
+	{"PodInfoFuseDaemonLost",
+		map[string]moment{"it is started a second time": {series: `pod_info_fuse_starts_total 1x5 2x600`, at: 20 * minute, severity: "warning"}},
+		map[string]moment{
+			"that was hours ago":       {series: `pod_info_fuse_starts_total 1x5 2x600`, at: 90 * minute},
+			"it is stopped and begins": {series: `pod_info_fuse_starts_total 1x5 stale stale 1x600`, at: 20 * minute}}},
+	{"PodInfoFuseTakeOversTooOften",
+		map[string]moment{
+			"it crashes every ten minutes": {series: `pod_info_fuse_takeovers_total{cause="crash"} 0x5 1x10 2x10 3x10 4x10 5x600`, at: 55 * minute, severity: "warning"},
+			"it hangs and crashes": {series: `pod_info_fuse_takeovers_total{cause="crash"} 0x5 2x600
+				pod_info_fuse_takeovers_total{cause="hang"} 0x5 3x600`, at: 20 * minute, severity: "warning"}},
+		map[string]moment{
+			"it crashes twice":           {series: `pod_info_fuse_takeovers_total{cause="crash"} 0x5 1x10 2x600`, at: 55 * minute},
+			"it is upgraded a few times": {series: `pod_info_fuse_takeovers_total{cause="upgrade"} 0x5 5x10 9x600`, at: 55 * minute}}},
+	{"PodInfoFuseSlowAnswers",
+		map[string]moment{"a disk hangs": {series: `pod_info_fuse_answer_duration_seconds_bucket{le="1"} 100+10x600
+			pod_info_fuse_answer_duration_seconds_bucket{le="+Inf"} 100+12x600
+			pod_info_fuse_answer_duration_seconds_count 100+12x600`, at: 30 * minute, severity: "warning"},
+			"a disk hangs, as newer versions of Prometheus write it": {series: `pod_info_fuse_answer_duration_seconds_bucket{le="1"} stale
+			pod_info_fuse_answer_duration_seconds_bucket{le="1.0"} 100+10x600
+			pod_info_fuse_answer_duration_seconds_bucket{le="+Inf"} 100+12x600
+			pod_info_fuse_answer_duration_seconds_count 100+12x600`, at: 30 * minute, severity: "warning"}},
+		map[string]moment{
+			"there are many, and none is slow": {series: `pod_info_fuse_answer_duration_seconds_bucket{le="1"} 100+100000x600
+				pod_info_fuse_answer_duration_seconds_bucket{le="+Inf"} 100+100000x600
+				pod_info_fuse_answer_duration_seconds_count 100+100000x600`, at: 30 * minute},
+			"one is, once": {series: `pod_info_fuse_answer_duration_seconds_bucket{le="1"} 100+10x600
+				pod_info_fuse_answer_duration_seconds_bucket{le="+Inf"} 100 111+10x600
+				pod_info_fuse_answer_duration_seconds_count 100 111+10x600`, at: 10 * minute}}},
+	{"PodInfoFuseReadsFail",
+		map[string]moment{"there are errors": {series: `pod_info_fuse_request_errors_total{error="EIO"} 0x3 1+1x600`, at: 20 * minute, severity: "warning"}},
+		map[string]moment{"names are not there": {series: `pod_info_fuse_request_errors_total{error="ENOENT"} 0+90x600
+			pod_info_fuse_request_errors_total{error="EROFS"} 0+90x600`, at: 20 * minute}}},
+	{"PodInfoFuseCallOutsFail",
+		map[string]moment{
+			"unmount fails": {series: `pod_info_fuse_callouts_total{callout="unmount",outcome="Failure"} 0+1x600`, at: 30 * minute, severity: "warning"},
+			"init fails":    {series: `pod_info_fuse_callouts_total{callout="init",outcome="Failure"} 0+1x600`, at: 30 * minute, severity: "warning"}},
+		map[string]moment{"mount fails, which may be a user's": {series: `pod_info_fuse_callouts_total{callout="mount",outcome="Failure"} 0+1x600`, at: 30 * minute}}},
+	{"PodInfoFuseUpgradeFailed",
+		map[string]moment{"it failed": {series: `pod_info_fuse_upgrade_failed 1x600`, at: 16 * minute, severity: "warning"}},
+		map[string]moment{"the second attempt succeeds": {series: `pod_info_fuse_upgrade_failed 1x10 0x600`, at: 16 * minute}}},
+	{"PodInfoFuseUnconfined",
+		map[string]moment{"without the filter": {series: `pod_info_fuse_confinement{role="active",measure="seccomp"} 0x600`, at: 16 * minute, severity: "warning"}},
+		map[string]moment{"a kernel without Landlock": {series: `pod_info_fuse_confinement{role="active",measure="landlock"} 0x600`, at: 16 * minute}}},
+	{"PodInfoFuseStatusUnknown",
+		map[string]moment{"it cannot be found out": {series: `pod_info_fuse_status_error 1x600`, at: 16 * minute, severity: "warning"}},
+		map[string]moment{"for a moment": {series: `pod_info_fuse_status_error 1x3 0x600`, at: 16 * minute}}},
+	{"PodInfoFuseInstallerDown",
+		map[string]moment{"it does not answer": {series: `up 1x5 0x600
+			pod_info_fuse_installer_info{version="1",driver="example.com/pod-info-fuse"} 1x5 stale`, at: 25 * minute, severity: "warning"}},
+		map[string]moment{
+			"it is replaced, and has another address": {series: `up 1x5 stale
+				pod_info_fuse_installer_info{version="1",driver="example.com/pod-info-fuse"} 1x5 stale`, at: 25 * minute},
+			"somebody else's target": {series: `up{job="other"} 0x600`, at: 25 * minute}}},
+
+	{"PodFuseMounterDown",
+		map[string]moment{"it does not answer": {series: `pod_fuse_mounter_up 0x600`, at: 6 * minute, severity: "critical"}},
+		map[string]moment{"no volume was ever mounted": {series: `pod_fuse_mounter_up 0x600
+			pod_fuse_mount{state="ok"} 0x600
+			pod_fuse_mount{state="absent"} 1x600`, at: 30 * minute}}},
+	{"PodFuseMounterTrouble",
+		map[string]moment{"pods cannot ask": {series: `pod_fuse_mounter_trouble 1x600`, at: 11 * minute, severity: "critical"}},
+		map[string]moment{"for a moment": {series: `pod_fuse_mounter_trouble 1x5 0x600`, at: 11 * minute}}},
+	{"PodFuseNoSpare",
+		map[string]moment{
+			"no spare": {series: `pod_fuse_mounter_spare 0x600`, at: 16 * minute, severity: "warning"},
+			"no link":  {series: `pod_fuse_mounter_linked 0x600`, at: 16 * minute, severity: "warning"}},
+		map[string]moment{"one is started": {series: `pod_fuse_mounter_spare 1 0 1x600`, at: 16 * minute}}},
+	{"PodFuseProgramsGone",
+		map[string]moment{"one is lost": {series: `pod_fuse_programs{state="gone"} 1x600`, at: 16 * minute, severity: "warning"}},
+		map[string]moment{"others are dead, and may come back": {series: `pod_fuse_programs{state="program dead"} 3x600`, at: 16 * minute}}},
+	{"PodFuseOutage",
+		map[string]moment{"it lasts": {series: `pod_fuse_outage_start_timestamp_seconds 60x600`, at: 15 * minute, severity: "warning"}},
+		map[string]moment{"it is short": {series: `pod_fuse_outage_start_timestamp_seconds 600x5 stale`, at: 15 * minute}}},
+}
+
+// healthy is what a node tells that is well, by the names of the first driver, and for the second one's
+// alerts with what it tells alone.
+func healthy(prefix string) string {
+	all := `
+		up 1x600
+		pod_info_fuse_installer_info{version="1",driver="example.com/pod-info-fuse"} 1x600
+		pod_info_fuse_repairs_total 0x600
+		pod_info_fuse_mount{state="ok"} 1x600
+		pod_info_fuse_mount{state="dead"} 0x600
+		pod_info_fuse_mount{state="absent"} 0x600
+		pod_info_fuse_volumes{state="ok"} 7x600
+		pod_info_fuse_volumes{state="dead"} 0x600
+		pod_info_fuse_volumes{state="notMounted"} 0x600
+		pod_info_fuse_volumes{state="foreign"} 0x600
+		pod_info_fuse_volumes{state="unknown"} 0x600
+		pod_info_fuse_volumes{state="unrecorded"} 0x600
+		pod_info_fuse_process_info{role="active",version="1"} 1x600
+		pod_info_fuse_process_info{role="standby",version="1"} 1x600
+		pod_info_fuse_confinement{role="active",measure="landlock"} 1x600
+		pod_info_fuse_confinement{role="active",measure="seccomp"} 1x600
+		pod_info_fuse_starts_total 1x600
+		pod_info_fuse_takeovers_total{cause="crash"} 0x600
+		pod_info_fuse_takeovers_total{cause="hang"} 0x600
+		pod_info_fuse_takeovers_total{cause="upgrade"} 0x600
+		pod_info_fuse_requests_total{kind="read"} 0+1000x600
+		pod_info_fuse_request_errors_total{error="EIO"} 0x600
+		pod_info_fuse_request_errors_total{error="ENOENT"} 0+1x600
+		pod_info_fuse_answer_duration_seconds_bucket{le="1"} 0+3000x600
+		pod_info_fuse_answer_duration_seconds_bucket{le="+Inf"} 0+3000x600
+		pod_info_fuse_answer_duration_seconds_count 0+3000x600
+		pod_info_fuse_upgrade_failed 0x600
+		pod_info_fuse_status_error 0x600
+		pod_info_fuse_callouts_total{callout="init",outcome="Failure"} 0x600
+		pod_info_fuse_callouts_total{callout="mount",outcome="Success"} 0+1x600
+		pod_info_fuse_callouts_total{callout="mount",outcome="Failure"} 0x600
+		pod_info_fuse_callouts_total{callout="unmount",outcome="Failure"} 0x600`
+	if prefix == "PodFuse" {
+		all += `
+		pod_fuse_mounter_up 1x600
+		pod_fuse_mounter_trouble 0x600
+		pod_fuse_mounter_spare 1x600
+		pod_fuse_mounter_linked 1x600
+		pod_fuse_programs{state="served"} 3x600
+		pod_fuse_programs{state="program dead"} 0x600
+		pod_fuse_programs{state="gone"} 0x600`
+	}
+	return all
+}
+
+var seriesName = regexp.MustCompile(`^([a-z_]+)(\{[^}]*\})?\s+(.*)$`)
+
+// merge puts series into the place of those with the same name and labels, and gives all the labels of
+// a target that have none.
+func merge(series, instead string) string {
+	var order []string
+	values := map[string]string{}
+	for _, text := range []string{series, instead} {
+		for line := range strings.Lines(text) {
+			part := seriesName.FindStringSubmatch(strings.TrimSpace(line))
+			if part == nil {
+				continue
+			}
+			own := strings.Trim(part[2], "{}")
+			if !strings.Contains(own, "job=") {
+				own = strings.TrimPrefix(own+`,job="pod-info-fuse/pod-info-fuse"`, ",")
+			}
+			key := part[1] + "{" + own + `,instance="10.0.0.7:9808"}`
+			if values[key] == "" {
+				order = append(order, key)
+			}
+			values[key] = part[3]
+		}
+	}
+	var all strings.Builder
+	for _, key := range order {
+		all.WriteString(key + " " + values[key] + "\n")
+	}
+	return all.String()
+}
