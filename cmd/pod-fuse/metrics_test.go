@@ -3,10 +3,12 @@ package main_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +89,7 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 		`programs{state="waiting"}`: 1, `programs{state="served"}`: 0, `programs{state="program dead"}`: 0, `programs{state="gone"}`: 0,
 		"waiting_requests{}": 0, "program_returns_total{}": 0,
 	}
+	seen := map[string]bool{}
 	tells := func(what string, outage bool, changed map[string]float64) {
 		t.Helper()
 		for name, value := range changed {
@@ -110,7 +113,14 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 				t.Errorf("%s: %q", what, all)
 			}
 		}()
-		eventually(t, what, func() bool { now = n.scrape(address); return len(wrong()) == 0 })
+		eventually(t, what, func() bool {
+			now = n.scrape(address)
+			for sample := range now {
+				name, _, _ := strings.Cut(sample, "{")
+				seen[name] = true
+			}
+			return len(wrong()) == 0
+		})
 	}
 	client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
 	n.must("mount", client, options(podUID, "wait", "1h"))
@@ -120,6 +130,9 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 	reader := n.inContainer(client, server, "cat", "/mnt/data/text")
 	must(t, reader.Start())
 	tells("one waits", true, map[string]float64{"waiting_requests{}": 1})
+	if held := now[`requests_total{kind="held"}`]; held < 1 {
+		t.Errorf("%v requests were held", held)
+	}
 	end := n.serves(client, server, "--restart")
 	must(t, reader.Wait())
 	served := map[string]float64{
@@ -137,6 +150,24 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 	n.must("unmount", client)
 	n.must("unmount", server)
 	tells("it is unmounted", false, map[string]float64{`programs{state="program dead"}`: 0, `mounter_connections{program="dead"}`: 0})
+	if got, want := slices.Sorted(maps.Keys(seen)), tabled(t); !slices.Equal(got, want) {
+		t.Errorf("the driver tells\n%q, the tables of docs/installer.md have\n%q", got, want)
+	}
+}
+
+// tabled are the metrics in the tables of docs/installer.md, by which alerts and the dashboard in deploy
+// are checked.
+func tabled(t *testing.T) (names []string) {
+	t.Helper()
+	_, section, found := strings.Cut(read(t, "../../docs/installer.md"), "\n## Metrics\n")
+	if !found {
+		t.Fatal("docs/installer.md has no tables of metrics")
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)`").FindAllStringSubmatch(section, -1) {
+		names = append(names, row[1])
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Nothing is told of programs that the mounter does not tell of.
