@@ -4,6 +4,7 @@
 #
 #	check.sh VERSION DIR
 set -eu
+umask 022 # for the other user below
 version=${1:?check.sh: no version}
 dir=$(realpath "${2:?check.sh: no directory}")
 cd "$(dirname "$0")/../.."
@@ -36,7 +37,7 @@ done
 sed -n 's/.*"purl": "\(.*\)".*/\1/p' "$dir/$name.cdx.json" | grep -v '/stdlib@' | LC_ALL=C sort >"$scratch/told"
 LC_ALL=C sort -u "$scratch/linked" | diff - "$scratch/told"
 tar -xzf "$dir/$name-manifests.tar.gz" -C "$scratch/unpacked"
-for file in deploy/*.yaml deploy/policies deploy/examples; do
+for file in deploy/*.yaml deploy/policies deploy/monitoring deploy/examples; do
 	diff -r "$file" "$scratch/unpacked/$name-manifests/${file#deploy/}"
 done
 tar -xzf "$dir/$name.tgz" -C "$scratch/unpacked"

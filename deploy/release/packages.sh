@@ -15,6 +15,7 @@ cd "$(dirname "$0")/../.."
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
 
 # package PROGRAM ARCHITECTURE ABOUT writes those of one driver for one architecture.
 package() {
