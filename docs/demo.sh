@@ -21,7 +21,7 @@ clean() {
 	rm -rf --one-file-system "$root"
 }
 trap clean EXIT
-trap 'exit 1' INT TERM
+trap 'exit 1' HUP INT PIPE TERM
 
 # short leaves out of a text what a person needs not read: where things are for the demo.
 short() { sed "s|$driver|pod-info-fuse|g; s|$volume|VOLUME|g; s|$root||g"; }
@@ -52,7 +52,7 @@ reads() {
 		echo "demo: the reader has met an error" >&2
 		exit 1
 	fi
-	grep -c ' in ' "$root/reads"
+	grep -c ' in ' "$root/reads" || : # 0 is a count
 }
 
 mkdir -p "$(dirname "$driver")" "$volume"
@@ -71,7 +71,8 @@ done
 echo
 echo "A reader begins, 200 times a second, and ends at the first error:"
 echo "# pod-info-fuse watch --exit-on-error --interval 5ms VOLUME/pod.nodename &"
-"$driver" watch --exit-on-error --interval 5ms "$volume/pod.nodename" >"$root/reads" 2>&1 &
+: >"$root/reads" # before it is counted
+"$driver" watch --exit-on-error --interval 5ms "$volume/pod.nodename" >>"$root/reads" 2>&1 &
 reader=$!
 echo
 echo "Two processes hold the volumes of the node. Kill the one that answers, twice:"
@@ -88,8 +89,10 @@ show "$driver" upgrade
 pair "$active"
 echo
 before=$(reads)
-count=$before
+count=$before tries=0
 while [ "$count" -lt $((before + 20)) ]; do # from the new version, too
+	tries=$((tries + 1))
+	[ $tries -lt 600 ] || { echo "demo: the reader has waited for a minute" >&2; exit 1; }
 	sleep 0.1
 	count=$(reads)
 done
