@@ -13,8 +13,9 @@ if ! command -v debootstrap >/dev/null; then
 	install || { apt-get update && install; }
 fi
 mkdir -p bin
-rm -rf "$debian.new"
-debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,rpm bookworm "$debian.new" >"$debian.log" ||
+rm -rf --one-file-system "$debian.new"
+# It mounts /proc and /sys there: when it is interrupted, they go with its namespace.
+unshare --mount --propagation private debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,rpm bookworm "$debian.new" >"$debian.log" ||
 	{ tail "$debian.log" >&2; exit 1; }
 rm -rf "$debian.new"/var/cache/apt/archives/*.deb "$debian.log"
 mv "$debian.new" "$debian" # complete, now that it has its name
