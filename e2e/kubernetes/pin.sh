@@ -13,13 +13,16 @@ case $pinned in "$minor".*) exit ;; esac
 version=$(GOFLAGS=-mod=mod go list -m -f '{{.Version}}' "k8s.io/kubernetes@v$minor")
 # Its own go.mod names the staging modules, which it requires at v0.0.0.
 its=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/.*"GoMod": "\(.*\)",/\1/p')
-mkdir -p "$dir"
-cp tools.go "$dir"
-rm -f "$dir/go.mod" "$dir/go.sum"
-cd "$dir"
+new=$dir.new
+rm -rf "$new"
+mkdir -p "$new"
+cp tools.go "$new"
+cd "$new"
 go mod init example.com/pod-info-fuse/e2e/kubernetes 2>/dev/null
 sed -n 's/^\t*\(k8s.io\/[^ ]*\) => .\/staging.*/\1/p' "$its" | while read -r module; do
 	go mod edit -replace "$module=$module@v0${version#v1}"
 done
 go mod edit -require "k8s.io/kubernetes@$version"
-go mod tidy 2>/dev/null
+said=$(go mod tidy 2>&1) || { echo "$said" >&2; exit 1; }
+rm -rf "$dir"
+mv "$new" "$dir" # complete, now that it has its name
