@@ -62,10 +62,13 @@ var cases = []struct {
 		map[string]moment{"none starts": {series: `pod_info_fuse_process_info{role="standby",version="1"} _x600`, at: 16 * minute, severity: "warning"}},
 		map[string]moment{"they replace each other": {series: `pod_info_fuse_process_info{role="standby",version="1"} 1 stale 1 stale 1x600`, at: 16 * minute}}},
 	{"PodInfoFuseDaemonLost",
-		map[string]moment{"it is started a second time": {series: `pod_info_fuse_starts_total 1x5 2x600`, at: 20 * minute, severity: "warning"}},
 		map[string]moment{
-			"that was hours ago":       {series: `pod_info_fuse_starts_total 1x5 2x600`, at: 90 * minute},
-			"it is stopped and begins": {series: `pod_info_fuse_starts_total 1x5 stale stale 1x600`, at: 20 * minute}}},
+			"it is started a second time":    {series: `pod_info_fuse_starts_total 1x5 2x600`, at: 20 * minute, severity: "warning"},
+			"it is lost soon after a reboot": {series: `pod_info_fuse_starts_total 3x5 stale stale 1x5 2x600`, at: 20 * minute, severity: "warning"}},
+		map[string]moment{
+			"that was hours ago":                       {series: `pod_info_fuse_starts_total 1x5 2x600`, at: 90 * minute},
+			"it is stopped and begins":                 {series: `pod_info_fuse_starts_total 1x5 stale stale 1x600`, at: 20 * minute},
+			"the node reboots, and it was lost before": {series: `pod_info_fuse_starts_total 3x5 stale stale 1x600`, at: 20 * minute}}},
 	{"PodInfoFuseTakeOversTooOften",
 		map[string]moment{
 			"it crashes every ten minutes": {series: `pod_info_fuse_takeovers_total{cause="crash"} 0x5 1x10 2x10 3x10 4x10 5x600`, at: 55 * minute, severity: "warning"},
