@@ -106,7 +106,7 @@ if [ "${3-}" = --wait ]; then
 	read -r _
 fi
 
-kill "$reader"
+kill "$reader" 2>/dev/null || : # it has ended if somebody, meanwhile, has killed both processes
 wait "$reader" 2>/dev/null || : # it was killed
 reader=
 echo
