@@ -2,8 +2,10 @@ package mounter
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -259,37 +261,53 @@ type sight struct {
 }
 
 // holder finds a process that has the connection open, and its descriptor. That there is none is
-// certain; only on a node where processes end all the time, it looks often instead.
+// certain; only on a node where processes end all the time, it looks often instead. As long as it cannot look, it
+// does not return.
 func (c *connection) holder() (seen sight) {
 	const tries = 20
 	zombies := map[int]string{}
-	for range tries {
-		if seen = c.look(zombies); seen.found || seen.hides || seen.whole {
+	for try := 0; try < tries && !isClosed(c.gone); {
+		var err error
+		if seen, err = c.look(zombies); err != nil {
+			time.Sleep(lookAgain / 10)
+			continue
+		}
+		if seen.found || seen.hides || seen.whole {
 			return seen
 		}
+		try++
 		time.Sleep(time.Millisecond)
 	}
 	return seen
+}
+
+// isShort tells whether this process had no descriptor or no memory to ask with. That says nothing about who
+// was asked.
+func isShort(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
 // mostHidden is how many processes of a pod are asked in vain in one look: each may take proc.AskTime, and
 // leave a thread.
 const mostHidden = 16
 
-// look looks once. zombies are those that had ended when it began, by when they had started.
-func (c *connection) look(zombies map[int]string) (seen sight) {
+// look looks once. zombies are those that had ended when it began, by when they had started. With an error, it
+// has not seen all.
+func (c *connection) look(zombies map[int]string) (seen sight, err error) {
 	all, err := os.Open("/proc")
 	if err != nil {
-		return seen
+		return sight{}, err
 	}
 	defer all.Close()
 	seen.whole = true
 	hidden := 0
 	for {
-		names, _ := all.Readdirnames(512)
-		if len(names) == 0 {
+		names, err := all.Readdirnames(512)
+		if err == io.EOF {
 			seen.hides = hidden > 0
-			return seen
+			return seen, nil
+		} else if err != nil {
+			return sight{}, err
 		}
 		for _, name := range names {
 			pid, err := strconv.Atoi(name)
@@ -299,10 +317,12 @@ func (c *connection) look(zombies map[int]string) (seen sight) {
 			thread, fd, err := c.openIn(pid)
 			switch {
 			case fd >= 0:
-				return sight{found: true, pid: pid, thread: thread, fd: fd}
+				return sight{found: true, pid: pid, thread: thread, fd: fd}, nil
+			case isShort(err):
+				return sight{}, err
 			case proc.IsUntold(err):
 				if hidden++; hidden == mostHidden {
-					return sight{hides: true}
+					return sight{hides: true}, nil
 				}
 			case isEnded(err):
 				start, _ := startOf(pid)
@@ -353,8 +373,12 @@ func (c *connection) shares(pid int) (bool, error) {
 		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, namespace.name))
 		if link == namespace.wanted {
 			return true, nil
-		} else if isEnded(err) && len(threadsOf(pid)) > 1 {
-			return true, nil // only its first thread has ended
+		} else if isEnded(err) {
+			threads, threadsErr := threadsOf(pid)
+			if len(threads) > 1 {
+				return true, nil // only its first thread has ended
+			}
+			return false, cmp.Or(threadsErr, err)
 		} else if err != nil {
 			return false, err
 		}
@@ -376,16 +400,14 @@ func podsOf(pid int) (uids []string, err error) {
 	if uids = podUIDs(string(text)); len(uids) > 0 || err != nil {
 		return uids, err
 	}
-	if threads := threadsOf(pid); len(threads) > 1 {
+	threads, err := threadsOf(pid)
+	if len(threads) > 1 {
 		text, err = readSome(fmt.Sprintf("/proc/%d/task/%s/cgroup", pid, threads[len(threads)-1]))
 	}
 	return podUIDs(string(text)), err
 }
 
-func threadsOf(pid int) []string {
-	threads, _ := readNames(fmt.Sprintf("/proc/%d/task", pid))
-	return threads
-}
+func threadsOf(pid int) ([]string, error) { return readNames(fmt.Sprintf("/proc/%d/task", pid)) }
 
 // isPeer tells whether a process is the one that asked, and has executed nothing else since: the
 // launcher and the proxy do not serve.
@@ -423,13 +445,19 @@ func (c *connection) find(pid int) (thread, fd int, err error) {
 	threads := []string{strconv.Itoa(pid)}
 	names, err := readNames(fmt.Sprintf("/proc/%d/fd", pid))
 	if isEnded(err) || err == nil && len(names) == 0 {
-		threads = threadsOf(pid)
+		var threadsErr error
+		if threads, threadsErr = threadsOf(pid); isShort(threadsErr) {
+			return 0, -1, threadsErr
+		}
 	}
 	has := false
 	for _, number := range threads {
 		thread, _ := strconv.Atoi(number)
 		if thread != pid {
-			names, _ = readNames(fmt.Sprintf("/proc/%d/fd", thread))
+			var namesErr error
+			if names, namesErr = readNames(fmt.Sprintf("/proc/%d/fd", thread)); isShort(namesErr) {
+				return 0, -1, namesErr
+			}
 		}
 		has = has || len(names) > 0
 		const atATime = 1024 // or a process that has very many would seem to hang
@@ -471,7 +499,7 @@ func readNames(path string) ([]string, error) {
 // exe is the digest of the path of what a process executes. The error is that nobody tells.
 func exe(pid int) (string, error) {
 	link, err := proc.Link(pid, "exe")
-	if !proc.IsUntold(err) {
+	if !proc.IsUntold(err) && !isShort(err) {
 		err = nil
 	}
 	return digest(strings.TrimSuffix(link, " (deleted)")), err

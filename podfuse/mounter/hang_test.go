@@ -190,6 +190,32 @@ func answerAll(t *testing.T, device *os.File, done func() bool) {
 	})
 }
 
+// A mounter that has no descriptors left cannot ask who has a connection open, and takes no program for dead.
+func TestWithoutDescriptors(t *testing.T) {
+	old := environment
+	environment = append(slices.Clone(environment), "LATE=1") // it is looked again
+	defer func() { environment = old }()
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{Text: "one"})
+	program := c.programs("program")[0]
+	s := w.status("the program is found, and there is a spare", func(s Status) bool {
+		return s.Spare != 0 && len(s.Volumes) == 1 && s.Volumes[0].PID == program
+	})
+	var had unix.Rlimit
+	must(t, unix.Prlimit(s.PID, unix.RLIMIT_NOFILE, nil, &had))
+	none := had
+	none.Cur = 0
+	must(t, unix.Prlimit(s.PID, unix.RLIMIT_NOFILE, &none, nil))
+	w.quiet("a program that lives", 2*time.Second)
+	must(t, unix.Prlimit(s.PID, unix.RLIMIT_NOFILE, &had, nil))
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	c.killProgram()
+	w.died(generation)
+}
+
 // A program lives on when its first thread ends, and is not looked for all the time.
 func TestOnlyItsFirstThreadEnds(t *testing.T) {
 	w := newWorld(t)
