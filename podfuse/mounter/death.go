@@ -28,7 +28,7 @@ import (
 // requests that it takes from a program that lives would never be answered.
 //
 // A descriptor on its way through a socket is open in no process. So a connection that nobody
-// has yet, and that has not answered, has time until grace.
+// has yet, and that has neither answered nor been unmounted, has time until grace.
 //
 // A process that executes a program cannot be asked what it has open, and nor can some others (package
 // proc, Ask). Nothing is believed of it: it is looked again. But it could stay so, while the next program
@@ -70,9 +70,9 @@ func (m *mounter) waitDead(c *connection) {
 		}
 		hurry := c.hurry
 		if !seen.hides || time.Since(hides) > hiddenTime {
-			var served bool
-			m.do(func() { served = c.Served })
-			if served || time.Since(c.Sent) > grace || isClosed(c.hurry) {
+			var had bool
+			m.do(func() { had = c.Served || c.Left })
+			if had || time.Since(c.Sent) > grace || isClosed(c.hurry) {
 				// Once more: it may have arrived, and been answered, since.
 				if again := c.holder(); !again.found && (seen.hides || !again.hides) {
 					m.died(c)
@@ -106,8 +106,9 @@ func (m *mounter) died(c *connection) {
 		if kept = c.Served && m.wanted(c); !kept {
 			return
 		}
-		c.Dead, c.Since = true, time.Now()
-		if !c.Left { // which was remembered
+		c.Dead = true
+		if !c.Left { // or its volume has been without a program since, which was remembered
+			c.Since = time.Now()
 			m.remember(c.Volume, 0)
 		}
 		m.set.Note(c.name(), c.connectionMeta)

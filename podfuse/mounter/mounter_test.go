@@ -14,6 +14,7 @@ import (
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -110,6 +111,42 @@ func TestAProcessThatEndsMeanwhile(t *testing.T) {
 	})
 }
 
+// A program that is unmounted before it has answered serves nobody, also when it answers then.
+func TestUnmountBeforeItAnswers(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	c.launch(0, launchOptions{Silent: true, Mountpoint: "/m"})
+	eventually(t, "there is a program", func() bool { return len(c.programs("program")) > 0 })
+	w.status("it is given to it", func(s Status) bool { return len(s.Volumes) == 1 && s.Volumes[0].PID != 0 })
+	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
+		t.Fatalf("unmount: %s", answer)
+	}
+	// Now the request of the mounter that waits for its first answer is answered, and nobody uses it any more.
+	program := c.programs("program")[0]
+	eventually(t, "it takes the signal", func() bool {
+		status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", program))
+		must(t, err)
+		caught, err := status.Mask("SigCgt")
+		return err == nil && caught&(1<<(unix.SIGUSR1-1)) != 0
+	})
+	eventually(t, "its end is told", func() bool {
+		select {
+		case e := <-w.events:
+			packet.Close(e.files)
+			if e.Kind == wire.ServedNow {
+				t.Errorf("it is said to serve: %+v", e)
+			}
+			return e.Kind == wire.Died
+		default:
+			_ = unix.Kill(program, unix.SIGUSR1) // until it listens; it may have ended
+			return false
+		}
+	})
+	if status := w.now(); len(status.Volumes) > 0 && status.Volumes[0].Programs > 0 {
+		t.Errorf("it counts as one that has served: %+v", status)
+	}
+}
+
 // What the container has below the volume stays there, for each program: another volume, and
 // this one.
 func TestVolumeBelow(t *testing.T) {
@@ -183,8 +220,9 @@ func TestUnmount(t *testing.T) {
 			if answer := c.refused(1000, launchOptions{Unmount: true, Mountpoint: "/mine"}); answer != "served" {
 				t.Errorf("unmount: %s", answer)
 			}
-			if died := w.event(wire.Died); died.Generation != one || len(died.files) != 0 {
-				t.Errorf("%+v", died)
+			left := w.event(wire.Died)
+			if left.Generation != one || len(left.files) != 0 || left.Since.IsZero() {
+				t.Errorf("%+v", left)
 			}
 			for _, in := range []*pod{c, other} {
 				if mounts := in.mounts("fuse"); len(mounts) > 0 {
@@ -219,8 +257,8 @@ func TestUnmount(t *testing.T) {
 			}
 			must(t, open.Close())
 			eventually(t, "the first one ends", func() bool { return len(c.programs("program")) == 1 })
-			if died := w.died(one); len(died.files) != 1 {
-				t.Errorf("%+v", died)
+			if died := w.died(one); len(died.files) != 1 || !died.Since.Equal(left.Since) {
+				t.Errorf("left %+v, died %+v", left, died)
 			}
 			w.order(wire.Order{Kind: wire.Spent, Volume: w.data.ID(), Generation: one})
 			w.status("the second one alone", func(s Status) bool {

@@ -52,7 +52,7 @@ type connectionMeta struct {
 	Sent       time.Time `json:"sent,omitzero"`        // when the program was given it, or a little before
 	Served     bool      `json:"served,omitempty"`     // the program has answered
 	Dead       bool      `json:"dead,omitempty"`       // the program is dead
-	Since      time.Time `json:"since,omitzero"`       // the time of its death
+	Since      time.Time `json:"since,omitzero"`       // the time of its death, or when it had Left
 	Unmounted  bool      `json:"unmounted,omitempty"`  // it is not in the vault any more
 	User       uint32    `json:"user,omitempty"`       // who asked for it
 	// Left: the program, or its user, has unmounted it. It has until the program dies.
@@ -156,7 +156,7 @@ func (m *mounter) follow(c *connection) {
 		return
 	}
 	c.followed = true
-	if !c.Served {
+	if !c.Served && !c.Left {
 		go m.waitServed(c)
 	}
 	go m.waitDead(c)
@@ -472,11 +472,13 @@ func (m *mounter) lockVolume(id volume.ID, until time.Time) (release func(), err
 	}
 }
 
-// waitServed waits for the program's first answer.
+// waitServed waits for the program's first answer. One that has been unmounted before serves nobody.
 func (m *mounter) waitServed(c *connection) {
 	for said := false; ; said = true {
 		_, err := m.send(0, job{Kind: "probe", Dir: c.dir()})
-		if isClosed(c.gone) {
+		left := false
+		m.do(func() { left = c.Left })
+		if left || isClosed(c.gone) {
 			return
 		} else if err == nil {
 			break
@@ -493,7 +495,7 @@ func (m *mounter) waitServed(c *connection) {
 	pause("served")
 	var former []string
 	err := m.note(c, func() {
-		if c.Dead {
+		if c.Dead || c.Left {
 			return
 		}
 		c.Served = true

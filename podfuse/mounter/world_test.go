@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -615,7 +616,7 @@ type launchOptions struct {
 	Text       string // that the file "text" has
 	Mode       string // "": the launcher waits; "keep": it keeps the descriptor; "exit": it does not; "daemon": the program forks; "exec": it is the program; "first": the program's first thread ends
 	Options    wire.Options
-	Silent     bool   // the program does not answer
+	Silent     bool   // the program does not answer before SIGUSR1
 	Hide       string // where it has its descriptor once it serves; see hides
 	NoStatFS   bool   // it answers statfs(2) with an error
 	Itself     string // a file that the program asks itself for, and does not answer: Mountpoint/never
@@ -715,7 +716,9 @@ func programMain(args []string) error {
 		return err
 	}
 	if o.Silent {
-		time.Sleep(time.Hour)
+		told := make(chan os.Signal, 1)
+		signal.Notify(told, unix.SIGUSR1)
+		<-told
 	}
 	if o.Hide != "" {
 		return serveAndHide(o.Hide)

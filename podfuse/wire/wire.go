@@ -159,7 +159,7 @@ type Event struct {
 	// With All, all others waited for something else.
 	Threads []uint32 `json:"threads,omitempty"`
 	All     bool     `json:"all,omitempty"`
-	// Since is when the program of Died did, or not said. Who waits does so from then on, whatever
+	// Since is when the program of Died did, or was unmounted; or not said. Who waits does so from then on, whatever
 	// process of the pair he waits for.
 	Since time.Time `json:"since,omitzero"`
 }
