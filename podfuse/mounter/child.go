@@ -19,7 +19,7 @@ const (
 	resultFD = 3 + iota // a pipe, for its result
 	vaultFD             // the vault's mount namespace
 	otherFD             // of some: /dev/fuse, the process, or the link
-	moreFD              // of receive: a socket
+	moreFD              // of receive: its end of a socket pair
 )
 
 // errand is one of a child's.

@@ -15,12 +15,12 @@ import (
 // packet is there: then it is the last one that closes it.
 //
 //	mounter                                     child
-//	  │ ── the link, its end of a pair ────────> │
+//	  │ ── the link, its end of a socket pair ─> │
 //	  │ ── open ───────────────────────────────> │ opens what the next packet has
 //	  │ <────────── the socket of who asks ───── │
 //	  │ keeps it, takes the packet off the link  │
 //	  │ ── close ──────────────────────────────> │ closes the socket: another packet may come
-//	  x    end-of-file on the pair ────────────> │ closes all, and ends, or never does
+//	  x    end-of-file on the socket pair ─────> │ closes all, and ends, or never does
 //
 // A child that had something else to open gets no other packet.
 

@@ -34,9 +34,9 @@ const LongestPath = 2000
 // LongestSubtype is the longest subtype of a file system, in bytes.
 const LongestSubtype = 64
 
-// MostMounts is less than what pair and mounter read of a process's mountinfo, in bytes: for a thousand
-// mounts, which takes a millisecond. Who has as much or more has no volume, for both of them: else one
-// would have him wait for what the other never does. So no kubelet waits because it has many volumes.
+// MostMounts is how long a process's mountinfo may not be, in bytes: pair and mounter read less of it, which
+// is enough for a thousand mounts and takes a millisecond. Who has as much or more has no volume, for both of
+// them: if the pair had him wait, the mounter would never attach. So no kubelet waits because it has many volumes.
 const MostMounts = 128 << 10
 
 // MostNames and MostThreads are how many names and threads an Event has.
