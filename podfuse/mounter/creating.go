@@ -102,11 +102,11 @@ func namesMade(j job) (done result, err error) {
 	for _, number := range numbersIn("/proc") {
 		dir := "/proc/" + number
 		pid, _ := strconv.Atoi(number)
-		name, err := proc.Link(pid, "ns/mnt")
+		name, err := namespaceOf(pid)
 		switch {
 		case errors.Is(err, proc.ErrExecutes): // it has one thread, which makes no name now
 		case proc.IsUntold(err), err != nil && len(numbersIn(dir+"/task")) > 1:
-			done.All = false // or only its first thread has ended
+			done.All = false // some of its threads have ended, and it is not known where the others are
 		}
 		if err != nil || !slices.Contains(j.Namespaces, name) {
 			continue
@@ -128,6 +128,19 @@ func namesMade(j job) (done result, err error) {
 		}
 	}
 	return done, nil
+}
+
+// namespaceOf is the mount namespace of a process: where its first thread has ended, that of the last one.
+func namespaceOf(pid int) (name string, err error) {
+	if name, err = proc.Link(pid, "ns/mnt"); !isEnded(err) {
+		return name, err
+	}
+	threads := numbersIn(fmt.Sprintf("/proc/%d/task", pid))
+	if len(threads) < 2 {
+		return "", err
+	}
+	last := fmt.Sprintf("/proc/%d/task/%s/ns/mnt", pid, threads[len(threads)-1])
+	return proc.Ask(pid, func() (string, error) { return os.Readlink(last) })
 }
 
 // making is what a thread is about to make. It may be wrong by the time that the caller has it: who

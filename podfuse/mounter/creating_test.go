@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // Of who waits in mkdir(2), the name is told; of who runs, that it may be about to make one; and of who waits
@@ -62,4 +64,33 @@ func TestWhoMakesNames(t *testing.T) {
 			t.Fatalf("%q, threads %d, all: %v; want new, %d, %d, not %d, %d", done.Names, done.Threads, done.All, maker, runner, walker, sleeper)
 		}
 	}
+}
+
+// A process of any pod whose first thread has ended does not keep others' threads from being told apart.
+func TestNamesBesideOneWhoseFirstThreadHasEnded(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	c.serve(launchOptions{Text: "one", Mode: "first"})
+	var program int
+	w.status("the program is found", func(s Status) bool {
+		program = s.Volumes[0].PID
+		return program != 0
+	})
+	eventually(t, "its first thread has ended", func() bool {
+		status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", program))
+		return err == nil && status.Ended()
+	})
+	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", c.pid))
+	must(t, err)
+	if name, err := namespaceOf(program); name != theirs || err != nil {
+		t.Errorf("it is in %q, %v, and not in %s", name, err, theirs)
+	}
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	must(t, err)
+	eventually(t, "all others wait for something else", func() bool {
+		done, err := namesMade(job{Namespaces: []string{own}})
+		must(t, err)
+		return done.All
+	})
+	must(t, unix.Kill(program, unix.SIGKILL))
 }
