@@ -2,10 +2,14 @@ package mount
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
@@ -37,31 +41,43 @@ func Of(pid int) (Namespace, error) {
 // Others returns the mount namespaces of all other processes, one each. Those of untold have no name: they
 // are of processes that cannot be asked about now (package proc, Ask), one each, and may be among the
 // others. Their mounts can be listed, but nobody can enter.
-func Others() (all, untold []Namespace, err error) {
+func Others() (all, untold []Namespace, err error) { return OthersOf(PIDs(), math.MaxInt) }
+
+// PIDs lists all processes.
+func PIDs() (pids []int) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // with more of a pattern, it lists and sorts what is in each
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// atOnce is how many processes are asked at a time: whoever hides takes [proc.AskTime], and there may be
+// hundreds that want to.
+const atOnce = 128
+
+// OthersOf returns those of some processes. When so many of these have not answered at all, no more
+// are asked: each may leave a thread.
+func OthersOf(pids []int, most int) (all, untold []Namespace, err error) {
 	own, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
 		return nil, nil, err
 	}
 	seen := map[string]bool{own: true}
 	ask := func(pids []int) (again []int) {
-		for _, pid := range pids {
-			name, err := proc.Link(pid, "ns/mnt")
+		names, errs := linksOf(pids, most)
+		for i, pid := range pids {
 			switch {
-			case proc.IsUntold(err):
+			case proc.IsUntold(errs[i]):
 				again = append(again, pid)
-			case err != nil || seen[name]: // it has ended, or is a kernel thread
+			case errs[i] != nil || seen[names[i]]: // it has ended, or is a kernel thread
 			default:
-				seen[name] = true
-				all = append(all, Namespace{PID: pid, Name: name})
+				seen[names[i]] = true
+				all = append(all, Namespace{PID: pid, Name: names[i]})
 			}
 		}
 		return again
-	}
-	var pids []int
-	dirs, _ := filepath.Glob("/proc/[0-9]*") // with more of a pattern, it lists and sorts what is in each
-	for _, dir := range dirs {
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		pids = append(pids, pid)
 	}
 	pids = ask(pids)
 	// Most execute something for less than a millisecond.
@@ -73,6 +89,31 @@ func Others() (all, untold []Namespace, err error) {
 		untold = append(untold, Namespace{PID: pid})
 	}
 	return all, untold, nil
+}
+
+// linksOf asks processes for the names of their namespaces. The error of those that are not asked any more
+// is [proc.ErrHangs].
+func linksOf(pids []int, most int) (names []string, errs []error) {
+	names, errs = make([]string, len(pids)), make([]error, len(pids))
+	var group sync.WaitGroup
+	var hang atomic.Int64
+	turns := make(chan struct{}, min(atOnce, most))
+	for i, pid := range pids {
+		turns <- struct{}{}
+		if hang.Load() >= int64(most) {
+			errs[i] = proc.ErrHangs
+			<-turns
+			continue
+		}
+		group.Go(func() {
+			if names[i], errs[i] = proc.Link(pid, "ns/mnt"); errors.Is(errs[i], proc.ErrHangs) {
+				hang.Add(1)
+			}
+			<-turns
+		})
+	}
+	group.Wait()
+	return names, errs
 }
 
 // Mounts lists the namespace's mounts of a type and a source. Paths are as its

@@ -3,6 +3,7 @@ package mounter
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -106,13 +107,14 @@ func (m *mounter) place(pod string, until time.Time) (leave func(), err error) {
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
 // container. Its errors are joined. Whoever cannot be asked executes something, and waits for no volume.
 func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
-	namespaces, _, err := mount.Others()
+	pod := plainUID(record.PodUID)
+	namespaces, err := namespacesOf(pod)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	for _, namespace := range namespaces {
-		problems = append(problems, inNamespace(namespace, func(p *process) error {
+		problems = append(problems, inNamespace(namespace, pod, func(p *process) error {
 			there, err := m.standIns(record, p)
 			if err != nil {
 				return nil // it has none
@@ -123,10 +125,33 @@ func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn
 	return errors.Join(problems...)
 }
 
-// inNamespace calls a function with a process of a mount namespace, and once more with another one
+// namespacesOf are those that a pod's containers may have; of the pod "", which has no cgroup, all. What another
+// pod's processes are in, the kernel may not tell, and that is nobody else's trouble.
+func namespacesOf(pod string) ([]mount.Namespace, error) {
+	most := math.MaxInt
+	pids := slices.DeleteFunc(mount.PIDs(), func(pid int) bool {
+		own, may := ofPod(pid, pod)
+		if own {
+			most = mostHidden
+		}
+		return !may
+	})
+	namespaces, _, err := mount.OthersOf(pids, most)
+	return namespaces, err
+}
+
+// ofPod tells whether a process is in a pod, and whether it may be: no pod has a cgroup of its own where the
+// kubelet makes none.
+func ofPod(pid int, pod string) (own, may bool) {
+	pods, err := podsOf(pid)
+	own = pod != "" && slices.Contains(pods, pod)
+	return own, own || err == nil && (len(pods) == 0 || pod == "")
+}
+
+// inNamespace calls a function with a process of a pod's mount namespace, and once more with another one
 // if that has left it meanwhile, as it does before it has ended: who waits in there is not to be
 // forgotten. A namespace without a process is no error.
-func inNamespace(namespace mount.Namespace, f func(*process) error) (err error) {
+func inNamespace(namespace mount.Namespace, pod string, f func(*process) error) (err error) {
 	const tries = 5 // or a container could keep the mounter busy
 	for range tries {
 		if p, openErr := openProcess(namespace.PID); openErr == nil {
@@ -144,7 +169,7 @@ func inNamespace(namespace mount.Namespace, f func(*process) error) (err error) 
 				return err
 			}
 		}
-		all, _, listErr := mount.Others()
+		all, listErr := namespacesOf(pod)
 		i := slices.IndexFunc(all, func(other mount.Namespace) bool { return other.Name == namespace.Name })
 		if i < 0 {
 			return listErr

@@ -39,6 +39,7 @@ type job struct {
 	Force    bool      `json:"force,omitempty"`
 	// Namespaces are of mounts, such as mnt:[4026531841].
 	Namespaces []string `json:"namespaces,omitempty"`
+	Pod        string   `json:"pod,omitempty"` // the UID of creating's, without dashes
 }
 
 // result is what a child writes.

@@ -78,7 +78,7 @@ func (m *mounter) creating(o *order) (done result, err error) {
 	}
 	all := len(namespaces) <= mostViews
 	namespaces = namespaces[:min(len(namespaces), mostViews)]
-	c, err := m.dispatch(job{Kind: "creating", Namespaces: namespaces})
+	c, err := m.dispatch(job{Kind: "creating", Namespaces: namespaces, Pod: plainUID(record.PodUID)})
 	if err != nil {
 		looked()
 		return done, fmt.Errorf("start a child: %w", err)
@@ -102,6 +102,9 @@ func namesMade(j job) (done result, err error) {
 	for _, number := range numbersIn("/proc") {
 		dir := "/proc/" + number
 		pid, _ := strconv.Atoi(number)
+		if _, may := ofPod(pid, j.Pod); !may {
+			continue
+		}
 		name, err := namespaceOf(pid)
 		switch {
 		case errors.Is(err, proc.ErrExecutes): // it has one thread, which makes no name now

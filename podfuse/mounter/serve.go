@@ -554,7 +554,7 @@ func (m *mounter) detachOwn(c *connection) {
 	if path == "" || device == 0 {
 		return
 	}
-	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, func(p *process) error {
+	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, c.Peer.Pod, func(p *process) error {
 		_, err := m.send(childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
 		return err
 	})

@@ -99,6 +99,7 @@ var roles = map[string]func([]string) error{
 	slowclose.Verb: slowclose.Main,
 	"sender":       senderMain,
 	"everyname":    everyNameMain,
+	"hider":        hiderMain,
 }
 
 // pauseAt has the mounter stop at a step, once: it makes a file, and stops itself.
