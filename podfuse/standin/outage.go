@@ -371,14 +371,12 @@ func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) {
 		case v.isMaking(name):
 			v.answers = append(v.answers, answer{c, fuse.ENOENT})
 			return
-		case name == "" && v.served && v.swept == v.generation:
-			// It may also be in a view that was copied (unshare(2)) just before it was attached.
+		case v.served && v.swept == v.generation && (name == "" || v.isStep(thread)):
+			// It may also be in a view that was copied (unshare(2)) just before it was attached, or whose
+			// one process executed something just then.
 			v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
 			v.copied = true
 			v.sweep()
-			return
-		case v.served && v.swept == v.generation && v.isStep(thread):
-			v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
 			return
 		}
 		v.add(v.lost, c, thread)

@@ -501,7 +501,12 @@ var stories = map[string][]step{
 	"those in one directory who make no name are answered one after the other": {
 		serves(1), dies(1), looksUp(1, "x", 0), looksUp(2, "y", 0), serves(2), attaches(""), is(attachAll(2), "creating"), makesAll([]uint32{12, 15}, "y"),
 		is("d1 ESTALE", "d2 ENOENT"), looksUp(3, "x", 13), looksUp(4, "y", 14), is("d3 ESTALE", "d4 ENOENT"),
-		looksUp(5, "z", 15), looksUp(6, "z", 0), passes(firstPause), is("creating"), makesAll(nil), is("d5 ESTALE", "d6 ESTALE"),
+		looksUp(5, "z", 15), looksUp(6, "z", 0), passes(firstPause), is(attachAll(2)), attaches(""),
+		passes(longestPause), is("creating"), makesAll(nil), is("d5 ESTALE", "d6 ESTALE"),
+	},
+	"a look-up in a view that was not attached has all views attached again": {
+		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), makesAll(nil), is("d1 ESTALE"),
+		looksUp(2, "y", 12), is("d2 ESTALE"), passes(longestPause), is(attachAll(2)),
 	},
 	"who comes while it is asked, and makes no name, is answered as well": {
 		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), looksUp(2, "y", 12), looksUp(3, "z", 13),
