@@ -93,7 +93,7 @@ func (d *driver) callOut(args ...string) error {
 
 // patience is how long the driver may take for a command, on any machine. It gives up itself
 // before that.
-const patience = 90 * time.Second
+var patience = 90 * time.Second
 
 // execute returns what a command prints on either stream: the kubelet makes no
 // difference between them, and waits until nobody holds them any more.

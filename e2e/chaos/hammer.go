@@ -72,7 +72,7 @@ func runHammer(s settings) int {
 
 func (t *trial) startHammer(how, volume string) (*hammer, error) {
 	cmd := exec.Command("/proc/self/exe", "hammer", "--how", how, "--volume", volume,
-		"--eintr-allowed="+strconv.FormatBool(t.eintrAllowed))
+		"--eintr-allowed="+strconv.FormatBool(t.eintrAllowed), "--slow", strconv.Itoa(t.slow))
 	h := &hammer{ended: make(chan error, 1)}
 	cmd.Stdout, cmd.Stderr = &h.output, os.Stderr
 	input, err := cmd.StdinPipe()

@@ -12,7 +12,7 @@ import (
 
 // back is how long the readers may have to wait for an active that hangs, on a machine that
 // has a CPU for everybody.
-const back = 6 * time.Second
+var back = 6 * time.Second
 
 // hang stops the active, as a bug that waits for ever would.
 func (t *trial) hang(ctx context.Context) error {

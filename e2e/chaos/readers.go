@@ -85,7 +85,7 @@ func (r *reader) stalled() stalls {
 
 // hangs is after what time without progress a reader is reported. It waits for some seconds
 // where a process hangs, and the machine may stand still besides.
-const hangs = 30 * time.Second
+var hangs = 30 * time.Second
 
 // watch reports readers that hang, while that goes on: nothing else may tell
 // about a reader that no signal can reach.

@@ -24,6 +24,7 @@ type settings struct {
 	readers      int
 	seed         uint64
 	eintrAllowed bool
+	slow         int
 	expect       string
 	how, volume  string // of a hammer, and of who looks
 }
@@ -41,6 +42,7 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&s.readers, "readers", 4, "`NUMBER` of readers that open, read and close; there are others besides")
 	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "what the random choices begin with, to repeat a run")
 	flags.BoolVar(&s.eintrAllowed, "eintr-allowed", false, "operations may fail with EINTR, as they may before Linux 6.9")
+	flags.IntVar(&s.slow, "slow", 1, "the `FACTOR` by which each limit of time is longer, for an emulated machine")
 	flags.DurationVar(&s.duration, "duration", time.Minute, "kill, soak, neighbours: how long it takes")
 	flags.IntVar(&s.kills, "kills", 200, "kill: the `NUMBER` of kills")
 	flags.StringVar(&s.other, "other-binary", "", "upgrade, soak: another version of the driver, a `FILE`")
@@ -54,8 +56,17 @@ func parse(args []string) (settings, error) {
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("%s takes no argument %q", flags.Name(), flags.Arg(0))
 	}
+	if s.slow < 1 {
+		return s, errors.New("--slow must be positive")
+	}
+	for _, limit := range limits {
+		*limit *= time.Duration(s.slow)
+	}
 	return s, s.check()
 }
+
+// limits tell what hangs from what waits, and are set by the command line.
+var limits = []*time.Duration{&grace, &recovery, &patience, &hangs, &back}
 
 func (s *settings) check() error {
 	switch {

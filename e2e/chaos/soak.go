@@ -51,6 +51,9 @@ func (t *trial) steady(ctx context.Context, first status, end time.Time) error {
 			return err
 		}
 	}
+	if n := len(taken[active]); n < 4 {
+		return fmt.Errorf("after the warm-up, there was time for %d samples, and each quarter needs one: soak for longer than %v on this machine", n, t.duration)
+	}
 	t.report.note("steady          %d samples after %d take-overs, and none since", len(taken[active]), first.Daemon.Takeovers)
 	t.report.note("                 the least of the first and the last quarter of the time; may grow by")
 	for _, r := range []role{active, standby} {

@@ -95,7 +95,7 @@ func (d *driver) status() (status, error) {
 }
 
 // recovery is how long it may take until there are two processes again, on any machine.
-const recovery = time.Minute
+var recovery = time.Minute
 
 // nobody is no process.
 var nobody daemon
