@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs commands on run.sh's machine with what containers of e2e/podchaos need: runc and FUSE programs
-# of this machine with their libraries, cgroups, and the loopback.
+# of this machine with their libraries, cgroups, and the loopback. For another ARCH, they are in PACKAGES.
 #
 #	containers.sh COMMANDS "PROGRAMS" [STATIC-PROGRAM]...
 set -eu
@@ -15,7 +15,8 @@ for name in lib lib64; do
 	mkdir "$tree/usr/$name"
 	ln -s "usr/$name" "$tree/$name"
 done
-for program in runc $programs; do
+[ -n "${PACKAGES:-}" ] || programs="runc $programs"
+for program in $programs; do
 	path=$(command -v "$program")
 	cp "$path" "$tree/usr/bin"
 	# A library is behind an arrow, and their loader alone.
@@ -24,13 +25,13 @@ for program in runc $programs; do
 		cp -L "$library" "$tree/usr/$library"
 	done
 done
-cp "$(command -v busybox)" "$tree/usr/bin"
 touch "$tree/usr/bin/fusermount3" # the driver's is bound on it
 ln -s fusermount3 "$tree/usr/bin/fusermount"
 
 TREE=$tree "$here/run.sh" '
-export PATH=/usr/bin:/bin
-/usr/bin/busybox --install -s /usr/bin
+export PATH=/usr/sbin:/usr/bin:/bin
+cp /bin/busybox /usr/bin
+busybox --install -s /usr/bin
 ifconfig lo up
 mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup
 for controller in cpu cpuset memory devices freezer pids; do

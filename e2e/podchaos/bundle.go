@@ -81,8 +81,8 @@ func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMou
 			"maskedPaths":   []string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"},
 			"readonlyPaths": []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 			"seccomp": object{
-				"defaultAction": "SCMP_ACT_ALLOW", "architectures": []string{"SCMP_ARCH_X86_64"},
-				"syscalls": []object{{"names": denied, "action": "SCMP_ACT_ERRNO", "errnoRet": 1}},
+				"defaultAction": "SCMP_ACT_ALLOW", // on this machine's architecture
+				"syscalls":      []object{{"names": denied, "action": "SCMP_ACT_ERRNO", "errnoRet": 1}},
 			},
 		},
 	}
