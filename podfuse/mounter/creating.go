@@ -108,9 +108,10 @@ func namesMade(j job) (done result, err error) {
 		name, err := namespaceOf(pid)
 		switch {
 		case errors.Is(err, proc.ErrExecutes): // it has one thread, which makes no name now
-		case proc.IsUntold(err), err != nil && len(numbersIn(dir+"/task")) > 1:
+		case proc.IsUntold(err), isEnded(err) && len(numbersIn(dir+"/task")) > 1:
 			done.All = false // some of its threads have ended, and it is not known where the others are
 		}
+		// Where a security module lets nobody ask about a process, no container is attached, either.
 		if err != nil || !slices.Contains(j.Namespaces, name) {
 			continue
 		}
