@@ -293,9 +293,7 @@ e2e-arm64:
 	GOARCH=arm64 go build -o $(ARM64)/loopback github.com/hanwen/go-fuse/v2/example/loopback
 	GOARCH=arm64 go build -tags strict -o $(ARM64)/pod-fuse ./cmd/pod-fuse
 	ARCH=arm64 PACKAGES='runc libseccomp2 libc6' e2e/linux-6.1/containers.sh 'set -e; \
-		podchaos kill $(POD_FUSE_ARM64) --kills 3; \
-		podchaos kill $(POD_FUSE_ARM64) --kills 2 --by fd; \
-		podchaos kill $(POD_FUSE_ARM64) --kills 2 --with pair; \
+		podchaos kill $(POD_FUSE_ARM64) --kills 2; \
 		podchaos kill $(POD_FUSE_ARM64) --kills 2 --with mounter' \
 		'' $(addprefix $(ARM64)/,podchaos loopback pod-fuse)
 
