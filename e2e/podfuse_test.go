@@ -227,7 +227,9 @@ func TestPodFuseProgramThatStops(t *testing.T) {
 	defer waits.Wait() // its container ends
 	watch := stopwatch.Start()
 	for _, argv := range [][]string{{"find", p.volumeDirs(podFuseName)}, {"df", "-a"}, {"stat", filepath.Join(p.volumeDirs(podFuseName), "data")}} {
-		if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
+		// df fails for any dead mount of the machine, also for one that is none of ours.
+		if err != nil && (argv[0] != "df" || strings.Contains(string(out), testNode.Dir)) {
 			t.Errorf("%v: %v: %s", argv, err, out)
 		}
 	}
