@@ -120,7 +120,8 @@ func (m *machine) stop() {
 	m.eventually(time.Minute, func() error {
 		left := m.must("sh", "-c", `
 			readlink /proc/[0-9]*/exe | grep -x "$DRIVER"
-			find /run/pod-info-fuse /sys/fs/cgroup -name '*pod-info-fuse*' 2>/dev/null
+			find /run/pod-info-fuse -name '*pod-info-fuse*' 2>/dev/null
+			find /sys/fs/cgroup -name 'pod-info-fuse-example.com*' # others are of other drivers, not on this machine
 			grep pod-info-fuse /proc/self/mountinfo
 			true`)
 		if left != "" {
