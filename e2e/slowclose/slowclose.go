@@ -6,7 +6,7 @@
 // Linux 6.18 most of /proc/PID.
 //
 // The test process must not have the file open itself: what it starts would hang in its execve(2), and
-// the test with it. So a child opens it: the test binary, whose TestMain calls [Main].
+// the test with it. So a child opens it: the test binary, whose TestMain calls [Intercept].
 package slowclose
 
 import (
@@ -40,6 +40,14 @@ func Main(args []string) error {
 		return &os.PathError{Op: "open", Path: args[0], Err: err}
 	}
 	return os.NewSyscallError("execve "+args[1], unix.Exec(args[1], args[2:], nil))
+}
+
+// Intercept returns, unless this process is a child of [File.Execute].
+func Intercept() {
+	if len(os.Args) > 1 && os.Args[1] == Verb {
+		fmt.Fprintln(os.Stderr, Main(os.Args[2:]))
+		os.Exit(1)
+	}
 }
 
 // hang is how long is waited for what takes milliseconds.

@@ -1,7 +1,6 @@
 package slowclose
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -9,10 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == Verb {
-		fmt.Fprintln(os.Stderr, Main(os.Args[2:]))
-		os.Exit(1)
-	}
+	Intercept()
 	os.Exit(m.Run())
 }
 

@@ -2,7 +2,6 @@ package mount
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -15,10 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == slowclose.Verb {
-		fmt.Fprintln(os.Stderr, slowclose.Main(os.Args[2:]))
-		os.Exit(1)
-	}
+	slowclose.Intercept()
 	os.Exit(m.Run())
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // childVerb is the subcommand that runs an errand. It is not for people.
@@ -202,4 +204,18 @@ func (c container) enter() error {
 		}
 	}
 	return nil
+}
+
+// inContainer calls a function on a thread that has the mount namespace and the root directory of a process.
+func inContainer(pid int, f func() error) error {
+	there, err := openContainer(pid)
+	if err != nil {
+		return err
+	}
+	return proc.OnThread(func() error {
+		if err := there.enter(); err != nil {
+			return err
+		}
+		return f()
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"example.com/pod-info-fuse/internal/mount"
-	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
@@ -137,14 +136,7 @@ func (m *mounter) uncoverAll(c *connection, until time.Time) error {
 
 // uncover is the errand of a child: it removes what programs have on stand-ins.
 func uncover(j job) (result, error) {
-	there, err := openContainer(j.PID)
-	if err != nil {
-		return result{}, err
-	}
-	return result{}, proc.OnThread(func() error {
-		if err := there.enter(); err != nil {
-			return err
-		}
+	return result{}, inContainer(j.PID, func() error {
 		for _, s := range j.StandIns {
 			if err := mount.Detach(s.Path, s.Above, s.Top); err != nil {
 				return again(err)

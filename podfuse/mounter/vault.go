@@ -462,14 +462,7 @@ func mayMount(stat *unix.Stat_t, uid uint32, gids []uint32) error {
 
 // detach removes a program's mount from a path in its container, if it is there.
 func detach(j job) (result, error) {
-	there, err := openContainer(j.PID)
-	if err != nil {
-		return result{}, err
-	}
-	return result{}, proc.OnThread(func() error {
-		if err := there.enter(); err != nil {
-			return err
-		}
+	return result{}, inContainer(j.PID, func() error {
 		fd, err := openNoLinks(filepath.Dir(j.Path))
 		if err != nil {
 			return err
