@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -41,16 +40,9 @@ func Of(pid int) (Namespace, error) {
 // Others returns the mount namespaces of all other processes, one each. Those of untold have no name: they
 // are of processes that cannot be asked about now (package proc, Ask), one each, and may be among the
 // others. Their mounts can be listed, but nobody can enter.
-func Others() (all, untold []Namespace, err error) { return OthersOf(PIDs(), math.MaxInt) }
-
-// PIDs lists all processes.
-func PIDs() (pids []int) {
-	dirs, _ := filepath.Glob("/proc/[0-9]*") // with more of a pattern, it lists and sorts what is in each
-	for _, dir := range dirs {
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		pids = append(pids, pid)
-	}
-	return pids
+func Others() (all, untold []Namespace, err error) {
+	pids, _ := proc.PIDs()
+	return OthersOf(pids, math.MaxInt)
 }
 
 // atOnce is how many processes are asked at a time: whoever hides takes [proc.AskTime], and there may be

@@ -1,10 +1,11 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -73,7 +74,7 @@ func Ask[T any](pid int, question func() (T, error)) (answer T, err error) {
 
 // Link asks for a link of a process, such as "exe" or "ns/mnt".
 func Link(pid int, name string) (string, error) {
-	return Ask(pid, func() (string, error) { return os.Readlink(fmt.Sprintf("/proc/%d/%s", pid, name)) })
+	return Ask(pid, func() (string, error) { return os.Readlink("/proc/" + strconv.Itoa(pid) + "/" + name) })
 }
 
 // Executes returns [ErrExecutes] for a process between two programs, nil for others, and an error if there
@@ -81,13 +82,13 @@ func Link(pid int, name string) (string, error) {
 // in its status; here from statm, which costs less). A kernel thread has no memory, nor has a process that
 // has ended.
 func Executes(pid int) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	text, err := Read("/proc/"+strconv.Itoa(pid)+"/statm", make([]byte, 0, 128), 1<<10)
 	if err != nil {
 		return err
 	}
 	const size, code = 0, 3 // man 5 proc_pid_statm
-	fields := strings.Fields(string(text))
-	if len(fields) > code && fields[size] != "0" && fields[code] == "0" {
+	fields := bytes.Fields(text)
+	if len(fields) > code && string(fields[size]) != "0" && string(fields[code]) == "0" {
 		return untold(pid, ErrExecutes)
 	}
 	return nil

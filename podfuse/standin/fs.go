@@ -360,7 +360,7 @@ func (s *service) seekOwn(id volume.ID) {
 			s.outages.foundOwn(id, nil)
 			return
 		}
-		s.outages.foundOwn(id, s.processes.own(canonical(record.PodUID), s.serves(id)))
+		s.outages.foundOwn(id, s.processes.own(podfuse.PlainUID(record.PodUID), s.serves(id)))
 	}()
 }
 

@@ -283,7 +283,7 @@ func (d *desk) serverOf(pid int, id volume.ID) (volume.Record, error) {
 	if err != nil {
 		return volume.Record{}, fmt.Errorf("server volume %v is not mounted any more, or its record cannot be read", id)
 	}
-	if p.pod != "" && p.pod != canonical(record.PodUID) {
+	if p.pod != "" && p.pod != podfuse.PlainUID(record.PodUID) {
 		return volume.Record{}, fmt.Errorf("server volume %v is of pod %s, and the process is of another one", id, record.PodUID)
 	}
 	return record, nil

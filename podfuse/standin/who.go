@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -63,12 +65,12 @@ func number(thread uint32) string { return strconv.FormatUint(uint64(thread), 10
 // volumeView is what is known of a volume, to recognise its mounts.
 type volumeView struct {
 	id  volume.ID
-	pod string // canonical
+	pod string // without dashes
 	dir string // the kubelet's
 }
 
 func viewOf(r volume.Record) volumeView {
-	return volumeView{r.ID(), canonical(r.PodUID), r.Dir}
+	return volumeView{r.ID(), podfuse.PlainUID(r.PodUID), r.Dir}
 }
 
 // canBeContainer tells whether a thread may see a volume as its container does, as far as its
@@ -139,7 +141,7 @@ func (v volumeView) inHost(point []byte) bool {
 			return false
 		}
 		uid, plugin, _ := bytes.Cut(after, []byte("/"))
-		if canonical(string(uid)) == v.pod && bytes.HasPrefix(plugin, []byte("volume")) {
+		if podfuse.PlainUID(string(uid)) == v.pod && bytes.HasPrefix(plugin, []byte("volume")) {
 			return true
 		}
 		rest = after
@@ -154,7 +156,7 @@ func below(path []byte, dir string) bool {
 
 // peer is what a process shows that asks by a socket.
 type peer struct {
-	pod     string      // canonical; "" if its cgroup names none
+	pod     string      // without dashes; "" if its cgroup names none
 	servers []volume.ID // that it has
 }
 
@@ -249,68 +251,16 @@ func (p *processes) names(dir string) []string {
 	return names
 }
 
-// mostCgroup is the most that is read of a cgroup file, in bytes: of cgroup v1, there is a line for
-// each of a dozen hierarchies.
-const mostCgroup = 64 << 10
-
 func (p *processes) cgroup(dir string) ([]byte, error) {
-	return p.read(dir+"/cgroup", make([]byte, 0, 1<<10))
+	return proc.Read(p.proc+"/"+dir+"/cgroup", make([]byte, 0, 1<<10), podfuse.MostCgroup)
 }
 
-// read reads a short file of a process.
-func (p *processes) read(name string, buffer []byte) ([]byte, error) {
-	fd, err := unix.Open(p.proc+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	for len(buffer) < mostCgroup {
-		buffer = slices.Grow(buffer, 512)
-		n, err := unix.Read(fd, buffer[len(buffer):cap(buffer)])
-		if err != nil {
-			return nil, err // ESRCH: it has ended
-		}
-		if n == 0 {
-			return buffer, nil
-		}
-		buffer = buffer[:len(buffer)+n]
-	}
-	return buffer, nil
-}
-
-// podOf is the UID of the pod that a cgroup file names, in canonical form; "": none. The kubelet
-// names a pod's cgroup podUID, and with systemd's names ...-podUID.slice, with underscores for
-// dashes (kubernetes v1.34, pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName,
-// and cgroup_manager_linux.go, ToSystemd). The outermost one counts: below it, a container may
-// make others.
+// podOf is the UID of the pod that a cgroup file names, without dashes; "": none.
 func podOf(group []byte) string {
-	for line := range bytes.Lines(group) {
-		_, rest, _ := bytes.Cut(line, []byte(":"))
-		_, path, _ := bytes.Cut(rest, []byte(":"))
-		for part := range bytes.SplitSeq(bytes.TrimSpace(path), []byte("/")) {
-			if uid := podOfPart(string(part)); uid != "" {
-				return uid
-			}
-		}
+	for _, uid := range podfuse.Pods(group) {
+		return uid
 	}
 	return ""
-}
-
-func podOfPart(part string) string {
-	name, isSlice := strings.CutSuffix(part, ".slice")
-	if isSlice {
-		name = name[strings.LastIndexByte(name, '-')+1:]
-		name = strings.ReplaceAll(name, "_", "-")
-	}
-	if uid, is := strings.CutPrefix(name, "pod"); is && volume.IsUID(uid) {
-		return canonical(uid)
-	}
-	return ""
-}
-
-// canonical is a UID without dashes and in lower case, so that UIDs can be compared.
-func canonical(uid string) string {
-	return strings.ToLower(strings.ReplaceAll(uid, "-", ""))
 }
 
 // mountLine is a line of mountinfo (man 5 proc_pid_mountinfo), in part, and as long as it is looked at.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -166,34 +167,13 @@ func TestOfHostileMountsNotAllIsRead(t *testing.T) {
 	}
 }
 
-func TestPodsOfCgroups(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "0::/\n": "", "nothing": "",
-		"0::/kubepods/pod" + podUID + "\n":                                         podUID,
-		"0::/kubepods/pod" + podUID + "/pod" + otherUID + "\n":                     podUID, // a container made the second
-		"0::/kubepods/pod" + podUID[1:] + "/x\n":                                   "",
-		"0::/kubepods/pod0123456789abcdef0123456789abcdef/x\n":                     "01234567-89ab-cdef-0123-456789abcdef", // a static pod
-		"0::/kubepods.slice/kubepods-pod0123456789abcdef0123456789ABCDEF.slice\n":  "01234567-89ab-cdef-0123-456789abcdef",
-		"2:x:/\n1:name=systemd:/a/pod" + podUID + "/b\n0::/\n":                     podUID,
-		"1:name=a:b:/pod" + podUID + "\n":                                          podUID,
-		"0::/pod-fuse-example.com~pod-fuse\n":                                      "",
-		"0::/kubepods.slice/kubepods-pod" + podUID + ".slice\n":                    "", // systemd's names have no dashes in a part
-		"0::/x/mypod" + podUID + "\n":                                              "",
-		"0::/system.slice/podman-pod" + strings.Repeat("0", 64) + ".slice/x.scope": "",
-	} {
-		if got := podOf([]byte(text)); got != canonical(want) {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
 func TestWhichServerVolumesAProcessHas(t *testing.T) {
 	for mountinfo, want := range map[string][]volume.ID{
 		"program": {serverRecord.ID()}, "program-and-reader": {serverRecord.ID()}, "container": nil, "no-volume": nil,
 	} {
 		p := tree{}.process(t, "101", "systemd", mountinfo).processes(t)
 		got, err := p.server(101)
-		if err != nil || !slices.Equal(got.servers, want) || got.pod != canonical(podUID) {
+		if err != nil || !slices.Equal(got.servers, want) || got.pod != podfuse.PlainUID(podUID) {
 			t.Errorf("%s: %+v, %v; want %v", mountinfo, got, err, want)
 		}
 	}
@@ -223,7 +203,7 @@ func TestThreadsOfTheProgramsContainer(t *testing.T) {
 			process(t, "104", cgroup, "program-and-reader").process(t, "105", cgroup, "container").process(t, "106", "other-pod", "program").process(t, "107", "pair", "program")
 		p := files.processes(t)
 		for serves, want := range map[bool][]uint32{true: {102, 103, 104, 1021}, false: nil} {
-			own := p.own(canonical(podUID), func(id volume.ID) bool { return serves && id == serverRecord.ID() })
+			own := p.own(podfuse.PlainUID(podUID), func(id volume.ID) bool { return serves && id == serverRecord.ID() })
 			if got := slices.Sorted(maps.Keys(own)); !slices.Equal(got, want) {
 				t.Errorf("%s: %v, want %v", cgroup, got, want)
 			}
