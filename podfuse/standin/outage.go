@@ -93,12 +93,13 @@ type outage struct {
 	// mount is attached in all of them at once, for which an order has no process.
 	dead     map[connection]bool
 	lost     *view
-	sweeps   repeats   // of the orders for all views
-	swept    uint64    // the generation that is attached in all views; 0: none is
-	copied   bool      // there may be another view
-	question *question // who makes names, which the mounter has not answered; nil: none
-	makers   makers    // its last answer
-	seeks    repeats   // of the looks for the program's own container
+	sweeps   repeats     // of the orders for all views
+	swept    uint64      // the generation that is attached in all views; 0: none is
+	copied   bool        // there may be another view
+	copies   *time.Timer // until that is looked for
+	question *question   // who makes names, which the mounter has not answered; nil: none
+	makers   makers      // its last answer
+	seeks    repeats     // of the looks for the program's own container
 	seeking  bool
 	again    bool // seek again, afterwards
 }
@@ -179,6 +180,9 @@ const (
 	// a hostile pod can make necessary again and again.
 	firstPause   = 2 * time.Millisecond
 	longestPause = time.Second
+	// copiedPause is that before views are looked for which were copied when a program came back: there are hardly
+	// any, and those who come first want all processors.
+	copiedPause = 20 * time.Millisecond
 	// mostHeld is how many requests of one volume are held, and mostOfAll of all, beyond which no
 	// volume holds more than fewHeld. The kernel has one queue for all volumes, so that what is not
 	// held must be answered: ENOTCONN. It takes thousands of threads of one pod.
@@ -375,8 +379,12 @@ func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) {
 			// It may also be in a view that was copied (unshare(2)) just before it was attached, or whose
 			// one process executed something just then.
 			v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
-			v.copied = true
-			v.sweep()
+			if v.copies == nil {
+				v.copies = v.after(copiedPause, func() {
+					v.copies, v.copied = nil, true
+					v.sweep()
+				})
+			}
 			return
 		}
 		v.add(v.lost, c, thread)
@@ -499,6 +507,7 @@ func (v *outage) change(served bool) {
 	stop(&v.expiry)
 	v.sweeps.reset()
 	v.seeks.reset()
+	stop(&v.copies)
 	v.lost.failures = 0
 	for _, w := range v.views {
 		w.failures = 0
