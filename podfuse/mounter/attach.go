@@ -9,6 +9,7 @@ import (
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -107,14 +108,19 @@ func (m *mounter) place(pod string, until time.Time) (leave func(), err error) {
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
 // container. Its errors are joined. Whoever cannot be asked executes something, and waits for no volume.
 func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
-	pod := plainUID(record.PodUID)
-	namespaces, err := namespacesOf(pod)
+	pids, most := pidsOf(podfuse.PlainUID(record.PodUID))
+	return m.eachContainerOf(record, pids, most, f)
+}
+
+// eachContainerOf does so with the processes that [pidsOf] has returned.
+func (m *mounter) eachContainerOf(record volume.Record, pids []int, most int, f func(*process, []standIn) error) error {
+	namespaces, _, err := mount.OthersOf(pids, most)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	for _, namespace := range namespaces {
-		problems = append(problems, inNamespace(namespace, pod, func(p *process) error {
+		problems = append(problems, inNamespace(namespace, podfuse.PlainUID(record.PodUID), func(p *process) error {
 			there, err := m.standIns(record, p)
 			if err != nil {
 				return nil // it has none
@@ -128,16 +134,22 @@ func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn
 // namespacesOf are those that a pod's containers may have; of the pod "", which has no cgroup, all. What another
 // pod's processes are in, the kernel may not tell, and that is nobody else's trouble.
 func namespacesOf(pod string) ([]mount.Namespace, error) {
-	most := math.MaxInt
-	pids := slices.DeleteFunc(mount.PIDs(), func(pid int) bool {
+	namespaces, _, err := mount.OthersOf(pidsOf(pod))
+	return namespaces, err
+}
+
+// pidsOf are the processes that may be a pod's, and how many of them may give no answer.
+func pidsOf(pod string) (pids []int, most int) {
+	most = math.MaxInt
+	pids, _ = proc.PIDs()
+	pids = slices.DeleteFunc(pids, func(pid int) bool {
 		own, may := ofPod(pid, pod)
 		if own {
 			most = mostHidden
 		}
 		return !may
 	})
-	namespaces, _, err := mount.OthersOf(pids, most)
-	return namespaces, err
+	return pids, most
 }
 
 // ofPod tells whether a process is in a pod, and whether it may be: no pod has a cgroup of its own where the
@@ -209,8 +221,8 @@ func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []sta
 	}
 }
 
-// mostStandIns is how many paths a container can have a volume on: they are told to a child on
-// its command line.
+// mostStandIns is how many paths a container can have a volume on: a child has to attach them
+// all within its time.
 const mostStandIns = 100
 
 // served returns where the program of an order's generation is mounted in the vault.

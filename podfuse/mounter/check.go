@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,26 +128,12 @@ func (p *process) mounts() ([]*mountinfo.Info, error) {
 
 // mountTable reads that, if the pair does.
 func (p *process) mountTable() ([]byte, error) {
-	return readLess(p.path("mountinfo"), wire.MostMounts)
+	return proc.Read(p.path("mountinfo"), nil, wire.MostMounts)
 }
 
 // readSome reads a file of /proc that a pod can make large: 100,000 mounts (man 5 proc_sys_fs, mount-max),
 // for example.
-func readSome(path string) ([]byte, error) { return readLess(path, 32<<20) }
-
-// readLess reads a file of less than so many bytes.
-func readLess(path string, than int) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, int64(than)))
-	if err == nil && len(text) == than {
-		err = fmt.Errorf("%s has too much in it: %d bytes or more", path, than)
-	}
-	return text, err
-}
+func readSome(path string) ([]byte, error) { return proc.Read(path, nil, 32<<20) }
 
 // checkPod refuses a process that is in another pod. A kubelet with cgroupsPerQOS=false puts
 // pods into no cgroup of their own: then the mounts alone decide.
@@ -157,38 +142,12 @@ func (p *process) checkPod(uid string) error {
 	if err != nil {
 		return err
 	}
-	for _, found := range podUIDs(string(text)) {
-		if found != plainUID(uid) {
+	for _, found := range podfuse.Pods(text) {
+		if found != podfuse.PlainUID(uid) {
 			return fmt.Errorf("process %d is in pod %s, and the volume is of pod %s", p.pid, found, uid)
 		}
 	}
 	return nil
-}
-
-// podUIDs returns the UIDs of the pod that a file /proc/PID/cgroup tells, without dashes: one for
-// each hierarchy that knows it. The kubelet's cgroup for a pod is .../pod<UID>, or
-// ...-pod<UID with _ for ->.slice (kubernetes v1.34, pkg/kubelet/cm, cgroup_manager_linux.go). The
-// outermost one counts: a pod could make one inside its own.
-func podUIDs(cgroups string) (uids []string) {
-	for line := range strings.Lines(cgroups) {
-		_, path, _ := strings.Cut(strings.TrimSpace(line), ":")
-		_, path, _ = strings.Cut(path, ":")
-		for name := range strings.SplitSeq(path, "/") {
-			name = strings.TrimSuffix(name, ".slice")
-			if at := strings.LastIndex(name, "-pod"); at >= 0 {
-				name = name[at+1:]
-			}
-			if uid, is := strings.CutPrefix(name, "pod"); is && volume.IsUID(plainUID(uid)) {
-				uids = append(uids, plainUID(uid))
-				break
-			}
-		}
-	}
-	return uids
-}
-
-func plainUID(uid string) string {
-	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(uid))
 }
 
 // checkServer returns what a request by the socket of a server volume is for, if the process

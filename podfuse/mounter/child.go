@@ -1,30 +1,36 @@
 package mounter
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse/packet"
 )
 
 // childVerb is the subcommand that runs an errand. It is not for people.
 const childVerb = "mounter-child"
 
-// The descriptors of a child.
+// The descriptors of a child. All but the first are /dev/null until it has its errand.
 const (
-	resultFD = 3 + iota // a pipe, for its result
+	errandFD = 3 + iota // a socket, by which the errand comes, and its result goes
 	vaultFD             // the vault's mount namespace
 	otherFD             // of some: /dev/fuse, the process, or the link
 	moreFD              // of receive: its end of a socket pair
 )
 
-// errand is one of a child's.
+// job is an errand of a child's.
 type job struct {
 	Kind string `json:"kind"` // see errands
 	// Dir is the connection's directory in the vault.
@@ -39,16 +45,14 @@ type job struct {
 	GIDs     []uint32  `json:"gids,omitempty"`
 	Dirs     []string  `json:"dirs,omitempty"` // in the vault
 	Force    bool      `json:"force,omitempty"`
-	// Namespaces are of mounts, such as mnt:[4026531841].
-	Namespaces []string `json:"namespaces,omitempty"`
-	Pod        string   `json:"pod,omitempty"` // the UID of creating's, without dashes
+	Makers   []maker   `json:"makers,omitempty"`
 }
 
 // result is what a child writes.
 type result struct {
 	Error string `json:"error,omitempty"`
 	Again bool   `json:"again,omitempty"` // what it was to do does not fit what is there any more
-	// Of creating, as in an event.
+	// Of an order about who creates, as in an event. A child tells of names only.
 	Names   [][]byte `json:"names,omitempty"`
 	Threads []uint32 `json:"threads,omitempty"`
 	All     bool     `json:"all,omitempty"`
@@ -57,15 +61,15 @@ type result struct {
 }
 
 var errands = map[string]func(job) (result, error){
-	"probe":    probe,
-	"provoke":  provoke,
-	"attach":   attachStandIns,
-	"own":      attachOwn,
-	"detach":   detach,
-	"uncover":  uncover,
-	"unmount":  unmountInVault,
-	"creating": namesMade,
-	"receive":  receive,
+	"probe":   probe,
+	"provoke": provoke,
+	"attach":  attachStandIns,
+	"own":     attachOwn,
+	"detach":  detach,
+	"uncover": uncover,
+	"unmount": unmountInVault,
+	"names":   namesMade,
+	"receive": receive,
 }
 
 var (
@@ -73,11 +77,11 @@ var (
 	errAgain = errors.New("the mounts have changed meanwhile")
 )
 
-// child is one on an errand.
+// child is one on an errand, or one that waits for it.
 type child struct {
-	kind    string
+	kind    string // of the errand
 	process *os.Process
-	result  *os.File
+	link    *net.UnixConn
 	ended   chan struct{} // closed when it has: not even SIGKILL ends one that waits in the kernel
 }
 
@@ -90,30 +94,58 @@ func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, e
 	return c.wait(limit)
 }
 
-// dispatch sends a child, which is waited for once. It is never born in a pod's PID namespace: whoever is
-// root there could stop it before it executes anything, and with it the thread of this process
-// that waits for that.
+// dispatch sends a child, which is waited for once.
 func (m *mounter) dispatch(j job, files ...*os.File) (*child, error) {
 	vault, there := m.vault()
 	if !there {
 		return nil, errNoVault
 	}
 	defer vault.Close()
-	args, err := json.Marshal(j)
+	text, err := json.Marshal(j)
 	if err != nil {
 		return nil, err
 	}
-	r, w, err := os.Pipe()
+	files = append([]*os.File{vault}, files...)
+	if c := m.ready.take(); c != nil {
+		if c.give(j.Kind, text, files) == nil {
+			return c, nil
+		}
+		c.link.Close() // it has been killed
+	}
+	c, err := newChild()
+	if err == nil {
+		if err = c.give(j.Kind, text, files); err != nil {
+			c.link.Close()
+		}
+	}
+	return c, err
+}
+
+// newChild starts one that waits for its errand. It is never born in a pod's PID namespace: whoever is
+// root there could stop it before it executes anything, and with it the thread of this process
+// that waits for that.
+func newChild() (*child, error) {
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return nil, err
 	}
-	process, err := spawn([]string{childVerb, string(args)}, append([]*os.File{w, vault}, files...)...)
-	w.Close()
+	defer ours.Close()
+	defer theirs.Close()
+	null, err := os.Open(os.DevNull)
 	if err != nil {
-		r.Close()
 		return nil, err
 	}
-	c := &child{kind: j.Kind, process: process, result: r, ended: make(chan struct{})}
+	defer null.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, err
+	}
+	process, err := spawn([]string{childVerb}, theirs, null, null, null)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	c := &child{process: process, link: conn.(*net.UnixConn), ended: make(chan struct{})}
 	go func() {
 		_, _ = process.Wait()
 		close(c.ended)
@@ -121,19 +153,48 @@ func (m *mounter) dispatch(j job, files ...*os.File) (*child, error) {
 	return c, nil
 }
 
+// mostOfErrand is how much of an errand is in a packet, in bytes: the paths of a container may be long.
+const mostOfErrand = 16 << 10
+
+// give gives a child its errand.
+func (c *child) give(kind string, text []byte, files []*os.File) error {
+	c.kind = kind
+	numbers := make([]int, len(files))
+	for i, file := range files {
+		var err error
+		if numbers[i], err = packet.Number(file); err != nil {
+			return err
+		}
+	}
+	defer runtime.KeepAlive(files)
+	_ = c.link.SetWriteDeadline(time.Now().Add(childTime))
+	rights := unix.UnixRights(numbers...)
+	for some := range slices.Chunk(text, mostOfErrand) {
+		if _, _, err := c.link.WriteMsgUnix(some, rights, nil); err != nil {
+			return err
+		}
+		rights = nil
+	}
+	return nil
+}
+
+// mostOfResult is how long a result can be, in bytes.
+const mostOfResult = 64 << 10
+
 // wait returns what the child has done, and kills it when its time is up; 0: never.
 func (c *child) wait(limit time.Duration) (result, error) {
-	defer c.result.Close()
+	defer c.link.Close()
 	if limit > 0 {
-		_ = c.result.SetReadDeadline(time.Now().Add(limit))
+		_ = c.link.SetReadDeadline(time.Now().Add(limit))
 	}
-	text, err := io.ReadAll(io.LimitReader(c.result, 1<<16))
+	text := make([]byte, mostOfResult)
+	n, err := c.link.Read(text)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = c.process.Kill()
 		return result{}, errHangs
 	}
 	var done result
-	if err := json.Unmarshal(text, &done); err != nil {
+	if err := json.Unmarshal(text[:n], &done); err != nil {
 		return result{}, fmt.Errorf("a child on errand %q has died", c.kind)
 	}
 	switch {
@@ -147,13 +208,19 @@ func (c *child) wait(limit time.Duration) (result, error) {
 
 // errand is the life of a child.
 func errand(args []string) error {
-	flags, err := unix.FcntlInt(resultFD, unix.F_GETFL, 0)
-	var j job
-	if err != nil || flags&unix.O_ACCMODE != unix.O_WRONLY || len(args) != 1 || json.Unmarshal([]byte(args[0]), &j) != nil || errands[j.Kind] == nil {
+	kind, err := unix.GetsockoptInt(errandFD, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil || kind != unix.SOCK_SEQPACKET || len(args) != 0 {
 		return fmt.Errorf("%q is what the driver starts by itself, not a command", childVerb)
 	}
-	unix.CloseOnExec(resultFD)
+	unix.CloseOnExec(errandFD)
 	unix.Umask(0)
+	link := os.NewFile(errandFD, "errand")
+	j, err := awaitErrand(link)
+	if err == io.EOF {
+		return nil // nobody needs it
+	} else if err != nil {
+		return err
+	}
 	done, err := errands[j.Kind](j)
 	if err != nil {
 		done.Error, done.Again = err.Error(), errors.Is(err, errAgain)
@@ -161,13 +228,49 @@ func errand(args []string) error {
 			done.Error = done.Error[:4096]
 		}
 	}
-	out := os.NewFile(resultFD, "result")
 	// Who waits for it need not wait for threads that hang.
-	err = errors.Join(json.NewEncoder(out).Encode(done), out.Close())
+	err = errors.Join(json.NewEncoder(link).Encode(done), link.Close())
 	if done.then != nil {
 		done.then()
 	}
 	return err
+}
+
+// awaitErrand receives an errand, and puts its descriptors where they are expected.
+func awaitErrand(link *os.File) (j job, err error) {
+	text, rights := make([]byte, mostOfErrand), make([]byte, unix.CmsgSpace(4*3))
+	n, r := 0, 0
+	for {
+		n, r, _, _, err = unix.Recvmsg(errandFD, text, rights, unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return j, os.NewSyscallError("recvmsg", err)
+	} else if n == 0 {
+		return j, io.EOF
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:r])
+	if err != nil || len(messages) != 1 {
+		return j, errors.Join(errors.New("an errand comes without descriptors"), err)
+	}
+	numbers, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return j, err
+	}
+	for i, number := range numbers {
+		if err := unix.Dup3(number, vaultFD+i, unix.O_CLOEXEC); err != nil {
+			return j, os.NewSyscallError("dup3", err)
+		}
+		unix.Close(number)
+	}
+	more := bufio.NewReaderSize(link, mostOfErrand) // who reads packets has room for a whole one
+	err = json.NewDecoder(io.MultiReader(bytes.NewReader(text[:n]), more)).Decode(&j)
+	if err == nil && errands[j.Kind] == nil {
+		err = fmt.Errorf("there is no errand %q", j.Kind)
+	}
+	return j, err
 }
 
 // container is a process's mount namespace and root directory.

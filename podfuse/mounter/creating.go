@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // mkdir(2) and its like look a name up before they make it, and do not walk the path again when
@@ -43,8 +45,9 @@ const mostThreads = 8192
 // creating returns the names that threads in a volume's containers are about to make, and which threads
 // may be about to. They may be anywhere.
 //
-// A child reads the threads' memory, which may be a file of a program that does not answer: not even
-// SIGKILL ends that. As long as it has not ended, nobody looks for the volume again.
+// Mostly there are none. Of those that there are, a child reads the memory, which may be a file of a program
+// that does not answer: not even SIGKILL ends that. As long as it has not ended, nobody looks for the volume
+// again.
 func (m *mounter) creating(o *order) (done result, err error) {
 	record, err := m.Clients().Get(o.Volume)
 	if err != nil {
@@ -64,8 +67,42 @@ func (m *mounter) creating(o *order) (done result, err error) {
 			m.tidy(o.Volume)
 		})
 	}
+	makers, done, err := m.makersOf(record)
+	if err != nil || len(makers) == 0 {
+		looked()
+		return done, err
+	}
+	c, err := m.dispatch(job{Kind: "names", Makers: makers})
+	if err != nil {
+		looked()
+		return result{}, fmt.Errorf("start a child: %w", err)
+	}
+	go func() {
+		<-c.ended
+		looked()
+	}()
+	named, err := c.wait(childTime)
+	if err != nil {
+		return result{}, err
+	}
+	done.Names, done.All = named.Names, done.All && named.All
+	return done, nil
+}
+
+// mostViews are looked at for an order.
+const mostViews = 64
+
+// maker is a thread that waits in a system call which makes a name, and where in its memory the path is.
+type maker struct {
+	Thread int    `json:"thread"`
+	Path   uint64 `json:"path"`
+}
+
+// makersOf returns those of a volume's containers, and of a result all but the names.
+func (m *mounter) makersOf(record volume.Record) (makers []maker, done result, err error) {
+	pids, most := pidsOf(podfuse.PlainUID(record.PodUID))
 	var namespaces []string
-	err = m.eachContainer(record, func(p *process, _ []standIn) error {
+	err = m.eachContainerOf(record, pids, most, func(p *process, _ []standIn) error {
 		name, err := proc.Link(p.pid, "ns/mnt")
 		if err == nil && p.alive() == nil {
 			namespaces = append(namespaces, name)
@@ -73,65 +110,63 @@ func (m *mounter) creating(o *order) (done result, err error) {
 		return nil
 	})
 	if err != nil || len(namespaces) == 0 {
-		looked()
-		return done, err
+		return nil, done, err
 	}
-	all := len(namespaces) <= mostViews
-	namespaces = namespaces[:min(len(namespaces), mostViews)]
-	c, err := m.dispatch(job{Kind: "creating", Namespaces: namespaces, Pod: plainUID(record.PodUID)})
-	if err != nil {
-		looked()
-		return done, fmt.Errorf("start a child: %w", err)
-	}
-	go func() {
-		<-c.ended
-		looked()
-	}()
-	done, err = c.wait(childTime)
-	done.All = done.All && all
-	return done, err
+	makers, done = makersIn(pids, namespaces[:min(len(namespaces), mostViews)])
+	done.All = done.All && len(namespaces) <= mostViews
+	return makers, done, nil
 }
 
-// mostViews are looked at for an order.
-const mostViews = 64
-
-// namesMade is the errand of the child.
-func namesMade(j job) (done result, err error) {
-	threads, calls := mostThreads, paths()
+// makersIn does so for those of some processes that are in some namespaces.
+func makersIn(pids []int, namespaces []string) (makers []maker, done result) {
+	left, calls := mostThreads, paths()
 	done.All = true
-	for _, number := range numbersIn("/proc") {
-		dir := "/proc/" + number
-		pid, _ := strconv.Atoi(number)
-		if _, may := ofPod(pid, j.Pod); !may {
-			continue
-		}
+	for _, pid := range pids {
 		name, err := namespaceOf(pid)
 		switch {
 		case errors.Is(err, proc.ErrExecutes): // it has one thread, which makes no name now
-		case proc.IsUntold(err), isEnded(err) && len(numbersIn(dir+"/task")) > 1:
-			done.All = false // some of its threads have ended, and it is not known where the others are
+		case proc.IsUntold(err):
+			done.All = false
+		case isEnded(err):
+			if threads, _ := threadsOf(pid); len(threads) > 1 {
+				done.All = false // some of its threads have ended, and it is not known where the others are
+			}
 		}
 		// Where a security module lets nobody ask about a process, no container is attached, either.
-		if err != nil || !slices.Contains(j.Namespaces, name) {
+		if err != nil || !slices.Contains(namespaces, name) {
 			continue
 		}
-		for _, thread := range numbersIn(dir + "/task") {
-			if threads--; threads < 0 || len(done.Names) == wire.MostNames || len(done.Threads) == wire.MostThreads {
+		threads, _ := threadsOf(pid)
+		const atATime = 256 // or a process that has very many would seem to hang
+		for some := range slices.Chunk(threads, atATime) {
+			if left -= len(some); left < 0 {
 				done.All = false
-				return done, nil
+				return makers, done
 			}
-			made, err := proc.Ask(pid, func() (making, error) { return nameMade(dir+"/task/"+thread, calls), nil })
-			if !made.may && !errors.Is(err, proc.ErrHangs) {
-				continue
+			seen, err := proc.Ask(pid, func() ([]making, error) { return makingOf(pid, some, calls), nil })
+			if errors.Is(err, proc.ErrHangs) {
+				seen = make([]making, len(some))
+				for i := range seen {
+					seen[i].may = true
+				}
 			}
-			number, _ := strconv.ParseUint(thread, 10, 32)
-			done.Threads = append(done.Threads, uint32(number))
-			if made.name != nil && !slices.ContainsFunc(done.Names, func(name []byte) bool { return bytes.Equal(name, made.name) }) {
-				done.Names = append(done.Names, made.name)
+			for i, made := range seen {
+				if !made.may {
+					continue
+				}
+				if len(done.Threads) == wire.MostThreads {
+					done.All = false
+					return makers, done
+				}
+				thread, _ := strconv.Atoi(some[i])
+				done.Threads = append(done.Threads, uint32(thread))
+				if made.path != 0 {
+					makers = append(makers, maker{thread, made.path})
+				}
 			}
 		}
 	}
-	return done, nil
+	return makers, done
 }
 
 // namespaceOf is the mount namespace of a process: where its first thread has ended, that of the last one.
@@ -139,7 +174,7 @@ func namespaceOf(pid int) (name string, err error) {
 	if name, err = proc.Link(pid, "ns/mnt"); !isEnded(err) {
 		return name, err
 	}
-	threads := numbersIn(fmt.Sprintf("/proc/%d/task", pid))
+	threads, _ := threadsOf(pid)
 	if len(threads) < 2 {
 		return "", err
 	}
@@ -151,11 +186,20 @@ func namespaceOf(pid int) (name string, err error) {
 // waits is asked about.
 type making struct {
 	may  bool   // it makes a name, or may be about to: it runs
-	name []byte // the last one of its path; nil, if it is not known
+	path uint64 // where in its memory the path is; 0, if it is not known
 }
 
-func nameMade(task string, calls map[int64]int) making {
-	text, err := os.ReadFile(task + "/syscall") // man 5 proc_pid_syscall
+// makingOf tells it of some threads of a process. It is a question for Ask.
+func makingOf(pid int, threads []string, calls map[int64]int) []making {
+	all := make([]making, len(threads))
+	for i, thread := range threads {
+		all[i] = makingIn(fmt.Sprintf("/proc/%d/task/%s", pid, thread), calls)
+	}
+	return all
+}
+
+func makingIn(task string, calls map[int64]int) making {
+	text, err := proc.Read(task+"/syscall", make([]byte, 0, 256), 1<<10) // man 5 proc_pid_syscall
 	if err != nil {
 		return making{may: !isEnded(err)}
 	}
@@ -168,16 +212,26 @@ func nameMade(task string, calls map[int64]int) making {
 	if err != nil || !makes || len(fields) <= 1+argument {
 		return making{}
 	}
-	address, err := strconv.ParseUint(fields[1+argument], 0, 64)
-	if err != nil {
-		return making{may: true}
+	path, _ := strconv.ParseUint(fields[1+argument], 0, 64)
+	return making{true, path}
+}
+
+// namesMade is the errand of the child: the last one of each path.
+func namesMade(j job) (done result, err error) {
+	done.All = true
+	for _, made := range j.Makers {
+		text := textAt(made.Thread, uintptr(made.Path))
+		name := []byte(path.Base(string(text)))
+		switch {
+		case text == nil || len(name) > longestName || slices.ContainsFunc(done.Names, func(other []byte) bool { return bytes.Equal(other, name) }):
+		case len(done.Names) == wire.MostNames:
+			done.All = false
+			return done, nil
+		default:
+			done.Names = append(done.Names, name)
+		}
 	}
-	pid, _ := strconv.Atoi(path.Base(task))
-	where := textAt(pid, uintptr(address))
-	if base := path.Base(string(where)); where != nil && len(base) <= longestName {
-		return making{true, []byte(base)}
-	}
-	return making{may: true}
+	return done, nil
 }
 
 // textAt reads a path out of a thread's memory; nil: there is none.
@@ -198,10 +252,4 @@ func textAt(thread int, address uintptr) (text []byte) {
 		address += uintptr(n)
 	}
 	return nil
-}
-
-// numbersIn lists what is called by a number.
-func numbersIn(dir string) []string {
-	names, _ := readNames(dir)
-	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
 }

@@ -54,8 +54,7 @@ func TestWhoMakesNames(t *testing.T) {
 	own, err := os.Readlink("/proc/self/ns/mnt")
 	must(t, err)
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		done, err := namesMade(job{Namespaces: []string{own}})
-		must(t, err)
+		done := namesIn(t, own)
 		tells := func(thread uint32) bool { return slices.Contains(done.Threads, thread) }
 		if len(done.Names) == 1 && string(done.Names[0]) == "new" && tells(maker) && tells(runner) && !tells(walker) && !tells(sleeper) && done.All {
 			return
@@ -64,6 +63,17 @@ func TestWhoMakesNames(t *testing.T) {
 			t.Fatalf("%q, threads %d, all: %v; want new, %d, %d, not %d, %d", done.Names, done.Threads, done.All, maker, runner, walker, sleeper)
 		}
 	}
+}
+
+// namesIn is what is told of a namespace.
+func namesIn(t *testing.T, namespace string) (done result) {
+	t.Helper()
+	pids, _ := pidsOf("")
+	makers, done := makersIn(pids, []string{namespace})
+	named, err := namesMade(job{Makers: makers})
+	must(t, err)
+	done.Names, done.All = named.Names, done.All && named.All
+	return done
 }
 
 // A process of any pod whose first thread has ended does not keep others' threads from being told apart.
@@ -88,9 +98,7 @@ func TestNamesBesideOneWhoseFirstThreadHasEnded(t *testing.T) {
 	own, err := os.Readlink("/proc/self/ns/mnt")
 	must(t, err)
 	eventually(t, "all others wait for something else", func() bool {
-		done, err := namesMade(job{Namespaces: []string{own}})
-		must(t, err)
-		return done.All
+		return namesIn(t, own).All
 	})
 	must(t, unix.Kill(program, unix.SIGKILL))
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
@@ -58,27 +58,29 @@ func (m *mounter) waitDead(c *connection) {
 	pauses := firstPause
 	var hides time.Time // since when some process cannot be asked, or another one; zero: none
 	for !isClosed(c.gone) {
+		// First: a descriptor that arrives after the look is of a program that answers after it.
+		var had bool
+		m.do(func() { had = c.Served || c.Left })
+		had = had || time.Since(c.Sent) > grace || isClosed(c.hurry)
 		seen := c.holder()
 		switch {
 		case seen.found:
-			m.do(func() { c.program = seen.pid })
+			parent := parentOf(seen.pid)
+			m.do(func() { c.program, c.parent = seen.pid, parent })
 			c.waitHolder(seen)
+			if !isClosed(c.gone) {
+				m.ready.prepare()
+			}
 			pauses, hides = firstPause, time.Time{}
 			continue
-		case seen.hides && hides.IsZero():
+		case seen.hidden > 0 && hides.IsZero():
 			hides = time.Now()
 		}
 		hurry := c.hurry
-		if !seen.hides || time.Since(hides) > hiddenTime {
-			var had bool
-			m.do(func() { had = c.Served || c.Left })
-			if had || time.Since(c.Sent) > grace || isClosed(c.hurry) {
-				// Once more: it may have arrived, and been answered, since.
-				if again := c.holder(); !again.found && (seen.hides || !again.hides) {
-					m.died(c)
-					return
-				}
-				continue
+		if seen.hidden == 0 || time.Since(hides) > hiddenTime {
+			if had {
+				m.died(c)
+				return
 			}
 		} else if isClosed(hurry) {
 			hurry = nil // who hides is waited for
@@ -256,30 +258,78 @@ func (c *connection) isOpen(thread, fd int) bool {
 // sight is what a look at all processes has seen.
 type sight struct {
 	found           bool
-	pid, thread, fd int  // of a process that has the connection open
-	hides           bool // none was found, but there is one that cannot be asked
-	whole           bool // there is none, for certain: no process has ended meanwhile, which could have forked before
+	pid, thread, fd int // of a process that has the connection open
+	hidden          int // how many cannot be asked, where none was found
+	last            int // the number of the last process that was there
 }
 
-// holder finds a process that has the connection open, and its descriptor. That there is none is
-// certain; only on a node where processes end all the time, it looks often instead. As long as it cannot look, it
-// does not return.
+// holder finds a process that has the connection open, and its descriptor. That there is none is certain: a
+// process may fork and end before it is looked at, but the other one's number is then above all that there were,
+// and those are looked at next. And a process that is being forked has its number, and what its parent has open,
+// before it is seen in /proc (kernel/fork.c, copy_process). So the newest are looked at twice. Only on a node where
+// new ones never cease, or begin again at the lowest number, it looks often instead. As long as it cannot look, it does
+// not return.
+//
+// A process may also hand it on, by a socket, to one that was looked at before. So those that may have it are looked
+// at twice. Who hands it to and fro all the time may still be seen nowhere.
 func (c *connection) holder() (seen sight) {
-	const tries = 20
-	zombies := map[int]string{}
-	for try := 0; try < tries && !isClosed(c.gone); {
-		var err error
-		if seen, err = c.look(zombies); err != nil {
+	gone := func() bool { return isClosed(c.gone) }
+	for !gone() {
+		var related []int
+		seen = settle(func(above int) (sight, error) { return c.look(above, &related) }, lastPID, gone)
+		if seen.found || seen.hidden > 0 {
+			return seen
+		}
+		if _, err := c.lookAt(related, &seen); err == nil {
+			return seen
+		}
+		time.Sleep(lookAgain / 10)
+	}
+	return seen
+}
+
+// newest is how many numbers there are among which is that of a process being forked.
+const newest = 1024
+
+// settle looks until nobody was begun during a look, and adds up what the looks have seen.
+func settle(look func(above int) (sight, error), lastPID func() (int, error), ended func() bool) (seen sight) {
+	const tries = 40
+	above, twice := 0, false
+	for try := 0; try < tries && !ended(); {
+		next, err := look(above)
+		if err != nil { // what was seen before counts all the same
 			time.Sleep(lookAgain / 10)
 			continue
 		}
-		if seen.found || seen.hides || seen.whole {
+		next.hidden += seen.hidden
+		seen = next
+		now, err := lastPID()
+		switch {
+		// Of those who hide, others may be begun without an end, and each takes its time. They are looked for again.
+		case seen.found, seen.hidden >= mostHidden, err == nil && now == seen.last && twice:
 			return seen
+		case err == nil && now >= seen.last:
+			above, twice = max(0, seen.last-newest), true
+		default:
+			above, twice, seen.hidden = 0, false, 0
 		}
 		try++
-		time.Sleep(time.Millisecond)
 	}
 	return seen
+}
+
+// lastPID is the number of the last process or thread that was begun. Numbers go up, until the highest one is
+// reached (man 5 proc_sys_kernel, pid_max).
+func lastPID() (int, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/ns_last_pid")
+	if err != nil { // a kernel without CONFIG_CHECKPOINT_RESTORE
+		text, err = os.ReadFile("/proc/loadavg")
+	}
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) == 0 {
+		return 0, errors.Join(errors.New("the kernel does not tell the number of the last process"), err)
+	}
+	return strconv.Atoi(fields[len(fields)-1])
 }
 
 // isShort tells whether this process had no descriptor or no memory to ask with. That says nothing about who
@@ -292,46 +342,44 @@ func isShort(err error) bool {
 // leave a thread.
 const mostHidden = 16
 
-// look looks once. zombies are those that had ended when it began, by when they had started. With an error, it
-// has not seen all.
-func (c *connection) look(zombies map[int]string) (seen sight, err error) {
-	all, err := os.Open("/proc")
+// look looks once at all processes of a number above one, or as long as there are not too many that cannot be
+// asked, and adds those that may have the descriptor to related. With an error, it has not seen all.
+func (c *connection) look(above int, related *[]int) (seen sight, err error) {
+	if seen.last, err = lastPID(); err != nil {
+		return sight{}, err
+	}
+	pids, err := proc.PIDs()
 	if err != nil {
 		return sight{}, err
 	}
-	defer all.Close()
-	seen.whole = true
-	hidden := 0
-	for {
-		names, err := all.Readdirnames(512)
-		if err == io.EOF {
-			seen.hides = hidden > 0
-			return seen, nil
-		} else if err != nil {
-			return sight{}, err
+	own := os.Getpid()
+	some, err := c.lookAt(slices.DeleteFunc(pids, func(pid int) bool { return pid <= above || pid == own }), &seen)
+	*related = append(*related, some...)
+	return seen, err
+}
+
+// lookAt adds some processes to what was seen, and returns those that may have the descriptor.
+func (c *connection) lookAt(pids []int, seen *sight) (related []int, err error) {
+	for _, pid := range pids {
+		thread, fd := 0, -1
+		is, err := c.related(pid)
+		if err == nil && is {
+			related = append(related, pid)
+			thread, fd, err = c.openIn(pid)
 		}
-		for _, name := range names {
-			pid, err := strconv.Atoi(name)
-			if err != nil || pid == os.Getpid() {
-				continue
-			}
-			thread, fd, err := c.openIn(pid)
-			switch {
-			case fd >= 0:
-				return sight{found: true, pid: pid, thread: thread, fd: fd}, nil
-			case isShort(err):
-				return sight{}, err
-			case proc.IsUntold(err):
-				if hidden++; hidden == mostHidden {
-					return sight{hides: true}, nil
-				}
-			case isEnded(err):
-				start, _ := startOf(pid)
-				seen.whole = seen.whole && start != "" && zombies[pid] == start
-				zombies[pid] = start
+		switch {
+		case fd >= 0:
+			seen.found, seen.pid, seen.thread, seen.fd = true, pid, thread, fd
+			return related, nil
+		case isShort(err):
+			return related, err
+		case proc.IsUntold(err):
+			if seen.hidden++; seen.hidden == mostHidden {
+				return related, nil
 			}
 		}
 	}
+	return related, nil
 }
 
 func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
@@ -339,10 +387,6 @@ func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.I
 // openIn finds the descriptor of a process as find does, but for a process that does not count: one of our
 // own, one that was killed, and the one that asked, which does not serve.
 func (c *connection) openIn(pid int) (thread, fd int, err error) {
-	related, err := c.related(pid)
-	if err != nil || !related {
-		return 0, -1, err
-	}
 	if is, err := c.isPeer(pid); err != nil || is {
 		return 0, -1, err
 	}
@@ -397,15 +441,21 @@ func (c *connection) mayShare(pid int) bool {
 // podsOf are the UIDs of the pod that a process's cgroups name, one for each hierarchy. Of a first thread
 // that has ended, some hierarchies say nothing (kernel/cgroup/cgroup.c, proc_cgroup_show).
 func podsOf(pid int) (uids []string, err error) {
-	text, err := readSome(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if uids = podUIDs(string(text)); len(uids) > 0 || err != nil {
+	dir := "/proc/" + strconv.Itoa(pid)
+	text, err := proc.Read(dir+"/cgroup", make([]byte, 0, 1<<10), podfuse.MostCgroup)
+	if uids = podfuse.Pods(text); len(uids) > 0 || err != nil {
 		return uids, err
+	}
+	var tasks unix.Stat_t
+	const oneThread = 2 + 1 // links of the directory (fs/proc/base.c, proc_task_getattr)
+	if err := unix.Stat(dir+"/task", &tasks); err != nil || tasks.Nlink <= oneThread {
+		return nil, err
 	}
 	threads, err := threadsOf(pid)
 	if len(threads) > 1 {
-		text, err = readSome(fmt.Sprintf("/proc/%d/task/%s/cgroup", pid, threads[len(threads)-1]))
+		text, err = proc.Read(dir+"/task/"+threads[len(threads)-1]+"/cgroup", text[:0], podfuse.MostCgroup)
 	}
-	return podUIDs(string(text)), err
+	return podfuse.Pods(text), err
 }
 
 func threadsOf(pid int) ([]string, error) { return readNames(fmt.Sprintf("/proc/%d/task", pid)) }
@@ -425,9 +475,16 @@ func (c *connection) isPeer(pid int) (bool, error) {
 }
 
 // isOurs tells whether a process is a child of this one.
-func isOurs(pid int) bool {
+func isOurs(pid int) bool { return parentOf(pid) == os.Getpid() }
+
+// parentOf is the parent of a process, 0 if it is not known.
+func parentOf(pid int) int {
 	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
-	return err == nil && status["PPid"] == strconv.Itoa(os.Getpid())
+	if err != nil {
+		return 0
+	}
+	parent, _ := strconv.Atoi(status["PPid"])
+	return parent
 }
 
 // isKilled tells whether a process was killed and has not ended, at two looks in a row.

@@ -131,7 +131,8 @@ func TestWhoWaitsForItself(t *testing.T) {
 	program := c.programs("program")[0]
 	tasks := fmt.Sprintf("/proc/%d/task", program)
 	waits := func() (threads []string) {
-		for _, thread := range numbersIn(tasks) {
+		all, _ := threadsOf(program)
+		for _, thread := range all {
 			if text, err := os.ReadFile(tasks + "/" + thread + "/status"); err == nil && !strings.Contains(string(text), "State:\tZ") {
 				threads = append(threads, thread)
 			}

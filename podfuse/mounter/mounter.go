@@ -143,6 +143,7 @@ type mounter struct {
 	failures map[volume.ID]int // of orders
 
 	places places
+	ready  ready
 }
 
 // client is a volume that programs serve.

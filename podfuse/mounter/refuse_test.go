@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
@@ -223,26 +222,6 @@ func TestAContainerWithManyMounts(t *testing.T) {
 	}
 	if mounts := many.mounts("fuse"); len(mounts) > 0 {
 		t.Errorf("it has %q", mounts)
-	}
-}
-
-func TestPodUIDs(t *testing.T) {
-	const uid = "0123456789abcdef0123456789abcdef"
-	dashed := "01234567-89ab-cdef-0123-456789abcdef"
-	for cgroups, want := range map[string][]string{
-		"0::/kubepods/burstable/pod" + dashed + "/abc\n":                                                                     {uid},
-		"0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(dashed, "-", "_") + ".slice/cri-containerd-1.scope\n":         {uid},
-		"0::/../../kubelet-kubepods-besteffort-pod" + strings.ReplaceAll(dashed, "-", "_") + ".slice/cri-containerd-1.scope": {uid},
-		"0::/kubepods/pod" + uid + "/x":                                                          {uid},
-		"0::/kubepods/pod" + dashed + "/x/pod99999999-89ab-cdef-0123-456789abcdef":               {uid}, // made inside
-		"12:cpu:/kubepods/pod" + dashed + "\n1:name=systemd:/kubepods/pod" + dashed + "\n0::/\n": {uid, uid},
-		"0::/system.slice/podman.service\n":                                                      nil,
-		"0::/user.slice/pod-something\n":                                                         nil,
-		"":                                                                                       nil, "x": nil, "::": nil,
-	} {
-		if got := podUIDs(cgroups); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", cgroups, got, want)
-		}
 	}
 }
 

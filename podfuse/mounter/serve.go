@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -31,6 +32,7 @@ type connection struct {
 	// is not waited for.
 	hurry   chan struct{}
 	program int // a process that has it open; 0: not known
+	parent  int // the parent of that, which is mostly in its container, and survives it; 0: not known
 	// followed: its program's death is waited for.
 	followed bool
 	// provoking are children that make a request on it, and provokeAgain that the pair wants another.
@@ -550,11 +552,12 @@ func (m *mounter) abort(all []*connection) {
 func (m *mounter) detachOwn(c *connection) {
 	var path string
 	var device uint64
-	m.do(func() { path, device = c.Mountpoint, c.Device })
+	var near int
+	m.do(func() { path, device, near = c.Mountpoint, c.Device, cmp.Or(c.parent, c.Peer.PID) })
 	if path == "" || device == 0 {
 		return
 	}
-	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, c.Peer.Pod, func(p *process) error {
+	err := inNamespace(mount.Namespace{PID: near, Name: c.Peer.Mounts}, c.Peer.Pod, func(p *process) error {
 		_, err := m.send(childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
 		return err
 	})

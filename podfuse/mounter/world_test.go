@@ -98,6 +98,7 @@ var roles = map[string]func([]string) error{
 	"sleeper":      func([]string) error { time.Sleep(time.Hour); return nil },
 	slowclose.Verb: slowclose.Main,
 	"sender":       senderMain,
+	"passer":       passerMain,
 	"everyname":    everyNameMain,
 	"hider":        hiderMain,
 }

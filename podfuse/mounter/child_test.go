@@ -1,0 +1,130 @@
+package mounter
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// childrenLeft are those of this test, wherever they are by now.
+func childrenLeft() (pids []string) {
+	own, _ := os.Readlink("/proc/self/exe")
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		text, _ := os.ReadFile(name)
+		exe, _ := os.Readlink(filepath.Join(filepath.Dir(name), "exe"))
+		if words := strings.Split(string(text), "\x00"); exe == own && len(words) > 1 && words[1] == childVerb {
+			pids = append(pids, strings.Split(name, "/")[2])
+		}
+	}
+	return pids
+}
+
+// Whatever comes by its socket, a child ends, and says nothing.
+func TestAChildWithoutAnErrand(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	good, _ := json.Marshal(job{Kind: "names"})
+	for name, test := range map[string]struct {
+		text  string
+		files int
+	}{
+		"nothing":               {"", 0},
+		"garbage":               {"\x00\xff{", 1},
+		"half":                  {`{"kind":"na`, 1},
+		"no errand":             {`{"kind":"nothing"}`, 1},
+		"no descriptors":        {string(good), 0},
+		"many descriptors":      {string(good), 100},
+		"a wrong one":           {`{"kind":"attach","dir":"x","pid":1}`, 1},
+		"of another kind, four": {`{"kind":"receive"}`, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := newChild()
+			must(t, err)
+			if test.text != "" {
+				must(t, c.give("x", []byte(test.text), slices.Repeat([]*os.File{null}, test.files)))
+			}
+			done := make(chan error, 1)
+			if test.text == "" {
+				c.link.Close()
+			} else {
+				_ = c.link.CloseWrite()
+				_, err := c.wait(childTime)
+				t.Logf("%v", err)
+			}
+			go func() { <-c.ended; done <- nil }()
+			select {
+			case <-done:
+			case <-time.After(childTime):
+				t.Error("it has not ended")
+				_ = c.process.Kill()
+			}
+		})
+	}
+}
+
+// An errand may be longer than a packet, and than what is queued; a child that has died, or that does not take it,
+// is an error.
+func TestALongErrand(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	for _, makers := range []int{1, 500, mostThreads} {
+		text, err := json.Marshal(job{Kind: "names", Makers: slices.Repeat([]maker{{1 << 30, 1 << 60}}, makers)})
+		must(t, err)
+		c, err := newChild()
+		must(t, err)
+		must(t, c.give("names", text, []*os.File{null}))
+		if done, err := c.wait(childTime); err != nil || !done.All {
+			t.Errorf("%d bytes: %+v, %v", len(text), done, err)
+		}
+		<-c.ended
+
+		c, err = newChild()
+		must(t, err)
+		must(t, c.process.Signal(unix.SIGSTOP))
+		began := time.Now()
+		giveErr := c.give("names", text, []*os.File{null})
+		t.Logf("%d bytes, to a child that is stopped: %v after %v", len(text), giveErr, time.Since(began))
+		c.link.Close()
+		must(t, c.process.Kill())
+		<-c.ended
+
+		c, err = newChild()
+		must(t, err)
+		must(t, c.process.Kill())
+		<-c.ended
+		if c.give("names", text, []*os.File{null}) == nil {
+			t.Errorf("%d bytes were given to nobody", len(text))
+		}
+		c.link.Close()
+	}
+}
+
+// Children that wait for an errand end with the mounter.
+func TestReadyChildren(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	for i := range 3 {
+		generation := c.serve(launchOptions{Text: fmt.Sprint(i)})
+		c.killProgram()
+		w.died(generation)
+		eventually(t, "one waits", func() bool { return len(childrenLeft()) > 0 })
+		before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+		must(t, unix.Kill(before.PID, unix.SIGKILL))
+		w.status("the spare", func(s Status) bool { return s.PID != before.PID })
+		eventually(t, "it ends", func() bool { return len(childrenLeft()) == 0 })
+	}
+	generation := c.serve(launchOptions{Text: "last"})
+	c.killProgram()
+	w.died(generation)
+	eventually(t, "none waits for ever", func() bool { return len(childrenLeft()) == 0 })
+}

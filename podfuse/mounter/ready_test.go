@@ -1,0 +1,99 @@
+package mounter
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// settled waits until no child is being started, and returns the one that waits.
+func (r *ready) settled(t *testing.T) *child {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		r.mu.Lock()
+		starting, c := r.starting, r.child
+		r.mu.Unlock()
+		if !starting {
+			return c
+		}
+	}
+	t.Fatal("a child is still being started")
+	return nil
+}
+
+func (c *child) ends(t *testing.T) {
+	t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(10 * time.Second):
+		t.Error("a child that nobody needs does not end")
+	}
+}
+
+func TestWhoIsReadyIsDismissed(t *testing.T) {
+	var r ready
+	r.prepare()
+	c := r.settled(t)
+	if c == nil {
+		t.Fatal("none waits")
+	}
+	r.dismiss()
+	c.ends(t)
+
+	// One that is being started is dismissed, too.
+	r.prepare()
+	r.dismiss()
+	if r.settled(t) != nil {
+		t.Error("one waits, and nobody dismisses it")
+	}
+}
+
+func TestAsManyAreReadyAsAProgramTakes(t *testing.T) {
+	var r ready
+	r.prepare()
+	for i := range mostReady + 1 {
+		r.settled(t)
+		c := r.take()
+		if (c != nil) != (i < mostReady) {
+			t.Errorf("%d were taken, and one more waits: %v", i, c != nil)
+		}
+		if c != nil {
+			c.link.Close()
+			c.ends(t)
+		}
+	}
+	r.dismiss()
+}
+
+// An errand may be longer than a packet, and who was killed before he had it does not have it.
+func TestErrandsOfChildren(t *testing.T) {
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	null := []*os.File{file}
+	long := []byte(`{"kind":"names","path":"` + strings.Repeat("x", 5*mostOfErrand) + `"}`)
+	c, err := newChild()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.give("names", long, null); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := c.wait(10 * time.Second); err != nil || !done.All {
+		t.Errorf("a long errand: %+v, %v", done, err)
+	}
+	c.ends(t)
+
+	if c, err = newChild(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.link.Close()
+	_ = c.process.Kill()
+	c.ends(t)
+	if c.give("names", long, null) == nil {
+		t.Error("a child that was killed has taken an errand")
+	}
+}
