@@ -3,7 +3,7 @@
 VERSION ?= 0.1.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check release release-check helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
+.PHONY: build binaries image image-check release release-check helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -184,11 +184,13 @@ CLOCK = --program clock --file time
 # What becomes of an id-mapped mount of a volume: EINVAL before Linux 6.12.
 IDMAP ?= works
 
-# Everything that pods and the kubelet do, for a long time: nothing that the
-# daemon needs is denied, and nothing leaks.
+# Everything that pods and the kubelet do, for a long time, by FlexVolume, by CSI and by pod-fuse: nothing
+# that the processes need is denied, and nothing leaks. PLOT is a file to draw it to, as
+# docs/benchmarks/soak.svg.
 SOAK ?= 10m
-soak: chaos-builds
-	e2e/bin/chaos soak --driver-binary e2e/bin/strict --other-binary e2e/bin/other --duration $(SOAK)
+soak: chaos-builds podchaos-builds
+	go build -o e2e/bin/soak ./e2e/soak
+	e2e/bin/soak --duration $(SOAK) $(addprefix --plot ,$(PLOT))
 
 # Programs that pods serve volumes with, by the hundred killed under readers in containers, and
 # what is done besides. Without pod-fuse, readers do see it, and see nothing else: the control.
@@ -199,11 +201,12 @@ STRICT = --driver-binary e2e/bin/pod-fuse-strict --beside bin/pod-info-fuse
 # How often a program is killed, and how often beside something else.
 KILLS ?= 100
 FEW ?= 20
-chaos-pod-fuse: build
+podchaos-builds: build
 	e2e/podfuse/setup.sh
 	go build -o $(PODCHAOS) ./e2e/podchaos
 	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/pod-fuse-other ./cmd/pod-fuse
 	go build -tags strict -o e2e/bin/pod-fuse-strict ./cmd/pod-fuse
+chaos-pod-fuse: podchaos-builds
 	$(PODCHAOS) kill --control --programs all --kills 0
 	$(PODCHAOS) kill --control --kills 5
 	$(PODCHAOS) stop --control --programs bindfs
@@ -287,7 +290,7 @@ e2e-arm64:
 		chaos hang --slow 5 --driver-binary /bin/strict --rounds 2 --eintr-allowed; \
 		chaos upgrade --slow 5 --driver-binary /bin/strict --other-binary /bin/other --rounds 6; \
 		chaos idmap --slow 5 --driver-binary /bin/strict --expect EINVAL; \
-		chaos soak --slow 5 --driver-binary /bin/strict --other-binary /bin/other --duration 3m --eintr-allowed' \
+		chaos soak --slow 5 --driver-binary /bin/strict --other-binary /bin/other --duration 6m --eintr-allowed' \
 		$(addprefix $(ARM64)/,chaos strict lossy other) bin/linux-arm64/pod-info-fuse
 	GOARCH=arm64 go build -o $(ARM64)/podchaos ./e2e/podchaos
 	GOARCH=arm64 go build -o $(ARM64)/loopback github.com/hanwen/go-fuse/v2/example/loopback

@@ -7,15 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"time"
 
-	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+
+	"example.com/pod-info-fuse/e2e/nodeplugin"
 )
 
 // twoDoors has this program measure requests to the CSI plugin on a node of its own: the plugin
@@ -25,10 +22,7 @@ func (b *bench) twoDoors() error {
 	if err != nil {
 		return err
 	}
-	// A shell is process 1, because it reaps those whose parents have ended.
-	cmd := exec.Command("unshare", "--pid", "--fork", "--kill-child", "--mount", "--cgroup", "--mount-proc",
-		"sh", "-c", `mount -t tmpfs tmpfs /run && "$@"; exit $?`, "sh",
-		self, "doors", "--driver-binary", b.settings.binary, "--plugin-binary", b.settings.plugin)
+	cmd := nodeplugin.Command(self, "doors", "--driver-binary", b.settings.binary, "--plugin-binary", b.settings.plugin)
 	cmd.Stderr = os.Stderr
 	output, err := cmd.Output()
 	if err != nil {
@@ -73,17 +67,23 @@ func (b *bench) byTurns() (err error) {
 	if _, err := b.driver.pids(); err != nil {
 		return err
 	}
-	p, err := b.startPlugin(guest)
+	p, err := nodeplugin.Start(b.ctx, b.settings.plugin, nodeplugin.Driver{Name: b.driver.name, Binary: b.driver.binary, Root: b.root})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.stop()) }()
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	pod := uidOf(guest)
+	if err := os.MkdirAll(p.Volume(pod), 0o750); err != nil {
+		return err
+	}
+	publish := func() (float64, error) { return walled(func() error { return p.Publish(pod) }) }
+	unpublish := func() (float64, error) { return walled(func() error { return p.Unpublish(pod) }) }
 	for range publishes / 2 {
 		for _, turn := range []struct {
 			what string
 			do   func() (float64, error)
 		}{
-			{"publish", p.publish}, {"publish again", p.publish}, {"unpublish", p.unpublish},
+			{"publish", publish}, {"publish again", publish}, {"unpublish", unpublish},
 			{"mount", mount}, {"mount again", mount}, {"unmount", unmount},
 		} {
 			if err := b.ctx.Err(); err != nil {
@@ -96,85 +96,20 @@ func (b *bench) byTurns() (err error) {
 			b.figures.add(doorName(turn.what), wall)
 		}
 	}
-	pid := p.process.Process.Pid
-	private, _, err := memoryOf([]int{pid})
+	private, _, err := memoryOf([]int{p.PID()})
 	if err != nil {
 		return err
 	}
-	anonymous, err := fieldsOf(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Anonymous:")
+	anonymous, err := fieldsOf(fmt.Sprintf("/proc/%d/smaps_rollup", p.PID()), "Anonymous:")
 	b.figures.add("memory/plugin/uss", private)
 	b.figures.add("memory/plugin/anonymous", float64(anonymous))
 	return err
 }
 
-// plugin is a CSI plugin, and the volume that it is asked for.
-type plugin struct {
-	process    *exec.Cmd
-	connection *grpc.ClientConn
-	node       spec.NodeClient
-	pod        int
-	target     string
-}
-
-// startPlugin starts the plugin in namespaces of its own, as in a container that has the host's
-// PIDs, and makes the directory of a pod's volume, as the kubelet does.
-func (b *bench) startPlugin(pod int) (*plugin, error) {
-	dir := filepath.Join(b.root, "pods", uidOf(pod), "volumes/kubernetes.io~csi/pod-info")
-	socket := filepath.Join(b.root, "csi.sock")
-	log, err := os.Create(filepath.Join(b.root, "csi.log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, err
-	}
-	p := &plugin{pod: pod, target: filepath.Join(dir, "mount")}
-	p.process = inSession(exec.Command(b.settings.plugin, "serve", "--driver", b.driver.name, "--node-id", "bench",
-		"--socket", socket, "--registration-dir", "", "--kubelet-dir", b.root, "--binary", b.driver.binary))
-	p.process.SysProcAttr.Unshareflags = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
-	p.process.Stdout, p.process.Stderr = log, log
-	if p.connection, err = grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
-		return nil, err
-	}
-	p.node = spec.NewNodeClient(p.connection)
-	if err := p.process.Start(); err != nil {
-		return nil, errors.Join(err, p.connection.Close())
-	}
-	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
-	defer cancel()
-	if _, err := p.node.NodeGetInfo(ctx, &spec.NodeGetInfoRequest{}, grpc.WaitForReady(true)); err != nil {
-		said, _ := os.ReadFile(log.Name())
-		return nil, errors.Join(fmt.Errorf("the plugin does not serve: %w; it logs %s", err, said), p.stop())
-	}
-	return p, nil
-}
-
-func (p *plugin) stop() error {
-	return errors.Join(p.connection.Close(), p.process.Process.Signal(unix.SIGTERM), p.process.Wait())
-}
-
-// publish asks as the kubelet does for an inline volume, and tells how many milliseconds that took.
-func (p *plugin) publish() (float64, error) {
-	const prefix = "csi.storage.k8s.io/"
+// walled tells how many milliseconds something took.
+func walled(do func() error) (float64, error) {
 	began := time.Now()
-	_, err := p.node.NodePublishVolume(context.Background(), &spec.NodePublishVolumeRequest{
-		VolumeId: "csi-bench", TargetPath: p.target,
-		VolumeCapability: &spec.VolumeCapability{
-			AccessType: &spec.VolumeCapability_Mount{Mount: &spec.VolumeCapability_MountVolume{}},
-			AccessMode: &spec.VolumeCapability_AccessMode{Mode: spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
-		},
-		VolumeContext: map[string]string{
-			prefix + "ephemeral": "true", prefix + "pod.uid": uidOf(p.pod), prefix + "pod.name": "bench",
-			prefix + "pod.namespace": "default", prefix + "serviceAccount.name": "default",
-		},
-	})
-	return milliseconds(time.Since(began)), err
-}
-
-func (p *plugin) unpublish() (float64, error) {
-	began := time.Now()
-	_, err := p.node.NodeUnpublishVolume(context.Background(), &spec.NodeUnpublishVolumeRequest{VolumeId: "csi-bench", TargetPath: p.target})
+	err := do()
 	return milliseconds(time.Since(began)), err
 }
 

@@ -31,6 +31,7 @@ func (b *bench) report() error {
 	for _, s := range sections {
 		text.WriteString("\n" + s.markdown())
 	}
+	text.WriteString("\n" + longRun)
 	text.WriteString(remarks)
 	return errors.Join(failed, os.WriteFile(filepath.Join(b.settings.docs, "benchmarks.md"), []byte(text.String()), 0o644))
 }
@@ -39,6 +40,12 @@ func (b *bench) report() error {
 //
 //go:embed introduction.md
 var introduction string
+
+// longRun shows a run of make soak, which draws its own picture, and says in it all that is known of it. The
+// text is no .md file: .ci/check would follow its link from here.
+//
+//go:embed longrun.txt
+var longRun string
 
 // remarks say what the figures do not.
 //

@@ -16,7 +16,7 @@ func (t *trial) load() []*reader {
 	var all []*reader
 	volume := t.driver.volume
 	for i := range t.settings.readers {
-		all = append(all, &reader{name: fmt.Sprintf("reader %d", i+1), operations: fileOperations(volume)})
+		all = append(all, &reader{name: fmt.Sprintf("reader %d", i+1), operations: fileOperations(volume), took: t.flex.reads})
 	}
 	all = append(all,
 		&reader{name: "the reader of an open file", operations: openFileOperations(volume)},
@@ -30,29 +30,35 @@ func (t *trial) load() []*reader {
 	}
 	if t.verb == "soak" {
 		all = append(all,
-			&reader{name: "the kubelet", operations: t.driver.podOperations(), apart: true},
+			&reader{name: "the kubelet", operations: t.podOperations(), apart: true},
 			&reader{name: "the administrator", operations: t.driver.statusOperations(), apart: true})
+		all = append(all, t.csiLoad()...)
 	}
 	return all
 }
 
 // podOperations are a pod that comes and goes, another each time.
-func (d *driver) podOperations() []operation {
+func (t *trial) podOperations() []operation {
 	pods := 0
 	return []operation{{"mount, read and unmount a volume", func() error {
 		pods++
-		volume := d.volumeOf(fmt.Sprintf("00000000-0000-4000-8000-%012d", pods))
-		if err := d.mount(volume); err != nil {
+		volume := t.driver.volumeOf(fmt.Sprintf("00000000-0000-4000-8000-%012d", pods))
+		if err := t.flex.mounts.Of(func() error { return t.driver.mount(volume) }); err != nil {
 			return err
 		}
-		var failed error
-		for _, o := range fileOperations(volume) {
-			if err := o.do(); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("%s: %w", o.name, err))
-			}
-		}
-		return errors.Join(failed, d.unmount(volume))
+		failed := readAll(volume)
+		return errors.Join(failed, t.flex.unmounts.Of(func() error { return t.driver.unmount(volume) }))
 	}}}
+}
+
+// readAll reads each file of a volume.
+func readAll(volume string) (failed error) {
+	for _, o := range fileOperations(volume) {
+		if err := o.do(); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", o.name, err))
+		}
+	}
+	return failed
 }
 
 // statusOperations ask the driver for its status.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/steady"
 )
 
 // A reader repeats its operations without pause.
@@ -15,7 +17,10 @@ type reader struct {
 	operations []operation
 	apart      bool // reads no volume, or does more: how long that takes is no stall
 
+	took *steady.Times // of each operation; nil: nobody asks
+
 	replacements *replacements
+	pause        *atomic.Int64
 
 	mu     sync.Mutex // guards what follows
 	done   int
@@ -33,15 +38,19 @@ type readers struct {
 	ended        *atomic.Bool
 	left         *sync.WaitGroup
 	replacements *replacements
+	pause        *atomic.Int64 // after each operation, in nanoseconds
 }
+
+// apartPause is how many pauses of a reader those make who do more than to read.
+const apartPause = 20
 
 // startReaders lets readers begin.
 func startReaders(all []*reader, report *report) readers {
-	r := readers{all: all, began: time.Now(), ended: new(atomic.Bool), left: new(sync.WaitGroup), replacements: new(replacements)}
+	r := readers{all: all, began: time.Now(), ended: new(atomic.Bool), left: new(sync.WaitGroup), replacements: new(replacements), pause: new(atomic.Int64)}
 	// Or they would wait for their turns in Go's scheduler, and not only for the driver.
 	runtime.GOMAXPROCS(len(all) + runtime.NumCPU())
 	for _, one := range all {
-		one.replacements = r.replacements
+		one.replacements, one.pause = r.replacements, r.pause
 		r.left.Go(func() { one.run(r.ended, report) })
 	}
 	go r.watch(report)
@@ -52,12 +61,17 @@ func (r *reader) run(ended *atomic.Bool, report *report) {
 	for i := 0; !ended.Load(); i++ {
 		o := r.operations[i%len(r.operations)]
 		r.begin(o.name)
-		err := o.do()
+		err := r.took.Of(o.do)
 		r.end()
 		if err != nil {
 			report.readerFailed(fmt.Errorf("%s: %s: %w", r.name, o.name, err))
 			time.Sleep(time.Millisecond) // a dead volume fails very fast
 		}
+		pause := time.Duration(r.pause.Load())
+		if r.apart {
+			pause *= apartPause
+		}
+		time.Sleep(pause)
 	}
 }
 

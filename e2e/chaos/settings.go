@@ -25,6 +25,9 @@ type settings struct {
 	seed         uint64
 	eintrAllowed bool
 	slow         int
+	csi          string
+	pause        time.Duration
+	samples      string
 	expect       string
 	how, volume  string // of a hammer, and of who looks
 }
@@ -46,6 +49,9 @@ func parse(args []string) (settings, error) {
 	flags.DurationVar(&s.duration, "duration", time.Minute, "kill, soak, neighbours: how long it takes")
 	flags.IntVar(&s.kills, "kills", 200, "kill: the `NUMBER` of kills")
 	flags.StringVar(&s.other, "other-binary", "", "upgrade, soak: another version of the driver, a `FILE`")
+	flags.StringVar(&s.csi, "csi-binary", "", "soak: the CSI node plugin, a `FILE`, through which volumes come and go as well; it mounts in the namespaces of process 1, which must be those of chaos")
+	flags.DurationVar(&s.pause, "pause", 0, "soak: the `TIME` that a reader waits after each operation, and who has volumes come and go, or starts programs, twenty times that, when the warm-up is over; without it, they never wait, and another pod hammers besides until the end")
+	flags.StringVar(&s.samples, "samples", "", "soak: the `FILE` that what was seen is written to, as lines of JSON")
 	flags.IntVar(&s.rounds, "rounds", 0, "hang, upgrade, lossy: how often, a `NUMBER` (default 3, 20, 20)")
 	flags.StringVar(&s.expect, "expect", "", "idmap: works, or the name of an error, as EINVAL")
 	flags.StringVar(&s.how, "how", "", "hammer: what it does")
@@ -94,8 +100,10 @@ func (s *settings) check() error {
 		return errors.New("idmap needs --expect, which is works or the name of an error")
 	case s.verb == "soak" && s.duration < time.Minute:
 		return errors.New("soak needs a --duration of a minute at least: what grows slowly would not show")
-	case s.readers < 1 || s.kills < 1 || s.rounds < 0 || s.duration <= 0:
-		return errors.New("--readers, --kills, --rounds and --duration must be positive")
+	case s.verb != "soak" && (s.csi != "" || s.pause != 0 || s.samples != ""):
+		return errors.New("--csi-binary, --pause and --samples are for soak")
+	case s.pause < 0 || s.readers < 1 || s.kills < 1 || s.rounds < 0 || s.duration <= 0:
+		return errors.New("--readers, --kills, --rounds and --duration must be positive, and --pause not negative")
 	case os.Geteuid() != 0:
 		return errors.New("mounting needs root")
 	}

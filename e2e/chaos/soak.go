@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/steady"
 )
 
 // soak disturbs the driver in the beginning. Then it leaves the two processes
@@ -19,53 +23,62 @@ func (t *trial) soak(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, t.driver.unmount(volume))
 	}
+	stop := func() error {
+		if h == nil {
+			return nil
+		}
+		operations, err := h.stop()
+		t.report.note("hammering       %d operations more, by %d threads of another process", operations, hammerThreads)
+		h = nil
+		return err
+	}
 	now, err := t.warmUp(ctx)
 	if err != nil {
 		err = fmt.Errorf("warm-up: %w", err)
-	} else {
+	} else if t.pause > 0 { // how long readers wait is to be up to the driver from now on, and not to each other
+		t.readers.pause.Store(int64(t.pause))
+		err = stop()
+	}
+	if err == nil {
 		err = t.steady(ctx, now, end)
 	}
-	operations, failed := h.stop()
-	t.report.note("hammering       %d operations more, by %d threads of another process", operations, hammerThreads)
-	return errors.Join(err, failed, t.driver.unmount(volume))
+	return errors.Join(err, stop(), t.driver.unmount(volume))
 }
-
-// sampling is how often the processes are looked at.
-const sampling = 2 * time.Second
 
 // steady watches the processes until the end.
 func (t *trial) steady(ctx context.Context, first status, end time.Time) error {
-	taken := map[role]series{}
-	for time.Now().Before(end) {
-		for _, r := range []role{active, standby} {
-			one, err := sampleOf(first.pid(r))
-			if err != nil {
-				return errors.Join(err, t.undisturbed(first))
-			}
-			taken[r] = append(taken[r], one)
-		}
-		if err := t.undisturbed(first); err != nil {
-			return err
-		}
-		if err := sleep(ctx, sampling); err != nil {
-			return err
-		}
+	w := steady.Watch{
+		Processes:   []steady.Process{{Name: "pod-info-fuse, active", PID: first.pid(active)}, {Name: "pod-info-fuse, standby", PID: first.pid(standby)}},
+		Times:       t.flex.times(),
+		Undisturbed: func() error { return t.undisturbed(first) },
 	}
-	if n := len(taken[active]); n < 4 {
-		return fmt.Errorf("after the warm-up, there was time for %d samples, and each quarter needs one: soak for longer than %v on this machine", n, t.duration)
+	if t.plugin != nil {
+		w.Processes = append(w.Processes, steady.Process{Name: "pod-info-fuse-csi", PID: t.plugin.PID()})
+		w.Times = append(w.Times, t.second.times()...)
 	}
-	t.report.note("steady          %d samples after %d take-overs, and none since", len(taken[active]), first.Daemon.Takeovers)
-	t.report.note("                 the least of the first and the last quarter of the time; may grow by")
-	for _, r := range []role{active, standby} {
-		before, after := taken[r].quarters()
-		for i, m := range measures {
-			t.report.note("%-15s %-12s %6d %6d %6s", r, m.name, before[i], after[i], m.allowed())
-		}
-		for _, grown := range growth(before, after) {
-			t.report.violation("the %s grew, beside a load that did not: %s", r, grown)
-		}
+	var err error
+	if w.Lines, err = t.lines(); err != nil {
+		return err
+	}
+	if err := w.Until(ctx, end, steady.Every(t.duration)); err != nil {
+		return err
+	}
+	t.report.note("steady          after %d take-overs, and none since", first.Daemon.Takeovers)
+	for _, line := range w.Table() {
+		t.report.note("%s", line)
+	}
+	for _, grown := range w.Grown() {
+		t.report.violation("beside a load that did not grow, %s", grown)
 	}
 	return nil
+}
+
+// lines is the file for what was seen, or nothing. It is closed when the program ends.
+func (t *trial) lines() (io.Writer, error) {
+	if t.samples == "" {
+		return nil, nil
+	}
+	return os.Create(t.samples)
 }
 
 // undisturbed demands the same processes in the same roles.

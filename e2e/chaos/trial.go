@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/nodeplugin"
 )
 
 // A trial is one run: one driver with one volume, its readers, and what was seen.
@@ -16,10 +18,17 @@ type trial struct {
 	readers readers
 	first   status               // when the readers began
 	opened  map[role]descriptors // of the processes of first
+
+	plugin       *nodeplugin.Plugin // nil: there is no second door
+	flex, second door
 }
 
 func newTrial(s settings) *trial {
-	return &trial{settings: s, report: newReport(s)}
+	t := &trial{settings: s, report: newReport(s)}
+	if s.verb == "soak" {
+		t.flex, t.second = doorOf("FlexVolume"), doorOf("CSI")
+	}
+	return t
 }
 
 // run runs the trial from the installation to the last trace of it.
@@ -41,6 +50,7 @@ func (t *trial) run(ctx context.Context) {
 	}
 	t.checkReaders(ctx)
 	t.report.reading(t.readers)
+	t.checkPlugin()
 	t.checkProcesses(ctx)
 	t.checkRemoval()
 }
@@ -58,8 +68,10 @@ func (t *trial) prepare(ctx context.Context) error {
 	if t.first, err = t.driver.awaitBoth(ctx, nobody); err != nil {
 		return err
 	}
-	t.opened, err = t.settle(ctx)
-	return err
+	if t.opened, err = t.settle(ctx); err != nil {
+		return err
+	}
+	return t.startPlugin(ctx)
 }
 
 // settle waits until the first processes have what they keep open.

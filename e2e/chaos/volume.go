@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // volumeOf is the directory where the kubelet wants the volume of a pod.
@@ -13,7 +14,9 @@ func (d *driver) volumeOf(uid string) string {
 
 // podOf is the UID of the pod that a volume is of.
 func podOf(volume string) string {
-	return filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(volume))))
+	_, below, _ := strings.Cut(volume, "/pods/")
+	pod, _, _ := strings.Cut(below, "/")
+	return pod
 }
 
 // mount mounts a volume, in a directory that the kubelet makes for that.
@@ -38,6 +41,11 @@ func (d *driver) unmount(volume string) error {
 	if err := d.callOut("unmount", volume); err != nil {
 		return err
 	}
+	return removePod(volume)
+}
+
+// removePod removes a volume's directory, and those of its pod above.
+func removePod(volume string) error {
 	for dir := volume; filepath.Base(dir) != "pods"; dir = filepath.Dir(dir) {
 		if err := os.Remove(dir); err != nil {
 			return err

@@ -13,10 +13,10 @@ const longestWarmUp = time.Minute
 
 // warmUp has the processes do whatever they do in their life: each is ended with
 // each signal, three times, and there is an upgrade and a way back. It takes a
-// tenth of the time. In the second half of that, the last processes that came
+// sixth of the time. In the second half of that, the last processes that came
 // grow to their size.
 func (t *trial) warmUp(ctx context.Context) (status, error) {
-	began, length := time.Now(), min(t.duration/10, longestWarmUp)
+	began, length := time.Now(), min(t.duration/6, longestWarmUp)
 	now, err := t.endEach(ctx, length/2)
 	if err != nil {
 		return now, err
@@ -28,7 +28,7 @@ func (t *trial) warmUp(ctx context.Context) (status, error) {
 			}
 		}
 	}
-	return now, sleep(ctx, max(time.Until(began.Add(length)), settled))
+	return now, sleep(ctx, max(time.Until(began.Add(length)), length/2)) // also where it took longer to end them all
 }
 
 // endEach ends the processes, evenly spread over some time.

@@ -142,44 +142,52 @@ func (t *trial) killRounds(ctx context.Context, s *served, r *reader, result *ro
 		if err := sleep(ctx, age+t.chance(200*time.Millisecond)); err != nil {
 			return err
 		}
-		victims := s.pids()
-		if len(victims) == 0 {
-			return fmt.Errorf("the program does not run")
-		}
-		began := now()
-		for _, pid := range victims {
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH { // a child of its own has ended
-				return fmt.Errorf("kill process %d: %w", pid, err)
-			}
-		}
-		result.kills = append(result.kills, began)
-		amid, err := t.killMounterAmid()
-		if err != nil {
+		if err := t.killOnce(ctx, s, r, result); err != nil {
 			return err
 		}
-		err = await(ctx, grace, func() error {
-			if found := s.pids(); len(found) == 0 || slices.ContainsFunc(found, func(pid int) bool { return slices.Contains(victims, pid) }) {
-				return fmt.Errorf("the program did not start again")
-			}
-			return nil
-		})
-		if err == nil {
-			err = r.awaitProgress(ctx, began)
+	}
+	return nil
+}
+
+// killOnce kills a program, and waits until it serves again.
+func (t *trial) killOnce(ctx context.Context, s *served, r *reader, result *row) error {
+	victims := s.pids()
+	if len(victims) == 0 {
+		return fmt.Errorf("the program does not run")
+	}
+	began := now()
+	for _, pid := range victims {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH { // a child of its own has ended
+			return fmt.Errorf("kill process %d: %w", pid, err)
 		}
-		served := now()
-		if err != nil {
-			return fmt.Errorf("after kill %d: %w", len(result.kills), err)
+	}
+	result.kills = append(result.kills, began)
+	amid, err := t.killMounterAmid()
+	if err != nil {
+		return err
+	}
+	err = await(ctx, grace, func() error {
+		if found := s.pids(); len(found) == 0 || slices.ContainsFunc(found, func(pid int) bool { return slices.Contains(victims, pid) }) {
+			return fmt.Errorf("the program did not start again")
 		}
-		outage, longest := r.outage(began, served)
-		result.outages, result.longest = append(result.outages, outage), max(result.longest, longest)
-		// Nobody who waited then is forgotten.
-		if err := r.awaitProgress(ctx, served); err != nil {
-			return fmt.Errorf("after kill %d, though the program serves again: %w", len(result.kills), err)
-		}
-		if amid != 0 {
-			if _, err := t.awaitMounters(ctx, amid); err != nil {
-				return err
-			}
+		return nil
+	})
+	if err == nil {
+		err = r.awaitProgress(ctx, began)
+	}
+	served := now()
+	if err != nil {
+		return fmt.Errorf("after kill %d: %w", len(result.kills), err)
+	}
+	outage, longest := r.outage(began, served)
+	result.outages, result.longest = append(result.outages, outage), max(result.longest, longest)
+	// Nobody who waited then is forgotten.
+	if err := r.awaitProgress(ctx, served); err != nil {
+		return fmt.Errorf("after kill %d, though the program serves again: %w", len(result.kills), err)
+	}
+	if amid != 0 {
+		if _, err := t.awaitMounters(ctx, amid); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -36,7 +36,10 @@ type seen struct {
 	// Slow are the operations that took long since the line before; of those of one moment, one
 	// and the pulse.
 	Slow []slow `json:"slow,omitempty"`
-	Last bool   `json:"last,omitempty"` // every thread has ended
+	// Took is, in nanoseconds, how long it took to open, to read and to close a small file, each time since
+	// the line before, in a load with pauses.
+	Took []time.Duration `json:"took,omitempty"`
+	Last bool            `json:"last,omitempty"` // every thread has ended
 }
 
 // slow is an operation of more than slowest.
@@ -65,6 +68,7 @@ type load struct {
 	roots   []root
 	links   bool
 	writes  bool
+	pause   time.Duration // of a thread, after what it does
 	threads []*thread
 	ended   atomic.Bool
 	done    sync.WaitGroup
@@ -75,6 +79,7 @@ type load struct {
 	repeated map[string]int
 	failures []failure
 	slow     map[int64]slow
+	took     []time.Duration
 }
 
 // root is a mount of the volume, and the directory of the tree that it begins with.
@@ -98,6 +103,7 @@ func runLoad(args []string) int {
 	roots := flags.String("roots", "", "PATH=PREFIX,...")
 	flags.BoolVar(&l.links, "links", false, "")
 	flags.BoolVar(&l.writes, "writes", false, "")
+	flags.DurationVar(&l.pause, "pause", 0, "")
 	_ = flags.Parse(args)
 	for text := range strings.SplitSeq(*roots, ",") {
 		path, prefix, _ := strings.Cut(text, "=")
@@ -108,11 +114,14 @@ func runLoad(args []string) int {
 	// Or they would wait for their turns in Go's scheduler, and not only for the program.
 	runtime.GOMAXPROCS(*threads + 4)
 	for i := range *threads {
-		l.start(i, l.operatePaths(i))
+		l.start(i, rested(l.operatePaths(i)))
 	}
 	l.start(*threads, l.readOpenFile)
 	l.start(*threads+1, l.listOpenDirectory)
 	l.start(*threads+2, (*thread).pulse)
+	if l.pause > 0 {
+		l.start(*threads+3, rested(l.readTimed))
+	}
 	for {
 		select {
 		case <-told:
@@ -132,6 +141,17 @@ func (l *load) start(number int, do func(*thread)) {
 			do(t)
 		}
 	})
+}
+
+// rest leaves the machine time.
+func (t *thread) rest() { time.Sleep(t.pause) }
+
+// rested has a thread rest after each time.
+func rested(do func(*thread)) func(*thread) {
+	return func(t *thread) {
+		do(t)
+		t.rest()
+	}
 }
 
 // end waits for the threads: nobody else could tell that one hangs.
@@ -174,6 +194,7 @@ func (l *load) tell(last bool) {
 		s.Slow = append(s.Slow, one)
 	}
 	clear(l.slow)
+	s.Took, l.took = l.took, nil
 	line, err := json.Marshal(s)
 	if err != nil {
 		panic(err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,10 +19,12 @@ type looked struct {
 	Error string `json:"error,omitempty"` // ENOTCONN
 }
 
-// runLook stats a path, once, as a program does that finds its volume without a server.
+// runLook stats a path, once, as a program does that finds its volume without a server. With --read, it
+// reads what it has found.
 func runLook(args []string) int {
 	flags := flag.NewFlagSet("podchaos look", flag.ExitOnError)
 	path := flags.String("path", "", "")
+	read := flags.Bool("read", false, "a file in the root of the tree")
 	_ = flags.Parse(args)
 	l := looked{From: now()}
 	var stat unix.Stat_t
@@ -29,8 +32,22 @@ func runLook(args []string) int {
 		l.Error = errnoName(err)
 	}
 	l.To = now()
+	if *read && l.Error == "" {
+		if err := readFile(*path); err != nil {
+			l.Error = errnoName(err)
+		}
+	}
 	_ = json.NewEncoder(os.Stdout).Encode(l)
 	return 0
+}
+
+func readFile(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return compareContent(fd, content(filepath.Base(path)))
 }
 
 // runSupervise starts a program again whenever it has ended: the kubelet, without the time that

@@ -7,6 +7,8 @@
 //	podchaos programs  the same, shortly, of each program, by fusermount and by /dev/fd/N
 //	podchaos wait      readers that wait for a program are killed, before, during and after a
 //	                   take-over; the others read when it comes
+//	podchaos soak      pods that come and go, and a program that is killed now and then, for a long time;
+//	                   the driver's processes stay, and do not grow
 //	podchaos stop      SIGSTOP for the program: the host goes on at once
 //	podchaos measure   what reading costs beside the same program mounted by root, how long an
 //	                   attach takes, and the memory that volumes take

@@ -38,12 +38,9 @@ func runMeasured(args []string) int {
 	flags := flag.NewFlagSet("podchaos measured", flag.ExitOnError)
 	path := flags.String("path", "", "")
 	_ = flags.Parse(args)
-	var small, large string
+	var large string
 	for i := range treeFiles {
-		switch name := fileName(i); len(content(name)) {
-		case slices.Min(sizes):
-			small = name
-		case slices.Max(sizes):
+		if name := fileName(i); sizeOf(name) == slices.Max(sizes) {
 			large = name
 		}
 	}
@@ -77,7 +74,7 @@ func runMeasured(args []string) int {
 		}
 		return float64(done) / time.Since(began).Seconds()
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(measuring{perSecond(small, false), perSecond(large, true)})
+	_ = json.NewEncoder(os.Stdout).Encode(measuring{perSecond(smallFile(), false), perSecond(large, true)})
 	return 0
 }
 

@@ -55,13 +55,13 @@ func (t *thread) stat(r root) {
 	})
 }
 
-// pulse is an operation that no cache of the kernel answers, a thousand times a second: it tells
-// when a program has answered again.
+// pulse is an operation that no cache of the kernel answers, a thousand times a second, or twice as often as the
+// others where those pause: it tells when a program has answered again.
 const pulse = "pulse"
 
 func (t *thread) pulse() {
 	t.absent(pulse, t.roots[0])
-	time.Sleep(time.Millisecond)
+	time.Sleep(max(time.Millisecond, t.pause/2))
 }
 
 func (t *thread) nothing(r root) { t.absent("stat nothing", r) }
@@ -132,6 +132,25 @@ func (t *thread) read(r root) {
 		_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
 	}
 	_ = t.operateOpen("read", path, func() error { return compareContent(fd, content(name)) })
+}
+
+// readTimed tells how long it takes to open, to read and to close a file of less than a page.
+func (l *load) readTimed(t *thread) {
+	name := smallFile()
+	path := filepath.Join(l.roots[0].path, name)
+	began := now()
+	fd, err := t.openPath(path, 0)
+	if err != nil {
+		return
+	}
+	_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
+	err = t.operateOpen("read", path, func() error { return compareContent(fd, content(name)) })
+	_ = unix.Close(fd)
+	if took := now() - began; err == nil {
+		t.mu.Lock()
+		t.took = append(t.took, time.Duration(took))
+		t.mu.Unlock()
+	}
 }
 
 func compareContent(fd int, want []byte) error {
@@ -248,6 +267,7 @@ func (l *load) readOpenFile(t *thread) {
 		if t.operateOpen("read what is open", path, func() error { return compareContent(fd, content(name)) }) != nil {
 			return
 		}
+		t.rest()
 	}
 }
 
@@ -268,5 +288,6 @@ func (l *load) listOpenDirectory(t *thread) {
 		if failed != nil {
 			return
 		}
+		t.rest()
 	}
 }

@@ -64,7 +64,7 @@ func (p *pod) mount(name string, options map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return p.rig.callOut("mount", p.volume(name), string(text))
+	return p.rig.mounting.Of(func() error { return p.rig.callOut("mount", p.volume(name), string(text)) })
 }
 
 // mountVolumes mounts the two of each pod, in either order: the kubelet promises none.
@@ -165,7 +165,7 @@ func (p *pod) remove(volumes ...string) error {
 
 // unmount unmounts a volume: nothing but an empty directory may be left.
 func (p *pod) unmount(name string) error {
-	if err := p.rig.callOut("unmount", p.volume(name)); err != nil {
+	if err := p.rig.unmounting.Of(func() error { return p.rig.callOut("unmount", p.volume(name)) }); err != nil {
 		return err
 	}
 	return os.Remove(p.volume(name))

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/internal/steady"
 )
 
 // A reader is a container with a load, and what it has told so far.
@@ -18,6 +20,7 @@ type reader struct {
 	part []byte
 	last seen
 	slow []slow
+	took *steady.Times // nil: nobody asks
 }
 
 // startReader starts a load in a container of its own.
@@ -25,7 +28,7 @@ func (p *pod) startReader(s settings, one program, mounts []volumeMount, roots s
 	r := new(reader)
 	var err error
 	r.container, err = p.start("app", []string{"/podchaos", "load", "--roots", roots, "--threads", strconv.Itoa(s.threads),
-		"--links=" + strconv.FormatBool(one.links), "--writes=" + strconv.FormatBool(one.writes)}, mounts, (*readerOutput)(r))
+		"--links=" + strconv.FormatBool(one.links), "--writes=" + strconv.FormatBool(one.writes), "--pause", s.pause.String()}, mounts, (*readerOutput)(r))
 	return r, err
 }
 
@@ -47,8 +50,16 @@ func (r *readerOutput) Write(text []byte) (int, error) {
 			return 0, err
 		}
 		r.slow = append(r.slow, s.Slow...)
+		r.took.Add(s.Took...)
 		r.last = s
 	}
+}
+
+// time has somebody take down how long reads take.
+func (r *reader) time(took *steady.Times) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.took = took
 }
 
 func (r *reader) seen() seen {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/internal/steady"
 )
 
 // driver is an installation of a driver, below one directory, as a kubelet has it.
@@ -30,6 +32,8 @@ type rig struct {
 	driver
 	*sources
 	pods int
+
+	mounting, unmounting *steady.Times // of pods' volumes; nil: nobody asks
 }
 
 const program17 = "pod-fuse"

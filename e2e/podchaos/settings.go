@@ -29,6 +29,9 @@ type settings struct {
 	// staleAllowed is for Linux before 6.9.
 	staleAllowed bool
 	verbose      bool
+	duration     time.Duration
+	pause        time.Duration // of a reader's thread; 0: none
+	samples      string
 }
 
 // parse reads the command line: a verb and flags.
@@ -57,6 +60,9 @@ func parse(args []string) (settings, error) {
 	flags.BoolVar(&s.control, "control", false, "root mounts the programs itself, without the driver, which has to fail")
 	flags.BoolVar(&s.staleAllowed, "estale-allowed", false, "wait: who waited through a take-over may get ESTALE, as before Linux 6.9")
 	flags.DurationVar(&promptly, "promptly", promptly, "wait, stop: how long what must not wait may take")
+	flags.DurationVar(&s.duration, "duration", 10*time.Minute, "soak: how long it takes")
+	flags.DurationVar(&s.pause, "pause", 0, "soak: the `TIME` that each of the threads waits after each operation")
+	flags.StringVar(&s.samples, "samples", "", "soak: the `FILE` that what was seen is written to, as lines of JSON")
 	flags.BoolVar(&s.verbose, "verbose", false, "kill: print the end of what each program said")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -101,6 +107,10 @@ func (s *settings) check() error {
 		return errors.New("--with is for kill")
 	case s.with == "upgrade" && s.other == "":
 		return errors.New("--with upgrade needs --other-binary, of another version")
+	case s.verb == "soak" && (s.duration < time.Minute || s.pause <= 0):
+		return errors.New("soak needs a --duration of a minute at least, as what grows slowly would not show; and a --pause")
+	case s.verb != "soak" && (s.pause != 0 || s.samples != ""):
+		return errors.New("--pause and --samples are for soak")
 	case s.kills < 0 || s.threads < 1:
 		return errors.New("--threads must be positive, and --kills not negative")
 	case os.Geteuid() != 0:

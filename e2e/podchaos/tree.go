@@ -46,12 +46,27 @@ func treeNames(links bool) (all []string) {
 
 // content is that of a file of the tree.
 func content(name string) []byte {
+	line := fmt.Appendf(nil, "%s %016x\n", name, hashOf(name))
+	size := sizeOf(name)
+	return bytes.Repeat(line, size/len(line)+1)[:size]
+}
+
+func sizeOf(name string) int { return sizes[hashOf(name)%uint64(len(sizes))] }
+
+func hashOf(name string) uint64 {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))
-	sum := hash.Sum64()
-	line := fmt.Appendf(nil, "%s %016x\n", name, sum)
-	size := sizes[sum%uint64(len(sizes))]
-	return bytes.Repeat(line, size/len(line)+1)[:size]
+	return hash.Sum64()
+}
+
+// smallFile is one of the files that are as small as any.
+func smallFile() string {
+	for i := range treeFiles {
+		if name := fileName(i); sizeOf(name) == slices.Min(sizes) {
+			return name
+		}
+	}
+	panic("there is none")
 }
 
 // writeTree makes the tree in a directory, for programs that run as a user.

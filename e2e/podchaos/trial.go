@@ -32,6 +32,7 @@ var verbs = map[string]struct {
 	"programs": {(*trial).killAll, "all", byFusermount + "," + byFD, 3},
 	"wait":     {(*trial).wait, "bindfs", byFusermount, 3},
 	"measure":  {(*trial).measure, "bindfs,squashfuse_ll,gocryptfs", byFusermount, 0},
+	"soak":     {(*trial).soak, "bindfs,loopback", byFusermount + "," + byFD, 0},
 	"stop":     {(*trial).stop, "bindfs,squashfuse_ll", byFusermount, 3},
 }
 

@@ -1,4 +1,4 @@
-package main
+package steady
 
 import (
 	"bytes"
@@ -7,17 +7,23 @@ import (
 	"strconv"
 )
 
+// The figures of a process that others ask for by their names.
+const (
+	Private     = "USS KiB"
+	Descriptors = "descriptors"
+)
+
 // measures are what a process takes, and by how much that may grow while the
 // load is steady.
 var measures = [...]measure{
 	// The runtime collects garbage when it likes, by some hundred KiB.
-	{"USS KiB", func(pid int) (int, error) { return memory(pid, "Private_Dirty", "Private_Clean") }, 1024},
+	{Private, func(pid int) (int, error) { return memory(pid, "Private_Dirty", "Private_Clean") }, 1024},
 	// Of the executable's pages, the kernel maps as many as it likes.
 	{"RSS KiB", func(pid int) (int, error) { return memory(pid, "Rss") }, anything},
 	// The runtime ends no thread, and starts one when more than ever are in a
 	// system call at the same time.
 	{"threads", func(pid int) (int, error) { return entries(pid, "task") }, 3},
-	{"descriptors", func(pid int) (int, error) { return entries(pid, "fd") }, 0},
+	{Descriptors, func(pid int) (int, error) { return entries(pid, "fd") }, 0},
 }
 
 type measure struct {
@@ -64,6 +70,15 @@ func memory(pid int, kinds ...string) (sum int, err error) {
 		sum += n
 	}
 	return sum, nil
+}
+
+// figures are the sample's, by their names.
+func (s sample) figures() map[string]float64 {
+	all := map[string]float64{}
+	for i, m := range measures {
+		all[m.name] = float64(s[i])
+	}
+	return all
 }
 
 // entries counts what is in a directory of a process below /proc.
