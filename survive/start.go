@@ -41,12 +41,21 @@ func (n Node) start() (err error) {
 			err = errors.Join(err, n.clear(), n.stopIdleCompanion())
 		}
 	}()
+	if err := n.mountAndServe(); err != nil {
+		return err
+	}
+	serves = true
+	n.introduceAll()
+	return nil
+}
+
+// mountAndServe does so, and leaves the descriptor that serves to the daemon: when that dies, so does the
+// connection. Whoever asks the file system must not have it: see [connection.Handshake].
+func (n Node) mountAndServe() error {
 	device, err := n.mountFS()
 	if err != nil {
 		return err
 	}
-	// From here on the daemon has it. When this process ends without a daemon,
-	// so does the connection.
 	defer unix.Close(device)
 	agreed, err := connection.Handshake(device, n.fsPath(), n.fileSystem(nil, nil), n.options(), patience)
 	if err != nil {
@@ -55,12 +64,7 @@ func (n Node) start() (err error) {
 	if err := volume.WriteFile(n.path("connection.json"), agreed.Encode()); err != nil {
 		return fmt.Errorf("record the connection: %w", err)
 	}
-	if err := n.startDaemon(device); err != nil {
-		return err
-	}
-	serves = true
-	n.introduceAll()
-	return nil
+	return n.startDaemon(device)
 }
 
 // introduceTime is how long introduceAll may take. A volume takes a tenth of a millisecond.

@@ -33,6 +33,22 @@ type mounted struct {
 	volume string // its directory
 }
 
+// mountOn mounts, and returns the descriptor that nobody serves yet.
+func mountOn(root string) (device int, err error) {
+	if device, err = mount.OpenDevice(); err != nil {
+		return -1, err
+	}
+	point, err := mount.Open(root)
+	if err == nil {
+		defer point.Close()
+		err = point.FUSE(device, mount.Options{Type: "fuse.connection-test", Source: "connection-test", MaxRead: connection.Default.MaxRead})
+	}
+	if err != nil {
+		unix.Close(device)
+	}
+	return device, err
+}
+
 func mountOne(t *testing.T) *mounted {
 	t.Helper()
 	store := volume.Store{Dir: t.TempDir()}
@@ -40,27 +56,19 @@ func mountOne(t *testing.T) *mounted {
 	if err := store.Put(record); err != nil {
 		t.Fatal(err)
 	}
-	device, err := mount.OpenDevice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Close(device) })
-	m := &mounted{t: t, device: device, store: store, fs: fs.New(survive.Site{Volumes: store}), root: t.TempDir()}
+	m := &mounted{t: t, store: store, fs: fs.New(survive.Site{Volumes: store}), root: t.TempDir()}
 	m.volume = filepath.Join(m.root, record.ID().String())
-	point, err := mount.Open(m.root)
-	if err != nil {
+	var err error
+	if m.device, err = mountOn(m.root); err != nil {
 		t.Fatal(err)
 	}
-	defer point.Close()
-	if err := point.FUSE(device, mount.Options{Type: "fuse.connection-test", Source: "connection-test", MaxRead: connection.Default.MaxRead}); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { unix.Close(m.device) })
 	t.Cleanup(func() {
 		if err := unix.Unmount(m.root, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 			t.Errorf("unmount %s: %v", m.root, err)
 		}
 	})
-	m.agreed, err = connection.Handshake(device, m.root, m.fs, connection.Default, forever)
+	m.agreed, err = connection.Handshake(m.device, m.root, m.fs, connection.Default, forever)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package connection_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,8 +151,12 @@ const (
 	waitersOfTest = "CONNECTION_TEST_WAITERS" // the directory that they look names up in
 )
 
-// TestMain is also a process whose threads wait.
+// TestMain is also a process whose threads wait, or one that mounts.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(mountsOfTest); dir != "" {
+		fmt.Fprintln(os.Stderr, mountsUntilKilled(dir))
+		os.Exit(1)
+	}
 	dir := os.Getenv(waitersOfTest)
 	if dir == "" {
 		os.Exit(m.Run())

@@ -2,17 +2,22 @@ package connection_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	podinfo "example.com/pod-info-fuse/fs"
+	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
@@ -253,5 +258,47 @@ func TestAnAliasIsFoundInTheRootOnly(t *testing.T) {
 	}
 	if err := lookUp(filepath.Join(m.root, varies)); err != nil {
 		t.Error(err)
+	}
+}
+
+const mountsOfTest = "CONNECTION_TEST_MOUNTS" // the directory that it mounts on
+
+// mountsUntilKilled does what a call-out does that mounts, again and again.
+func mountsUntilKilled(dir string) error {
+	for {
+		device, err := mountOn(dir)
+		if err != nil {
+			return err
+		}
+		if agreed, err := connection.Handshake(device, dir, podinfo.New(survive.Site{}), connection.Default, forever); err != nil || !agreed.Marks {
+			return fmt.Errorf("%+v, %w", agreed, err)
+		}
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			return err
+		}
+		unix.Close(device)
+	}
+}
+
+// Marks are tried by who serves and asks at once. When that is killed, nobody is left who answers.
+func TestWhoTriesMarksCanBeKilled(t *testing.T) {
+	if !mountOne(t).agreed.Marks {
+		t.Skip("this kernel has no marks")
+	}
+	for i := range 30 {
+		dir := t.TempDir()
+		process := exec.Command("/proc/self/exe")
+		process.Env = append(os.Environ(), mountsOfTest+"="+dir)
+		var said strings.Builder
+		process.Stderr = &said
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH) }) // or the test would not end
+		time.Sleep(time.Duration(20+i) * time.Millisecond)
+		end(t, process)
+		if said.Len() > 0 {
+			t.Error(said.String())
+		}
 	}
 }

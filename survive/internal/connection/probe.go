@@ -1,13 +1,16 @@
 package connection
 
 import (
+	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -58,7 +61,15 @@ func marksWork(fd int, agreed Params, mountPoint string) bool {
 	}
 	result := make(chan bool, 1)
 	go func() {
-		result <- c.protocol.fs.(marking).try(filepath.Join(mountPoint, Alias(probeNode, 0)))
+		marks, works := c.protocol.fs.(marking), false
+		err := proc.OnThread(func() error {
+			if err := leaveDevices(fd); err != nil {
+				return err
+			}
+			works = marks.try(filepath.Join(mountPoint, Alias(probeNode, 0)))
+			return nil
+		})
+		result <- works && err == nil
 		c.Stop()
 	}()
 	const patience = 5 * time.Second
@@ -72,6 +83,41 @@ func marksWork(fd int, agreed Params, mountPoint string) bool {
 	default:
 		return false
 	}
+}
+
+// leaveDevices gives the thread descriptors of its own, and closes all of /dev/fuse among them.
+//
+// A request that was read waits for its answer, or for the last of these descriptors to be closed; not even
+// SIGKILL ends that (fs/fuse/dev.c, request_wait_answer). And what a killed process has open is closed when its last
+// thread has ended. So if who asks had the descriptor that serves, a process that is killed amid its own request would
+// never end, nor would the locks that it has.
+func leaveDevices(device int) error {
+	if err := unix.Unshare(unix.CLONE_FILES); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	names, err := os.ReadDir("/proc/thread-self/fd")
+	if err != nil {
+		return err
+	}
+	kind := func(fd int) (of [3]uint32, err error) { // others may be of a file system that hangs, which must not be asked
+		var stat unix.Statx_t
+		err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat)
+		return [3]uint32{uint32(stat.Mode & unix.S_IFMT), stat.Rdev_major, stat.Rdev_minor}, err
+	}
+	served, err := kind(device)
+	if err != nil {
+		return os.NewSyscallError("statx", err)
+	}
+	for _, name := range names {
+		number, err := strconv.Atoi(name.Name())
+		if err != nil {
+			continue
+		}
+		if of, err := kind(number); err == nil && of == served {
+			unix.Close(number)
+		}
+	}
+	return nil
 }
 
 // try uses the file as the call-out that mounts, and then a pod's processes would.
@@ -92,9 +138,14 @@ func (m marking) try(path string) bool {
 		}
 		return stat.Size
 	}
+	mark := func() error { // by a thread that has the descriptor
+		done := make(chan error)
+		go func() { done <- m.mark(probeNode) }()
+		return <-done
+	}
 	kept := func() bool { return stat(unix.AT_STATX_DONT_SYNC, size) == keptSize }
 	return kept() && stat(0, size) == keptSize && // nobody is asked
-		m.mark(probeNode) == nil && kept() &&
+		mark() == nil && kept() &&
 		stat(0, size) == 2 && stat(0, size) == 3 && kept() && // each asks, after the look-up
 		stat(0, permissions) == keptSize && stat(0, size) == 4 && kept() // in between, nobody did
 }
