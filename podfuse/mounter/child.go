@@ -82,6 +82,7 @@ type child struct {
 	kind    string // of the errand
 	process *os.Process
 	link    *net.UnixConn
+	runs    chan struct{} // closed when it waits for its errand, or never will
 	ended   chan struct{} // closed when it has: not even SIGKILL ends one that waits in the kernel
 }
 
@@ -145,7 +146,11 @@ func newChild() (*child, error) {
 		conn.Close()
 		return nil, err
 	}
-	c := &child{process: process, link: conn.(*net.UnixConn), ended: make(chan struct{})}
+	c := &child{process: process, link: conn.(*net.UnixConn), runs: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		_, _ = c.link.Read(make([]byte, 1))
+		close(c.runs)
+	}()
 	go func() {
 		_, _ = process.Wait()
 		close(c.ended)
@@ -187,6 +192,7 @@ func (c *child) wait(limit time.Duration) (result, error) {
 	if limit > 0 {
 		_ = c.link.SetReadDeadline(time.Now().Add(limit))
 	}
+	<-c.runs
 	text := make([]byte, mostOfResult)
 	n, err := c.link.Read(text)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -215,6 +221,9 @@ func errand(args []string) error {
 	unix.CloseOnExec(errandFD)
 	unix.Umask(0)
 	link := os.NewFile(errandFD, "errand")
+	if _, err := link.WriteString("runs"); err != nil {
+		return nil // nobody needs it
+	}
 	j, err := awaitErrand(link)
 	if err == io.EOF {
 		return nil // nobody needs it

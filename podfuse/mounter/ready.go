@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// ready are children that wait for an errand, one at a time. To start one takes a process's start-up, five times
+// ready are children that wait for an errand, in a row. To start one takes a process's start-up, six times
 // for each program that comes back, and its readers wait. So when a program dies, which another process then starts
-// again, a first one is started, and another one whenever one is taken: it starts while that works.
+// again, they are started meanwhile: each when the one before it runs, or the first one would be the last to.
 type ready struct {
 	mu       sync.Mutex // guards what follows
-	child    *child     // nil: none waits
+	waiting  []*child   // oldest first
 	starting bool
 	over     bool // none is to wait: nobody has died lately
 	left     int  // that may be started since a program has died
@@ -18,13 +18,15 @@ type ready struct {
 }
 
 const (
-	// mostReady is how many errands a program that comes back takes: detach, own, probe, attach, unmount.
-	mostReady = 5
-	// readyTime is how long one waits since a program has died.
+	// mostReady is how many errands a program that comes back takes: detach, receive, own, probe, attach, unmount.
+	mostReady = 6
+	// mostWaiting wait at a time: those from a program's question to its mount.
+	mostWaiting = 4
+	// readyTime is how long they wait since a program has died.
 	readyTime = 5 * time.Second
 )
 
-// prepare starts one for a program that has died.
+// prepare starts them for a program that has died.
 func (r *ready) prepare() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,9 +39,9 @@ func (r *ready) prepare() {
 	r.start()
 }
 
-// start starts one, for those who have locked.
+// start starts one, and the next ones after it, for those who have locked.
 func (r *ready) start() {
-	if r.left == 0 || r.starting || r.child != nil {
+	if r.left == 0 || r.starting || len(r.waiting) == mostWaiting {
 		return
 	}
 	r.left--
@@ -48,14 +50,20 @@ func (r *ready) start() {
 		c, err := newChild()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.starting = false
 		switch {
 		case err != nil: // who needs one starts it, and has the error
+			r.starting = false
+			return
 		case r.over:
 			c.link.Close()
 		default:
-			r.child = c
+			r.waiting = append(r.waiting, c)
 		}
+		r.mu.Unlock()
+		<-c.runs
+		r.mu.Lock()
+		r.starting = false
+		r.start()
 	}()
 }
 
@@ -63,19 +71,20 @@ func (r *ready) start() {
 func (r *ready) take() (c *child) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c, r.child = r.child, nil; c != nil {
+	if len(r.waiting) > 0 {
+		c, r.waiting = r.waiting[0], r.waiting[1:]
 		r.start()
 	}
 	return c
 }
 
-// dismiss ends it, also one that is being started. Without it, the end of the mounter does: it closes the socket.
+// dismiss ends them, also one that is being started. Without it, the end of the mounter does: it closes the sockets.
 func (r *ready) dismiss() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left, r.over = 0, true
-	if r.child != nil {
-		r.child.link.Close()
-		r.child = nil
+	for _, c := range r.waiting {
+		c.link.Close()
 	}
+	r.waiting = nil
 }

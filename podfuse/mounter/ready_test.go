@@ -2,20 +2,21 @@ package mounter
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// settled waits until no child is being started, and returns the one that waits.
-func (r *ready) settled(t *testing.T) *child {
+// settled waits until no child is being started, and returns those that wait.
+func (r *ready) settled(t *testing.T) []*child {
 	t.Helper()
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		r.mu.Lock()
-		starting, c := r.starting, r.child
+		starting, waiting := r.starting, slices.Clone(r.waiting)
 		r.mu.Unlock()
 		if !starting {
-			return c
+			return waiting
 		}
 	}
 	t.Fatal("a child is still being started")
@@ -34,18 +35,20 @@ func (c *child) ends(t *testing.T) {
 func TestWhoIsReadyIsDismissed(t *testing.T) {
 	var r ready
 	r.prepare()
-	c := r.settled(t)
-	if c == nil {
-		t.Fatal("none waits")
+	waiting := r.settled(t)
+	if len(waiting) != mostWaiting {
+		t.Fatalf("%d wait", len(waiting))
 	}
 	r.dismiss()
-	c.ends(t)
+	for _, c := range waiting {
+		c.ends(t)
+	}
 
 	// One that is being started is dismissed, too.
 	r.prepare()
 	r.dismiss()
-	if r.settled(t) != nil {
-		t.Error("one waits, and nobody dismisses it")
+	if waiting := r.settled(t); len(waiting) > 0 {
+		t.Errorf("%d wait, and nobody dismisses them", len(waiting))
 	}
 }
 
