@@ -49,12 +49,20 @@ const (
 	firstPause = 2 * time.Millisecond
 	// hiddenTime is how long a process of the pod may be one that cannot be asked.
 	hiddenTime = 5 * time.Second
+	// startTime is how long nobody looks for who has just got a descriptor: readers wait for it, and a look at all
+	// processes takes the time of a processor. If it dies meanwhile, the next program asks, which ends the wait.
+	startTime = 200 * time.Millisecond
 	// killedTime is between two looks whether a process was killed: most end meanwhile.
 	killedTime = 20 * time.Millisecond
 )
 
 // waitDead watches a connection until its program is dead.
 func (m *mounter) waitDead(c *connection) {
+	select {
+	case <-time.After(startTime - time.Since(c.Sent)):
+	case <-c.gone:
+	case <-c.hurry:
+	}
 	pauses := firstPause
 	var hides time.Time // since when some process cannot be asked, or another one; zero: none
 	for !isClosed(c.gone) {

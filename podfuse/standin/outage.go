@@ -182,7 +182,7 @@ const (
 	longestPause = time.Second
 	// copiedPause is that before views are looked for which were copied when a program came back: there are hardly
 	// any, and those who come first want all processors.
-	copiedPause = 20 * time.Millisecond
+	copiedPause = 100 * time.Millisecond
 	// mostHeld is how many requests of one volume are held, and mostOfAll of all, beyond which no
 	// volume holds more than fewHeld. The kernel has one queue for all volumes, so that what is not
 	// held must be answered: ENOTCONN. It takes thousands of threads of one pod.
