@@ -108,13 +108,7 @@ func (m *mounter) place(pod string, until time.Time) (leave func(), err error) {
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
 // container. Its errors are joined. Whoever cannot be asked executes something, and waits for no volume.
 func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
-	pids, most := pidsOf(podfuse.PlainUID(record.PodUID))
-	return m.eachContainerOf(record, pids, most, f)
-}
-
-// eachContainerOf does so with the processes that [pidsOf] has returned.
-func (m *mounter) eachContainerOf(record volume.Record, pids []int, most int, f func(*process, []standIn) error) error {
-	namespaces, _, err := mount.OthersOf(pids, most)
+	namespaces, err := namespacesOf(podfuse.PlainUID(record.PodUID))
 	if err != nil {
 		return err
 	}
@@ -134,22 +128,27 @@ func (m *mounter) eachContainerOf(record volume.Record, pids []int, most int, f 
 // namespacesOf are those that a pod's containers may have; of the pod "", which has no cgroup, all. What another
 // pod's processes are in, the kernel may not tell, and that is nobody else's trouble.
 func namespacesOf(pod string) ([]mount.Namespace, error) {
-	namespaces, _, err := mount.OthersOf(pidsOf(pod))
+	own, others := pidsOf(pod)
+	most := math.MaxInt
+	if len(own) > 0 {
+		most = mostHidden
+	}
+	namespaces, _, err := mount.OthersOf(slices.Concat(own, others), most)
 	return namespaces, err
 }
 
-// pidsOf are the processes that may be a pod's, and how many of them may give no answer.
-func pidsOf(pod string) (pids []int, most int) {
-	most = math.MaxInt
-	pids, _ = proc.PIDs()
-	pids = slices.DeleteFunc(pids, func(pid int) bool {
-		own, may := ofPod(pid, pod)
-		if own {
-			most = mostHidden
+// pidsOf are the processes that are a pod's, and others that may be.
+func pidsOf(pod string) (own, others []int) {
+	pids, _ := proc.PIDs()
+	for _, pid := range pids {
+		switch is, may := ofPod(pid, pod); {
+		case is:
+			own = append(own, pid)
+		case may:
+			others = append(others, pid)
 		}
-		return !may
-	})
-	return pids, most
+	}
+	return own, others
 }
 
 // ofPod tells whether a process is in a pod, and whether it may be: no pod has a cgroup of its own where the

@@ -89,35 +89,44 @@ func (m *mounter) creating(o *order) (done result, err error) {
 	return done, nil
 }
 
-// mostViews are looked at for an order.
-const mostViews = 64
-
 // maker is a thread that waits in a system call which makes a name, and where in its memory the path is.
 type maker struct {
 	Thread int    `json:"thread"`
 	Path   uint64 `json:"path"`
 }
 
-// makersOf returns those of a volume's containers, and of a result all but the names.
+// makersOf returns those that may be in a volume's containers, and of a result all but the names. Readers wait for it:
+// whether a container of the pod has that volume is not asked.
 func (m *mounter) makersOf(record volume.Record) (makers []maker, done result, err error) {
-	pids, most := pidsOf(podfuse.PlainUID(record.PodUID))
+	own, others := pidsOf(podfuse.PlainUID(record.PodUID))
 	var namespaces []string
-	err = m.eachContainerOf(record, pids, most, func(p *process, _ []standIn) error {
-		name, err := proc.Link(p.pid, "ns/mnt")
-		if err == nil && p.alive() == nil {
+	for _, pid := range own {
+		if name, err := namespaceOf(pid); err == nil && !slices.Contains(namespaces, name) {
 			namespaces = append(namespaces, name)
 		}
-		return nil
-	})
-	if err != nil || len(namespaces) == 0 {
+	}
+	if len(own) == 0 { // the kubelet gives pods no cgroup of their own
+		err = m.eachContainer(record, func(p *process, _ []standIn) error {
+			name, err := proc.Link(p.pid, "ns/mnt")
+			if err == nil && p.alive() == nil {
+				namespaces = append(namespaces, name)
+			}
+			return nil
+		})
+	}
+	host, hostErr := os.Readlink("/proc/self/ns/mnt")
+	if err = errors.Join(err, hostErr); err != nil {
 		return nil, done, err
 	}
-	makers, done = makersIn(pids, namespaces[:min(len(namespaces), mostViews)])
-	done.All = done.All && len(namespaces) <= mostViews
+	namespaces = slices.DeleteFunc(namespaces, func(name string) bool { return name == host })
+	if len(namespaces) == 0 {
+		return nil, done, nil
+	}
+	makers, done = makersIn(slices.Concat(own, others), namespaces)
 	return makers, done, nil
 }
 
-// makersIn does so for those of some processes that are in some namespaces.
+// makersIn does so for those of some processes that are in some mount namespaces.
 func makersIn(pids []int, namespaces []string) (makers []maker, done result) {
 	left, calls := mostThreads, paths()
 	done.All = true

@@ -68,7 +68,7 @@ func TestWhoMakesNames(t *testing.T) {
 // namesIn is what is told of a namespace.
 func namesIn(t *testing.T, namespace string) (done result) {
 	t.Helper()
-	pids, _ := pidsOf("")
+	_, pids := pidsOf("")
 	makers, done := makersIn(pids, []string{namespace})
 	named, err := namesMade(job{Makers: makers})
 	must(t, err)
