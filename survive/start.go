@@ -50,7 +50,8 @@ func (n Node) start() (err error) {
 }
 
 // mountAndServe does so, and leaves the descriptor that serves to the daemon: when that dies, so does the
-// connection. Whoever asks the file system must not have it: see [connection.Handshake].
+// connection. Whoever asks the file system must not have it: killed while the daemon dies, too, he would keep the
+// connection that he waits for.
 func (n Node) mountAndServe() error {
 	device, err := n.mountFS()
 	if err != nil {

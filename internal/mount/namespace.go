@@ -58,7 +58,7 @@ func OthersOf(pids []int, most int) (all, untold []Namespace, err error) {
 	}
 	seen := map[string]bool{own: true}
 	ask := func(pids []int) (again []int) {
-		names, errs := linksOf(pids, most)
+		names, errs := NamesOf(pids, most)
 		for i, pid := range pids {
 			switch {
 			case proc.IsUntold(errs[i]):
@@ -83,9 +83,9 @@ func OthersOf(pids []int, most int) (all, untold []Namespace, err error) {
 	return all, untold, nil
 }
 
-// linksOf asks processes for the names of their namespaces. The error of those that are not asked any more
-// is [proc.ErrHangs].
-func linksOf(pids []int, most int) (names []string, errs []error) {
+// NamesOf returns the names of processes' mount namespaces. When so many of them have not answered at all, the error of
+// those that are not asked any more is [proc.ErrHangs], too.
+func NamesOf(pids []int, most int) (names []string, errs []error) {
 	names, errs = make([]string, len(pids)), make([]error, len(pids))
 	var group sync.WaitGroup
 	var hang atomic.Int64

@@ -128,7 +128,10 @@ func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn
 // namespacesOf are those that a pod's containers may have; of the pod "", which has no cgroup, all. What another
 // pod's processes are in, the kernel may not tell, and that is nobody else's trouble.
 func namespacesOf(pod string) ([]mount.Namespace, error) {
-	own, others := pidsOf(pod)
+	own, others, err := pidsOf(pod)
+	if err != nil {
+		return nil, err
+	}
 	most := math.MaxInt
 	if len(own) > 0 {
 		most = mostHidden
@@ -137,26 +140,25 @@ func namespacesOf(pod string) ([]mount.Namespace, error) {
 	return namespaces, err
 }
 
-// pidsOf are the processes that are a pod's, and others that may be.
-func pidsOf(pod string) (own, others []int) {
-	pids, _ := proc.PIDs()
+// pidsOf are the processes that are a pod's, and others that may be: no pod has a cgroup of its own where the kubelet
+// makes none.
+func pidsOf(pod string) (own, others []int, err error) {
+	pids, err := proc.PIDs()
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, pid := range pids {
-		switch is, may := ofPod(pid, pod); {
-		case is:
+		pods, err := podsOf(pid)
+		switch {
+		case isShort(err):
+			return nil, nil, err
+		case pod != "" && slices.Contains(pods, pod):
 			own = append(own, pid)
-		case may:
+		case err == nil && (len(pods) == 0 || pod == ""):
 			others = append(others, pid)
 		}
 	}
-	return own, others
-}
-
-// ofPod tells whether a process is in a pod, and whether it may be: no pod has a cgroup of its own where the
-// kubelet makes none.
-func ofPod(pid int, pod string) (own, may bool) {
-	pods, err := podsOf(pid)
-	own = pod != "" && slices.Contains(pods, pod)
-	return own, own || err == nil && (len(pods) == 0 || pod == "")
+	return own, others, nil
 }
 
 // inNamespace calls a function with a process of a pod's mount namespace, and once more with another one

@@ -74,6 +74,7 @@ var errands = map[string]func(job) (result, error){
 
 var (
 	errHangs = errors.New("a file system on the way does not answer; the attempt was given up")
+	errDied  = errors.New("a child has died on its errand")
 	errAgain = errors.New("the mounts have changed meanwhile")
 )
 
@@ -88,11 +89,23 @@ type child struct {
 
 // send sends a child on an errand, and kills it when its time is up; 0: never.
 func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, error) {
-	c, err := m.dispatch(j, files...)
-	if err != nil {
-		return result{}, fmt.Errorf("start a child: %w", err)
+	_, done, err := m.carryOut(limit, j, files...)
+	return done, err
+}
+
+// carryOut does so, and returns the child. If one dies, another one is sent, as the next mounter would: it may have
+// been killed while it waited, with all that are ready.
+func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *child, done result, err error) {
+	for range 2 {
+		if c, err = m.dispatch(j, files...); err != nil {
+			return nil, result{}, fmt.Errorf("start a child: %w", err)
+		}
+		if done, err = c.wait(limit); !errors.Is(err, errDied) {
+			break
+		}
+		m.ready.dismiss()
 	}
-	return c.wait(limit)
+	return c, done, err
 }
 
 // dispatch sends a child, which is waited for once.
@@ -201,7 +214,7 @@ func (c *child) wait(limit time.Duration) (result, error) {
 	}
 	var done result
 	if err := json.Unmarshal(text[:n], &done); err != nil {
-		return result{}, fmt.Errorf("a child on errand %q has died", c.kind)
+		return result{}, fmt.Errorf("%w, %q", errDied, c.kind)
 	}
 	switch {
 	case done.Again:
@@ -237,7 +250,7 @@ func errand(args []string) error {
 			done.Error = done.Error[:4096]
 		}
 	}
-	// Who waits for it need not wait for threads that hang.
+	// Who waits for it need not wait for what comes then, nor for this process's end.
 	err = errors.Join(json.NewEncoder(link).Encode(done), link.Close())
 	if done.then != nil {
 		done.then()

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
@@ -39,8 +40,12 @@ func paths() map[int64]int {
 // longestName is what the kernel takes (linux/limits.h, NAME_MAX), in bytes.
 const longestName = 255
 
-// mostThreads are looked at for an order.
-const mostThreads = 8192
+const (
+	// mostThreads are looked at for an order.
+	mostThreads = 8192
+	// mostMoreHidden are processes that stop answering while they are looked at: each takes proc.AskTime of an order.
+	mostMoreHidden = 4
+)
 
 // creating returns the names that threads in a volume's containers are about to make, and which threads
 // may be about to. They may be anywhere.
@@ -98,11 +103,15 @@ type maker struct {
 // makersOf returns those that may be in a volume's containers, and of a result all but the names. Readers wait for it:
 // whether a container of the pod has that volume is not asked.
 func (m *mounter) makersOf(record volume.Record) (makers []maker, done result, err error) {
-	own, others := pidsOf(podfuse.PlainUID(record.PodUID))
+	own, others, err := pidsOf(podfuse.PlainUID(record.PodUID))
+	if err != nil {
+		return nil, done, err
+	}
+	all := placesOf(slices.Concat(own, others))
 	var namespaces []string
-	for _, pid := range own {
-		if name, err := namespaceOf(pid); err == nil && !slices.Contains(namespaces, name) {
-			namespaces = append(namespaces, name)
+	for _, one := range all[:len(own)] {
+		if one.err == nil && !slices.Contains(namespaces, one.namespace) {
+			namespaces = append(namespaces, one.namespace)
 		}
 	}
 	if len(own) == 0 { // the kubelet gives pods no cgroup of their own
@@ -122,19 +131,44 @@ func (m *mounter) makersOf(record volume.Record) (makers []maker, done result, e
 	if len(namespaces) == 0 {
 		return nil, done, nil
 	}
-	makers, done = makersIn(slices.Concat(own, others), namespaces)
+	makers, done = makersIn(all, namespaces)
 	return makers, done, nil
 }
 
+// where is the mount namespace that a process is in, or why it is not known.
+type where struct {
+	pid       int
+	namespace string
+	err       error
+}
+
+// placesOf tells it of processes. Where the first thread of one has ended, it is that of the last one.
+func placesOf(pids []int) []where {
+	all := make([]where, len(pids))
+	names, errs := mount.NamesOf(pids, mostHidden)
+	for i, pid := range pids {
+		all[i] = where{pid, names[i], errs[i]}
+		if !isEnded(errs[i]) {
+			continue
+		}
+		if threads, _ := threadsOf(pid); len(threads) > 1 {
+			last := fmt.Sprintf("/proc/%d/task/%s/ns/mnt", pid, threads[len(threads)-1])
+			all[i].namespace, all[i].err = proc.Ask(pid, func() (string, error) { return os.Readlink(last) })
+		}
+	}
+	return all
+}
+
 // makersIn does so for those of some processes that are in some mount namespaces.
-func makersIn(pids []int, namespaces []string) (makers []maker, done result) {
+func makersIn(all []where, namespaces []string) (makers []maker, done result) {
 	left, calls := mostThreads, paths()
 	done.All = true
-	for _, pid := range pids {
-		name, err := namespaceOf(pid)
+	hidden := 0
+	for _, one := range all {
+		pid, err := one.pid, one.err
 		switch {
 		case errors.Is(err, proc.ErrExecutes): // it has one thread, which makes no name now
-		case proc.IsUntold(err):
+		case proc.IsUntold(err), isShort(err):
 			done.All = false
 		case isEnded(err):
 			if threads, _ := threadsOf(pid); len(threads) > 1 {
@@ -142,10 +176,13 @@ func makersIn(pids []int, namespaces []string) (makers []maker, done result) {
 			}
 		}
 		// Where a security module lets nobody ask about a process, no container is attached, either.
-		if err != nil || !slices.Contains(namespaces, name) {
+		if err != nil || !slices.Contains(namespaces, one.namespace) {
 			continue
 		}
-		threads, _ := threadsOf(pid)
+		threads, err := threadsOf(pid)
+		if err != nil && !isEnded(err) {
+			done.All = false
+		}
 		const atATime = 256 // or a process that has very many would seem to hang
 		for some := range slices.Chunk(threads, atATime) {
 			if left -= len(some); left < 0 {
@@ -154,6 +191,10 @@ func makersIn(pids []int, namespaces []string) (makers []maker, done result) {
 			}
 			seen, err := proc.Ask(pid, func() ([]making, error) { return makingOf(pid, some, calls), nil })
 			if errors.Is(err, proc.ErrHangs) {
+				if hidden++; hidden == mostMoreHidden {
+					done.All = false
+					return makers, done
+				}
 				seen = make([]making, len(some))
 				for i := range seen {
 					seen[i].may = true
@@ -176,19 +217,6 @@ func makersIn(pids []int, namespaces []string) (makers []maker, done result) {
 		}
 	}
 	return makers, done
-}
-
-// namespaceOf is the mount namespace of a process: where its first thread has ended, that of the last one.
-func namespaceOf(pid int) (name string, err error) {
-	if name, err = proc.Link(pid, "ns/mnt"); !isEnded(err) {
-		return name, err
-	}
-	threads, _ := threadsOf(pid)
-	if len(threads) < 2 {
-		return "", err
-	}
-	last := fmt.Sprintf("/proc/%d/task/%s/ns/mnt", pid, threads[len(threads)-1])
-	return proc.Ask(pid, func() (string, error) { return os.Readlink(last) })
 }
 
 // making is what a thread is about to make. It may be wrong by the time that the caller has it: who

@@ -68,8 +68,9 @@ func TestWhoMakesNames(t *testing.T) {
 // namesIn is what is told of a namespace.
 func namesIn(t *testing.T, namespace string) (done result) {
 	t.Helper()
-	_, pids := pidsOf("")
-	makers, done := makersIn(pids, []string{namespace})
+	_, pids, err := pidsOf("")
+	must(t, err)
+	makers, done := makersIn(placesOf(pids), []string{namespace})
 	named, err := namesMade(job{Makers: makers})
 	must(t, err)
 	done.Names, done.All = named.Names, done.All && named.All
@@ -92,8 +93,8 @@ func TestNamesBesideOneWhoseFirstThreadHasEnded(t *testing.T) {
 	})
 	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", c.pid))
 	must(t, err)
-	if name, err := namespaceOf(program); name != theirs || err != nil {
-		t.Errorf("it is in %q, %v, and not in %s", name, err, theirs)
+	if is := placesOf([]int{program})[0]; is.namespace != theirs || is.err != nil {
+		t.Errorf("it is in %q, %v, and not in %s", is.namespace, is.err, theirs)
 	}
 	own, err := os.Readlink("/proc/self/ns/mnt")
 	must(t, err)
@@ -101,4 +102,28 @@ func TestNamesBesideOneWhoseFirstThreadHasEnded(t *testing.T) {
 		return namesIn(t, own).All
 	})
 	must(t, unix.Kill(program, unix.SIGKILL))
+}
+
+// Who has no descriptor to look with does not say that it knows all.
+func TestNamesWithoutDescriptors(t *testing.T) {
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	must(t, err)
+	tells := func() bool {
+		_, done := makersIn(placesOf([]int{os.Getpid()}), []string{own})
+		return done.All
+	}
+	if !tells() {
+		t.Error("with descriptors, it does not know all")
+	}
+	var had unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &had))
+	none := had
+	none.Cur = 0
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	all := tells()
+	_, _, pidsErr := pidsOf("")
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &had))
+	if all || pidsErr == nil {
+		t.Errorf("it says that it knows all: %v, and lists processes: %v", all, pidsErr)
+	}
 }

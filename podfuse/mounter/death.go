@@ -59,7 +59,7 @@ const (
 // waitDead watches a connection until its program is dead.
 func (m *mounter) waitDead(c *connection) {
 	select {
-	case <-time.After(startTime - time.Since(c.Sent)):
+	case <-time.After(min(startTime, startTime-time.Since(c.Sent))): // the clock may have been set back
 	case <-c.gone:
 	case <-c.hurry:
 	}
@@ -288,7 +288,8 @@ func (c *connection) holder() (seen sight) {
 		if seen.found || seen.hidden > 0 {
 			return seen
 		}
-		if _, err := c.lookAt(related, &seen); err == nil {
+		slices.Sort(related) // those that each look has seen
+		if _, err := c.lookAt(slices.Compact(related), &seen); err == nil {
 			return seen
 		}
 		time.Sleep(lookAgain / 10)

@@ -3,9 +3,12 @@ package mounter
 import (
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // settled waits until no child is being started, and returns those that wait.
@@ -98,5 +101,42 @@ func TestErrandsOfChildren(t *testing.T) {
 	c.ends(t)
 	if c.give("names", long, null) == nil {
 		t.Error("a child that was killed has taken an errand")
+	}
+}
+
+// A child that waits is killed when it has its errand already: another one does it.
+func TestAReadyChildIsKilledWithItsErrand(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{Text: "one"})
+	w.status("the program is found", func(s Status) bool { return len(s.Volumes) > 0 && s.Volumes[0].PID != 0 })
+	c.killProgram()
+	w.died(generation)
+	time.Sleep(idleTime + 200*time.Millisecond) // until who received the last descriptor has ended
+	signal := func(all []string, signal unix.Signal) {
+		for _, text := range all {
+			pid, _ := strconv.Atoi(text)
+			_ = unix.Kill(pid, signal)
+		}
+	}
+	all := childrenLeft()
+	signal(all, unix.SIGSTOP)
+	time.AfterFunc(200*time.Millisecond, func() { signal(all, unix.SIGKILL) })
+	c.serve(launchOptions{Text: "next"})
+	if len(all) == 0 {
+		t.Error("none waited")
+	}
+}
+
+// A connection that was sent by a clock that has been set back since is looked for.
+func TestTheClockWasSetBack(t *testing.T) {
+	m := &mounter{turns: make(chan func())}
+	c := &connection{gone: make(chan struct{}), hurry: make(chan struct{})}
+	c.Sent = time.Now().Add(time.Hour).Round(0)
+	go m.waitDead(c)
+	select {
+	case <-m.turns: // the first look's
+	case <-time.After(hang):
+		t.Error("nobody looks whether its program lives")
 	}
 }

@@ -44,15 +44,21 @@ type receiver struct {
 // receive returns the socket of who asks that comes with the next packet of a link. release has to be called when
 // the packet is off the link. Only the goroutine that reads the link calls it.
 func (m *mounter) receive(p *peer) (socket *os.File, release func(), err error) {
+	const open = "open"
 	r := p.receiver
-	if p.receiver = nil; r == nil || !r.idle.Stop() {
+	p.receiver = nil
+	if r == nil || !r.idle.Stop() || r.end.Send(receiveTime, open) != nil { // none waits, or it has been killed
+		if r != nil {
+			r.end.Close()
+		}
 		if r, err = m.newReceiver(p); err != nil {
 			return nil, func() {}, err
 		}
+		err = r.end.Send(receiveTime, open)
 	}
 	var text []byte
 	var files []*os.File
-	if err = r.end.Send(receiveTime, "open"); err == nil {
+	if err == nil {
 		text, files, err = r.end.Receive(time.Now().Add(receiveTime))
 	}
 	var done result
@@ -106,17 +112,15 @@ func (m *mounter) newReceiver(p *peer) (*receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := m.dispatch(job{Kind: "receive"}, link, theirs)
-	if err != nil {
-		end.Close()
-		return nil, fmt.Errorf("start a child: %w", err)
+	c, _, err := m.carryOut(receiveTime, job{Kind: "receive"}, link, theirs)
+	if c != nil {
+		p.receivers.Add(1)
+		go func() {
+			<-c.ended
+			p.receivers.Add(-1)
+		}()
 	}
-	p.receivers.Add(1)
-	go func() {
-		<-c.ended
-		p.receivers.Add(-1)
-	}()
-	if _, err := c.wait(receiveTime); err != nil {
+	if err != nil {
 		end.Close()
 		return nil, err
 	}

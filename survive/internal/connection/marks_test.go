@@ -285,7 +285,7 @@ func TestWhoTriesMarksCanBeKilled(t *testing.T) {
 	if !mountOne(t).agreed.Marks {
 		t.Skip("this kernel has no marks")
 	}
-	for i := range 30 {
+	for i := range 60 {
 		dir := t.TempDir()
 		process := exec.Command("/proc/self/exe")
 		process.Env = append(os.Environ(), mountsOfTest+"="+dir)
@@ -294,11 +294,24 @@ func TestWhoTriesMarksCanBeKilled(t *testing.T) {
 		if err := process.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH) }) // or the test would not end
-		time.Sleep(time.Duration(20+i) * time.Millisecond)
-		end(t, process)
+		time.Sleep(time.Duration(20+i%30) * time.Millisecond)
+		if err := process.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- process.Wait() }()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Error("it waits in the kernel, and is not to be killed")
+		}
+		for unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH) == nil { // ends also that
+		}
 		if said.Len() > 0 {
 			t.Error(said.String())
+		}
+		if t.Failed() {
+			return
 		}
 	}
 }

@@ -90,7 +90,7 @@ func marksWork(fd int, agreed Params, mountPoint string) bool {
 // A request that was read waits for its answer, or for the last of these descriptors to be closed; not even
 // SIGKILL ends that (fs/fuse/dev.c, request_wait_answer). And what a killed process has open is closed when its last
 // thread has ended. So if who asks had the descriptor that serves, a process that is killed amid its own request would
-// never end, nor would the locks that it has.
+// never end, nor would the locks that it has. All others stay: Go's runtime may use its own on any thread.
 func leaveDevices(device int) error {
 	if err := unix.Unshare(unix.CLONE_FILES); err != nil {
 		return os.NewSyscallError("unshare", err)
