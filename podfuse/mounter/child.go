@@ -177,16 +177,12 @@ const mostOfErrand = 16 << 10
 // give gives a child its errand.
 func (c *child) give(kind string, text []byte, files []*os.File) error {
 	c.kind = kind
-	numbers := make([]int, len(files))
-	for i, file := range files {
-		var err error
-		if numbers[i], err = packet.Number(file); err != nil {
-			return err
-		}
+	rights, err := packet.Rights(files)
+	if err != nil {
+		return err
 	}
 	defer runtime.KeepAlive(files)
 	_ = c.link.SetWriteDeadline(time.Now().Add(childTime))
-	rights := unix.UnixRights(numbers...)
 	for some := range slices.Chunk(text, mostOfErrand) {
 		if _, _, err := c.link.WriteMsgUnix(some, rights, nil); err != nil {
 			return err

@@ -52,7 +52,6 @@ func TestAChildWithoutAnErrand(t *testing.T) {
 			if test.text != "" {
 				must(t, c.give("x", []byte(test.text), slices.Repeat([]*os.File{null}, test.files)))
 			}
-			done := make(chan error, 1)
 			if test.text == "" {
 				c.link.Close()
 			} else {
@@ -60,9 +59,8 @@ func TestAChildWithoutAnErrand(t *testing.T) {
 				_, err := c.wait(childTime)
 				t.Logf("%v", err)
 			}
-			go func() { <-c.ended; done <- nil }()
 			select {
-			case <-done:
+			case <-c.ended:
 			case <-time.After(childTime):
 				t.Error("it has not ended")
 				_ = c.process.Kill()
@@ -77,8 +75,12 @@ func TestALongErrand(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	must(t, err)
 	defer null.Close()
+	all := []job{{Kind: "names", Path: strings.Repeat("x", 5*mostOfErrand)}}
 	for _, makers := range []int{1, 500, mostThreads} {
-		text, err := json.Marshal(job{Kind: "names", Makers: slices.Repeat([]maker{{1 << 30, 1 << 60}}, makers)})
+		all = append(all, job{Kind: "names", Makers: slices.Repeat([]maker{{1 << 30, 1 << 60}}, makers)})
+	}
+	for _, one := range all {
+		text, err := json.Marshal(one)
 		must(t, err)
 		c, err := newChild()
 		must(t, err)
@@ -86,7 +88,7 @@ func TestALongErrand(t *testing.T) {
 		if done, err := c.wait(childTime); err != nil || !done.All {
 			t.Errorf("%d bytes: %+v, %v", len(text), done, err)
 		}
-		<-c.ended
+		c.ends(t)
 
 		c, err = newChild()
 		must(t, err)
@@ -96,12 +98,12 @@ func TestALongErrand(t *testing.T) {
 		t.Logf("%d bytes, to a child that is stopped: %v after %v", len(text), giveErr, time.Since(began))
 		c.link.Close()
 		must(t, c.process.Kill())
-		<-c.ended
+		c.ends(t)
 
 		c, err = newChild()
 		must(t, err)
 		must(t, c.process.Kill())
-		<-c.ended
+		c.ends(t)
 		if c.give("names", text, []*os.File{null}) == nil {
 			t.Errorf("%d bytes were given to nobody", len(text))
 		}

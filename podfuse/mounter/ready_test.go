@@ -1,10 +1,8 @@
 package mounter
 
 import (
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -70,38 +68,6 @@ func TestAsManyAreReadyAsAProgramTakes(t *testing.T) {
 		}
 	}
 	r.dismiss()
-}
-
-// An errand may be longer than a packet, and who was killed before he had it does not have it.
-func TestErrandsOfChildren(t *testing.T) {
-	file, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	null := []*os.File{file}
-	long := []byte(`{"kind":"names","path":"` + strings.Repeat("x", 5*mostOfErrand) + `"}`)
-	c, err := newChild()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.give("names", long, null); err != nil {
-		t.Fatal(err)
-	}
-	if done, err := c.wait(10 * time.Second); err != nil || !done.All {
-		t.Errorf("a long errand: %+v, %v", done, err)
-	}
-	c.ends(t)
-
-	if c, err = newChild(); err != nil {
-		t.Fatal(err)
-	}
-	defer c.link.Close()
-	_ = c.process.Kill()
-	c.ends(t)
-	if c.give("names", long, null) == nil {
-		t.Error("a child that was killed has taken an errand")
-	}
 }
 
 // A child that waits is killed when it has its errand already: another one does it.

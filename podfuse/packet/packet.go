@@ -89,15 +89,9 @@ func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error
 	if err != nil {
 		return err
 	}
-	var rights []byte
-	if len(files) > 0 {
-		numbers := make([]int, len(files))
-		for i, file := range files {
-			if numbers[i], err = Number(file); err != nil {
-				return err
-			}
-		}
-		rights = unix.UnixRights(numbers...)
+	rights, err := Rights(files)
+	if err != nil {
+		return err
 	}
 	// Once without a limit, which could be over before this process has a processor.
 	controlErr := s.raw.Control(func(fd uintptr) {
@@ -235,6 +229,22 @@ func Close(files []*os.File) {
 	for _, file := range files {
 		file.Close()
 	}
+}
+
+// Rights is what sends files with a message (man 7 unix, SCM_RIGHTS); nil: there are none. The caller keeps them
+// alive.
+func Rights(files []*os.File) ([]byte, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	numbers := make([]int, len(files))
+	for i, file := range files {
+		var err error
+		if numbers[i], err = Number(file); err != nil {
+			return nil, err
+		}
+	}
+	return unix.UnixRights(numbers...), nil
 }
 
 // Number is a file's descriptor. Unlike its method Fd, it does not make the open file blocking,
