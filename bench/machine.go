@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,15 +9,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/bench/machine"
 )
 
 // describe describes what the figures were measured on, as rows of a table.
 func (b *bench) describe() (string, error) {
-	var name unix.Utsname
 	var info unix.Sysinfo_t
-	if err := unix.Uname(&name); err != nil {
-		return "", err
-	}
 	if err := unix.Sysinfo(&info); err != nil {
 		return "", err
 	}
@@ -30,8 +26,8 @@ func (b *bench) describe() (string, error) {
 	const perLoad = 1 << 16 // linux/sysinfo.h, SI_LOAD_SHIFT
 	rows := [][2]string{
 		{"date", time.Now().UTC().Format(time.DateOnly)},
-		{"kernel", unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:]) + " " + unix.ByteSliceToString(name.Machine[:])},
-		{"CPUs", fmt.Sprintf("%d, %s", runtime.NumCPU(), processor())},
+		{"kernel", machine.Kernel()},
+		{"CPUs", fmt.Sprintf("%d, %s", runtime.NumCPU(), machine.Processor())},
 		{"memory", fmt.Sprintf("%.0f GiB", float64(info.Totalram)*float64(info.Unit)/(1<<30))},
 		{"load average", fmt.Sprintf("%.1f before, %.1f after", b.loadBefore, float64(info.Loads[0])/perLoad)},
 		{"taken by its host", fmt.Sprintf("%.1f %% of the CPUs", share(taken()-b.takenBefore, b.began))},
@@ -52,17 +48,6 @@ func loadAverage() float64 {
 	text, _ := os.ReadFile("/proc/loadavg")
 	_, _ = fmt.Sscan(string(text), &load)
 	return load
-}
-
-// processor is the model of the CPU.
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		if name, value, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "model unknown"
 }
 
 // firstLine is the first line that a program prints.

@@ -1,21 +1,18 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"runtime"
 	"time"
+
+	"example.com/pod-info-fuse/bench/machine"
 )
 
 // taken is the time that a virtual machine's host has kept its CPUs from it so far, all
 // of them together (proc_stat(5), steal).
 func taken() time.Duration {
-	text, _ := os.ReadFile("/proc/stat")
-	var name string
-	var user, nice, system, idle, ioWait, irq, softIRQ, steal int64
-	_, _ = fmt.Sscan(string(text), &name, &user, &nice, &system, &idle, &ioWait, &irq, &softIRQ, &steal)
+	_, _, stolen := machine.Ticks()
 	const tick = 10 * time.Millisecond // USER_HZ is 100
-	return time.Duration(steal) * tick
+	return time.Duration(stolen) * tick
 }
 
 // share is how much of all CPUs that is, in per cent, since some time.

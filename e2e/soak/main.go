@@ -24,12 +24,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/bench/machine"
 	"example.com/pod-info-fuse/e2e/internal/steady"
 	"example.com/pod-info-fuse/e2e/nodeplugin"
 )
@@ -76,7 +78,7 @@ func run(args []string) (err error) {
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	r := seen{at: began, command: "make soak SOAK=" + *duration, machine: machine(), lines: lines, busy: cpu.busy(), failed: failed != nil}
+	r := seen{at: began, command: "make soak SOAK=" + *duration, machine: fmt.Sprintf("%s, %d CPUs, %s", machine.Kernel(), runtime.NumCPU(), machine.Processor()), lines: lines, busy: cpu.busy(), failed: failed != nil}
 	picture, err := r.picture()
 	if err == nil {
 		err = os.WriteFile(*plot, []byte(picture), 0o644)

@@ -58,14 +58,3 @@ func TestSummary(t *testing.T) {
 		}
 	}
 }
-
-func TestTicks(t *testing.T) {
-	for stat, want := range map[string][2]float64{
-		"cpu  10 1 5 100 4 0 2 3 0 0\ncpu0 1 1 1 1\n": {104, 125},
-		"": {0, 0},
-	} {
-		if idle, all := ticks(stat); idle != want[0] || all != want[1] {
-			t.Errorf("of %q: %v of %v, want %v", stat, idle, all, want)
-		}
-	}
-}
