@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -143,7 +144,7 @@ func (n Node) healOthers() (healed []Healed) {
 	until := time.Now().Add(healTime)
 	namespaces, _, err := mount.Others()
 	if err != nil {
-		return nil
+		return unlisted(err)
 	}
 	// Where this misses something, forgetHealed finds it, or has no time left either.
 	patients, _ := n.survey(namespaces, all, until)
@@ -157,6 +158,11 @@ func (n Node) healOthers() (healed []Healed) {
 		healed = append(healed, n.forgetHealed(all, until)...)
 	}
 	return healed
+}
+
+// unlisted tells that the other namespaces are not known.
+func unlisted(err error) []Healed {
+	return []Healed{{Path: "other mount namespaces", Err: fmt.Errorf("list them: %w; the next call-out tries it again", err)}}
 }
 
 // patient is a namespace, and what is dead in it, by path.
@@ -188,7 +194,7 @@ func (n Node) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 	for range 3 { // it may end here, too
 		namespaces, untold, err := mount.Others()
 		if err != nil {
-			return nil
+			return unlisted(err)
 		}
 		patients, err := n.survey(slices.Concat(namespaces, []mount.Namespace{mount.Own()}, untold), all, until)
 		if err != nil {
@@ -254,7 +260,9 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 		return healed, errNoTime
 	}
 	file, err := p.Open()
-	if err != nil {
+	if proc.IsShort(err) {
+		return nil, err
+	} else if err != nil {
 		return nil, nil // its process has ended; if it has others, forgetHealed finds what is left
 	}
 	defer file.Close()
@@ -268,7 +276,9 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 		lockErr = fmt.Errorf("another healing of its namespace goes on, or does not end: %w", lockErr)
 	}
 	found, err := n.stacksIn(p.Namespace, all)
-	if err != nil {
+	if proc.IsShort(err) {
+		return nil, err
+	} else if err != nil {
 		return nil, nil
 	}
 	tried := 0

@@ -37,11 +37,14 @@ func Of(pid int) (Namespace, error) {
 	return Namespace{PID: pid, Name: name, own: name == own}, err
 }
 
-// Others returns the mount namespaces of all other processes, one each. Those of untold have no name: they
+// Others returns the mount namespaces of all other processes, one each, or the error that it cannot know all. Those of untold have no name: they
 // are of processes that cannot be asked about now (package proc, Ask), one each, and may be among the
 // others. Their mounts can be listed, but nobody can enter.
 func Others() (all, untold []Namespace, err error) {
-	pids, _ := proc.PIDs()
+	pids, err := proc.PIDs()
+	if err != nil {
+		return nil, nil, err
+	}
 	return OthersOf(pids, math.MaxInt)
 }
 
@@ -57,12 +60,15 @@ func OthersOf(pids []int, most int) (all, untold []Namespace, err error) {
 		return nil, nil, err
 	}
 	seen := map[string]bool{own: true}
+	var short error
 	ask := func(pids []int) (again []int) {
 		names, errs := NamesOf(pids, most)
 		for i, pid := range pids {
 			switch {
 			case proc.IsUntold(errs[i]):
 				again = append(again, pid)
+			case proc.IsShort(errs[i]):
+				short = errs[i]
 			case errs[i] != nil || seen[names[i]]: // it has ended, or is a kernel thread
 			default:
 				seen[names[i]] = true
@@ -76,6 +82,9 @@ func OthersOf(pids []int, most int) (all, untold []Namespace, err error) {
 	for pause := 200 * time.Microsecond; len(pids) > 0 && pause < 20*time.Millisecond; pause *= 4 {
 		time.Sleep(pause)
 		pids = ask(pids)
+	}
+	if short != nil { // who takes some for all forgets what is mounted in the others
+		return nil, nil, short
 	}
 	for _, pid := range pids {
 		untold = append(untold, Namespace{PID: pid})

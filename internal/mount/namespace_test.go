@@ -3,11 +3,14 @@ package mount
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/e2e/slowclose"
 	"example.com/pod-info-fuse/internal/proc"
@@ -16,6 +19,51 @@ import (
 func TestMain(m *testing.M) {
 	slowclose.Intercept()
 	os.Exit(m.Run())
+}
+
+// Who has not enough descriptors to list all namespaces is told so: else a healing forgets what is still mounted where
+// it did not look.
+func TestNamespacesWithFewDescriptors(t *testing.T) {
+	for range 8 { // each in a namespace of its own
+		cmd := exec.Command("/bin/sleep", "3600")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+	}
+	every, _, err := Others()
+	if err != nil || len(every) < 8 {
+		t.Fatalf("%d namespaces: %v", len(every), err)
+	}
+	var had unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &had); err != nil {
+		t.Fatal(err)
+	}
+	next, err := unix.Dup(0) // above it, nothing is open
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(next)
+	for _, free := range []int{0, 1, 2, 3, 5} {
+		few := unix.Rlimit{Cur: uint64(next + free), Max: had.Max}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+			t.Fatal(err)
+		}
+		all, _, err := Others()
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &had); err != nil {
+			t.Fatal(err)
+		}
+		if err == nil && len(all) < len(every) || err != nil && !errors.Is(err, unix.EMFILE) {
+			t.Errorf("with %d descriptors: %d namespaces instead of %d, %v", free, len(all), len(every), err)
+		}
+		if free == 0 && err == nil {
+			t.Error("without a descriptor, it knows all")
+		}
+	}
 }
 
 // A process that hangs in execve(2) is told of, and costs those who ask no time.

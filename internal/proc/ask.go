@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // execve(2) closes files, and close(2) of a FUSE file waits for its server: for ever, where that hangs.
@@ -28,6 +30,12 @@ var (
 
 // IsUntold tells whether an error is one of these.
 func IsUntold(err error) bool { return errors.Is(err, ErrExecutes) || errors.Is(err, ErrHangs) }
+
+// IsShort tells whether an error says that this process had no descriptor or no memory to ask with. That is
+// nothing about the process that was asked about.
+func IsShort(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
 
 // AskTime is how long a question waits for its answer.
 const AskTime = time.Second
