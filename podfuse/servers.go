@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -129,12 +130,18 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 		return false, fmt.Errorf("directory %q is mounted for another pod, %s; unmount it first", record.Dir, before.PodUID)
 	case err == nil && before.Dir != record.Dir:
 		return false, fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
+	case there && err == nil && isSame(before, record):
+		return false, nil // nothing is written: the disk may be full
 	case there:
 		return false, s.ServerVolumes().Put(record)
 	}
+	undo := func() error { return s.forget(id) }
+	if state == survive.VolumeDead && err == nil {
+		undo = func() error { return s.ServerVolumes().Put(before) }
+	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.forget(id))
+			err = errors.Join(err, undo())
 		}
 	}()
 	// It gets the daemon's group from the run directory.
@@ -148,6 +155,12 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 		return false, fmt.Errorf("make a directory for the pod's program: %w", err)
 	}
 	return true, s.bind(id, record.Dir)
+}
+
+// isSame tells whether a record that is stored says what another one does, but when it was made.
+func isSame(stored, other volume.Record) bool {
+	stored.Mounted, stored.Format = other.Mounted, other.Format
+	return reflect.DeepEqual(stored, other)
 }
 
 // makeDir makes what the pod finds in the volume.

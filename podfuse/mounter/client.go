@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +47,8 @@ func (c Client) Ensure() (identity string, err error) {
 		return "", err
 	}
 	defer unlock()
-	for range 4 {
+	const tries = 4
+	for try := 0; ; try++ {
 		var r reply
 		r, _, err = c.ask(request{Kind: askStatus}, answerTime)
 		switch {
@@ -54,6 +56,10 @@ func (c Client) Ensure() (identity string, err error) {
 			return "", errors.New(r.Trouble)
 		case err == nil && r.Version == c.Version:
 			return r.Identity, nil
+		case try == tries && errors.Is(err, errNone):
+			return "", errors.New("the mounter ends as soon as it is started; its log tells why")
+		case try == tries:
+			return "", cmp.Or(err, fmt.Errorf("the mounter of version %s goes on, though it was replaced", r.Version))
 		case err == nil:
 			err = c.replace()
 		case errors.Is(err, errNone):
@@ -66,7 +72,6 @@ func (c Client) Ensure() (identity string, err error) {
 			return "", fmt.Errorf("start the mounter: %w", err)
 		}
 	}
-	return "", err
 }
 
 // Give returns the socket on which pods ask, and the pair's end of a new link. The link that

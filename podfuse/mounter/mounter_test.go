@@ -12,11 +12,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
+
+// A mounter that ends at once is no mounter, and who needs one is told so.
+func TestAMounterThatEndsAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	c := Client{Config: Config{podfuse.Layout{RunDir: dir}, "fuse.pod-fuse", source, thisTest}, Log: calllog.New("test", filepath.Join(dir, "log"))}
+	must(t, os.Mkdir(c.lockPath(), 0o755)) // so that it cannot be opened
+	if _, err := c.Ensure(); err == nil || !strings.Contains(err.Error(), "ends as soon as it is started") {
+		t.Errorf("%v", err)
+	}
+}
 
 func TestServeAndAttach(t *testing.T) {
 	w := newWorld(t)
