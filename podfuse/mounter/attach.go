@@ -150,7 +150,7 @@ func pidsOf(pod string) (own, others []int, err error) {
 	for _, pid := range pids {
 		pods, err := podsOf(pid)
 		switch {
-		case isShort(err):
+		case proc.IsShort(err):
 			return nil, nil, err
 		case pod != "" && slices.Contains(pods, pod):
 			own = append(own, pid)

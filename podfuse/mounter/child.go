@@ -81,9 +81,11 @@ var (
 // child is one on an errand, or one that waits for it.
 type child struct {
 	kind    string // of the errand
+	waited  bool   // it was ready before there was one
 	process *os.Process
 	link    *net.UnixConn
 	runs    chan struct{} // closed when it waits for its errand, or never will
+	begun   bool          // it does; to be read when runs is closed
 	ended   chan struct{} // closed when it has: not even SIGKILL ends one that waits in the kernel
 }
 
@@ -93,17 +95,23 @@ func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, e
 	return done, err
 }
 
-// carryOut does so, and returns the child. If one dies, another one is sent, as the next mounter would: it may have
-// been killed while it waited, with all that are ready.
+// carryOut does so, and returns the child. If one dies, another one is sent, as the next mounter would; one that was
+// ready may have been killed with all the others.
 func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *child, done result, err error) {
+	var until time.Time
+	if limit > 0 {
+		until = time.Now().Add(limit)
+	}
 	for range 2 {
 		if c, err = m.dispatch(j, files...); err != nil {
 			return nil, result{}, fmt.Errorf("start a child: %w", err)
 		}
-		if done, err = c.wait(limit); !errors.Is(err, errDied) {
+		if done, err = c.wait(until); !errors.Is(err, errDied) {
 			break
 		}
-		m.ready.dismiss()
+		if c.waited {
+			m.ready.dismiss()
+		}
 	}
 	return c, done, err
 }
@@ -121,7 +129,7 @@ func (m *mounter) dispatch(j job, files ...*os.File) (*child, error) {
 	}
 	files = append([]*os.File{vault}, files...)
 	if c := m.ready.take(); c != nil {
-		if c.give(j.Kind, text, files) == nil {
+		if c.waited = true; c.give(j.Kind, text, files) == nil {
 			return c, nil
 		}
 		c.link.Close() // it has been killed
@@ -161,7 +169,8 @@ func newChild() (*child, error) {
 	}
 	c := &child{process: process, link: conn.(*net.UnixConn), runs: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
-		_, _ = c.link.Read(make([]byte, 1))
+		_, err := c.link.Read(make([]byte, 1))
+		c.begun = err == nil
 		close(c.runs)
 	}()
 	go func() {
@@ -195,13 +204,18 @@ func (c *child) give(kind string, text []byte, files []*os.File) error {
 // mostOfResult is how long a result can be, in bytes.
 const mostOfResult = 64 << 10
 
-// wait returns what the child has done, and kills it when its time is up; 0: never.
-func (c *child) wait(limit time.Duration) (result, error) {
+// wait returns what the child has done, and kills it when its time is up; the zero time: never.
+func (c *child) wait(until time.Time) (result, error) {
 	defer c.link.Close()
-	if limit > 0 {
-		_ = c.link.SetReadDeadline(time.Now().Add(limit))
+	begin := time.Now().Add(childTime) // or one that is stopped would have no limit
+	if !until.IsZero() && until.Before(begin) {
+		begin = until
 	}
-	<-c.runs
+	_ = c.link.SetReadDeadline(begin)
+	if <-c.runs; !c.begun {
+		_ = c.process.Kill()
+	}
+	_ = c.link.SetReadDeadline(until)
 	text := make([]byte, mostOfResult)
 	n, err := c.link.Read(text)
 	if errors.Is(err, os.ErrDeadlineExceeded) {

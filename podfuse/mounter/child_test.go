@@ -2,6 +2,7 @@ package mounter
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,7 +57,7 @@ func TestAChildWithoutAnErrand(t *testing.T) {
 				c.link.Close()
 			} else {
 				_ = c.link.CloseWrite()
-				_, err := c.wait(childTime)
+				_, err := c.wait(time.Now().Add(childTime))
 				t.Logf("%v", err)
 			}
 			select {
@@ -67,6 +68,44 @@ func TestAChildWithoutAnErrand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A child that is stopped before it has begun is killed in time, also for an errand that may take for ever.
+func TestAChildThatDoesNotBegin(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	for range 20 {
+		c, err := newChild()
+		must(t, err)
+		must(t, c.process.Signal(unix.SIGSTOP))
+		select {
+		case <-c.runs: // it was faster
+			c.link.Close()
+			must(t, c.process.Signal(unix.SIGCONT))
+			c.ends(t)
+			continue
+		case <-time.After(50 * time.Millisecond):
+		}
+		must(t, c.give("probe", []byte(`{"kind":"probe"}`), []*os.File{null}))
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.wait(time.Time{})
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if !errors.Is(err, errDied) {
+				t.Errorf("%v", err)
+			}
+		case <-time.After(childTime + hang):
+			t.Error("it is waited for")
+			_ = c.process.Kill()
+		}
+		c.ends(t)
+		return
+	}
+	t.Fatal("no child could be stopped before it began")
 }
 
 // An errand may be longer than a packet, and than what is queued; a child that has died, or that does not take it,
@@ -85,7 +124,7 @@ func TestALongErrand(t *testing.T) {
 		c, err := newChild()
 		must(t, err)
 		must(t, c.give("names", text, []*os.File{null}))
-		if done, err := c.wait(childTime); err != nil || !done.All {
+		if done, err := c.wait(time.Now().Add(childTime)); err != nil || !done.All {
 			t.Errorf("%d bytes: %+v, %v", len(text), done, err)
 		}
 		c.ends(t)

@@ -77,16 +77,15 @@ func (m *mounter) creating(o *order) (done result, err error) {
 		looked()
 		return done, err
 	}
-	c, err := m.dispatch(job{Kind: "names", Makers: makers})
-	if err != nil {
+	c, named, err := m.carryOut(childTime, job{Kind: "names", Makers: makers})
+	if c == nil {
 		looked()
-		return result{}, fmt.Errorf("start a child: %w", err)
+		return result{}, err
 	}
 	go func() {
 		<-c.ended
 		looked()
 	}()
-	named, err := c.wait(childTime)
 	if err != nil {
 		return result{}, err
 	}
@@ -168,7 +167,7 @@ func makersIn(all []where, namespaces []string) (makers []maker, done result) {
 		pid, err := one.pid, one.err
 		switch {
 		case errors.Is(err, proc.ErrExecutes): // it has one thread, which makes no name now
-		case proc.IsUntold(err), isShort(err):
+		case proc.IsUntold(err), proc.IsShort(err):
 			done.All = false
 		case isEnded(err):
 			if threads, _ := threadsOf(pid); len(threads) > 1 {

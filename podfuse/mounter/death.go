@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -198,10 +199,9 @@ func (m *mounter) provoke(id volume.ID, generation uint64) {
 
 func (m *mounter) provokeOnce(c *connection) {
 	if file, err := m.device(c); err == nil {
-		child, err := m.dispatch(job{Kind: "provoke", Dir: c.dir()}, file)
+		child, _, _ := m.carryOut(childTime, job{Kind: "provoke", Dir: c.dir()}, file)
 		file.Close()
-		if err == nil {
-			_, _ = child.wait(childTime)
+		if child != nil {
 			<-child.ended
 		}
 	}
@@ -272,11 +272,10 @@ type sight struct {
 }
 
 // holder finds a process that has the connection open, and its descriptor. That there is none is certain: a
-// process may fork and end before it is looked at, but the other one's number is then above all that there were,
+// process may fork and end before it is looked at, but the other one's number was then given after all that there were,
 // and those are looked at next. And a process that is being forked has its number, and what its parent has open,
 // before it is seen in /proc (kernel/fork.c, copy_process). So the newest are looked at twice. Only on a node where
-// new ones never cease, or begin again at the lowest number, it looks often instead. As long as it cannot look, it does
-// not return.
+// new ones never cease, it looks often instead. As long as it cannot look, it does not return.
 //
 // A process may also hand it on, by a socket, to one that was looked at before. So those that may have it are looked
 // at twice. Who hands it to and fro all the time may still be seen nowhere.
@@ -284,7 +283,7 @@ func (c *connection) holder() (seen sight) {
 	gone := func() bool { return isClosed(c.gone) }
 	for !gone() {
 		var related []int
-		seen = settle(func(above int) (sight, error) { return c.look(above, &related) }, lastPID, gone)
+		seen = settle(func(after int) (sight, error) { return c.look(after, &related) }, lastPID, gone)
 		if seen.found || seen.hidden > 0 {
 			return seen
 		}
@@ -297,15 +296,20 @@ func (c *connection) holder() (seen sight) {
 	return seen
 }
 
-// newest is how many numbers there are among which is that of a process being forked.
-const newest = 1024
+const (
+	// newest is how many numbers there are among which is that of a process being forked.
+	newest = 1024
+	// everybody is looked at after this number.
+	everybody = math.MinInt
+)
 
-// settle looks until nobody was begun during a look, and adds up what the looks have seen.
-func settle(look func(above int) (sight, error), lastPID func() (int, error), ended func() bool) (seen sight) {
+// settle looks until nobody was begun during a look, and adds up what the looks have seen. After the first one, it looks
+// at those only that were begun since: others may begin new ones without an end, on a node that has very many.
+func settle(look func(after int) (sight, error), lastPID func() (int, error), ended func() bool) (seen sight) {
 	const tries = 40
-	above, twice := 0, false
+	after, twice := everybody, false
 	for try := 0; try < tries && !ended(); {
-		next, err := look(above)
+		next, err := look(after)
 		if err != nil { // what was seen before counts all the same
 			time.Sleep(lookAgain / 10)
 			continue
@@ -317,10 +321,10 @@ func settle(look func(above int) (sight, error), lastPID func() (int, error), en
 		// Of those who hide, others may be begun without an end, and each takes its time. They are looked for again.
 		case seen.found, seen.hidden >= mostHidden, err == nil && now == seen.last && twice:
 			return seen
-		case err == nil && now >= seen.last:
-			above, twice = max(0, seen.last-newest), true
+		case err == nil:
+			after, twice = seen.last-newest, true
 		default:
-			above, twice, seen.hidden = 0, false, 0
+			after, twice, seen.hidden = everybody, false, 0
 		}
 		try++
 	}
@@ -341,28 +345,55 @@ func lastPID() (int, error) {
 	return strconv.Atoi(fields[len(fields)-1])
 }
 
-// isShort tells whether this process had no descriptor or no memory to ask with. That says nothing about who
-// was asked.
-func isShort(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+// begunSince are the processes whose numbers were given after one, up to another one. After the highest number, they
+// begin again at the lowest: one below 0 is counted from the highest.
+func begunSince(after, last int) (pids []int, err error) {
+	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if err != nil {
+		return nil, err
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, err
+	}
+	if last < after {
+		last += most
+	}
+	for number := max(after, last-most) + 1; number <= last; number++ {
+		pid := (number + most) % most
+		// A thread that is not the first of its process has none, nor has 0.
+		switch pidfd, err := unix.PidfdOpen(pid, 0); {
+		case err == nil:
+			unix.Close(pidfd)
+			pids = append(pids, pid)
+		case proc.IsShort(err):
+			return nil, err
+		}
+	}
+	return pids, nil
 }
 
 // mostHidden is how many processes of a pod are asked in vain in one look: each may take proc.AskTime, and
 // leave a thread.
 const mostHidden = 16
 
-// look looks once at all processes of a number above one, or as long as there are not too many that cannot be
+// look looks once at all processes that were begun after one, or as long as there are not too many that cannot be
 // asked, and adds those that may have the descriptor to related. With an error, it has not seen all.
-func (c *connection) look(above int, related *[]int) (seen sight, err error) {
+func (c *connection) look(after int, related *[]int) (seen sight, err error) {
 	if seen.last, err = lastPID(); err != nil {
 		return sight{}, err
 	}
-	pids, err := proc.PIDs()
+	var pids []int
+	if after == everybody {
+		pids, err = proc.PIDs()
+	} else {
+		pids, err = begunSince(after, seen.last)
+	}
 	if err != nil {
 		return sight{}, err
 	}
 	own := os.Getpid()
-	some, err := c.lookAt(slices.DeleteFunc(pids, func(pid int) bool { return pid <= above || pid == own }), &seen)
+	some, err := c.lookAt(slices.DeleteFunc(pids, func(pid int) bool { return pid == own }), &seen)
 	*related = append(*related, some...)
 	return seen, err
 }
@@ -380,7 +411,7 @@ func (c *connection) lookAt(pids []int, seen *sight) (related []int, err error) 
 		case fd >= 0:
 			seen.found, seen.pid, seen.thread, seen.fd = true, pid, thread, fd
 			return related, nil
-		case isShort(err):
+		case proc.IsShort(err):
 			return related, err
 		case proc.IsUntold(err):
 			if seen.hidden++; seen.hidden == mostHidden {
@@ -513,7 +544,7 @@ func (c *connection) find(pid int) (thread, fd int, err error) {
 	names, err := readNames(fmt.Sprintf("/proc/%d/fd", pid))
 	if isEnded(err) || err == nil && len(names) == 0 {
 		var threadsErr error
-		if threads, threadsErr = threadsOf(pid); isShort(threadsErr) {
+		if threads, threadsErr = threadsOf(pid); proc.IsShort(threadsErr) {
 			return 0, -1, threadsErr
 		}
 	}
@@ -522,7 +553,7 @@ func (c *connection) find(pid int) (thread, fd int, err error) {
 		thread, _ := strconv.Atoi(number)
 		if thread != pid {
 			var namesErr error
-			if names, namesErr = readNames(fmt.Sprintf("/proc/%d/fd", thread)); isShort(namesErr) {
+			if names, namesErr = readNames(fmt.Sprintf("/proc/%d/fd", thread)); proc.IsShort(namesErr) {
 				return 0, -1, namesErr
 			}
 		}
@@ -566,7 +597,7 @@ func readNames(path string) ([]string, error) {
 // exe is the digest of the path of what a process executes. The error is that nobody tells.
 func exe(pid int) (string, error) {
 	link, err := proc.Link(pid, "exe")
-	if !proc.IsUntold(err) && !isShort(err) {
+	if !proc.IsUntold(err) && !proc.IsShort(err) {
 		err = nil
 	}
 	return digest(strings.TrimSuffix(link, " (deleted)")), err

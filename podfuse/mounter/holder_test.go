@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,48 +27,48 @@ func TestSettle(t *testing.T) {
 		sight
 		err   error
 		now   int // the last process, after it
-		above int // that it is to be
+		after int // that it is to be
 	}
 	for name, test := range map[string]struct {
 		looks []look
 		want  sight
 	}{
-		"none": {[]look{{sight{last: 9000}, nil, 9000, 0}, {sight{last: 9000}, nil, 9000, 9000 - newest}}, sight{last: 9000}},
+		"none": {[]look{{sight{last: 9000}, nil, 9000, everybody}, {sight{last: 9000}, nil, 9000, 9000 - newest}}, sight{last: 9000}},
 		"few were ever begun": {
-			[]look{{sight{last: 100}, nil, 100, 0}, {sight{last: 100}, nil, 100, 0}}, sight{last: 100},
+			[]look{{sight{last: 100}, nil, 100, everybody}, {sight{last: 100}, nil, 100, 100 - newest}}, sight{last: 100},
 		},
 		"being forked": {
-			[]look{{sight{last: 9000}, nil, 9000, 0}, {sight{last: 9000, found: true, pid: 9000}, nil, 9000, 9000 - newest}},
+			[]look{{sight{last: 9000}, nil, 9000, everybody}, {sight{last: 9000, found: true, pid: 9000}, nil, 9000, 9000 - newest}},
 			sight{last: 9000, found: true, pid: 9000},
 		},
 		"begun meanwhile": {
-			[]look{{sight{last: 9000}, nil, 9003, 0}, {sight{last: 9003, found: true, pid: 9002}, nil, 9003, 9000 - newest}},
+			[]look{{sight{last: 9000}, nil, 9003, everybody}, {sight{last: 9003, found: true, pid: 9002}, nil, 9003, 9000 - newest}},
 			sight{last: 9003, found: true, pid: 9002},
 		},
 		"the numbers begin again": {
-			[]look{{sight{last: 9000}, nil, 9003, 0}, {sight{last: 9003}, nil, 5, 9000 - newest}, {sight{last: 5}, nil, 5, 0}, {sight{last: 5}, nil, 5, 0}},
+			[]look{{sight{last: 9000}, nil, 9003, everybody}, {sight{last: 9003}, nil, 5, 9000 - newest}, {sight{last: 5}, nil, 5, 9003 - newest}},
 			sight{last: 5},
 		},
 		"hides, and others are begun": {
-			[]look{{sight{last: 9000, hidden: 1}, nil, 9003, 0}, {sight{last: 9003}, nil, 9003, 9000 - newest}}, sight{last: 9003, hidden: 1},
+			[]look{{sight{last: 9000, hidden: 1}, nil, 9003, everybody}, {sight{last: 9003}, nil, 9003, 9000 - newest}}, sight{last: 9003, hidden: 1},
 		},
 		"hides, and a look fails": {
-			[]look{{sight{last: 9000, hidden: 1}, nil, 9003, 0}, {sight{}, errShort, 9003, 9000 - newest}, {sight{last: 9003}, nil, 9003, 9000 - newest}},
+			[]look{{sight{last: 9000, hidden: 1}, nil, 9003, everybody}, {sight{}, errShort, 9003, 9000 - newest}, {sight{last: 9003}, nil, 9003, 9000 - newest}},
 			sight{last: 9003, hidden: 1},
 		},
 		"others hide in each look": {
-			[]look{{sight{last: 9000, hidden: mostHidden}, nil, 9100, 0}}, sight{last: 9000, hidden: mostHidden},
+			[]look{{sight{last: 9000, hidden: mostHidden}, nil, 9100, everybody}}, sight{last: 9000, hidden: mostHidden},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			done := 0
-			got := settle(func(above int) (sight, error) {
+			got := settle(func(after int) (sight, error) {
 				if done == len(test.looks) {
 					t.Fatal("it looks again")
 				}
 				l := test.looks[done]
-				if done++; above != l.above {
-					t.Errorf("look %d: above %d, want %d", done, above, l.above)
+				if done++; after != l.after {
+					t.Errorf("look %d: after %d, want %d", done, after, l.after)
 				}
 				return l.sight, l.err
 			}, func() (int, error) { return test.looks[done-1].now, nil }, func() bool { return false })
@@ -78,6 +81,49 @@ func TestSettle(t *testing.T) {
 	settle(func(int) (sight, error) { tries++; return sight{last: tries}, nil }, func() (int, error) { return 0, errors.New("not told") }, func() bool { return false })
 	if tries < 2 || tries > 100 {
 		t.Errorf("%d looks where the last number is not told", tries)
+	}
+}
+
+// Those that were begun since a number are processes, and no threads, also where the numbers began again meanwhile.
+func TestBegunSince(t *testing.T) {
+	cmd := exec.Command("/bin/sleep", "3600")
+	must(t, cmd.Start())
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	own, child := os.Getpid(), cmd.Process.Pid
+	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	must(t, err)
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	must(t, err)
+	threads, err := threadsOf(own)
+	must(t, err)
+	last := max(own, child) // the child's own number may be the lower one, where the numbers have begun again
+	for name, test := range map[string]struct {
+		after, last int
+		own, child  bool
+	}{
+		"both":                     {min(own, child) - 1, last, true, true},
+		"from below the lowest":    {-newest, last, true, true},
+		"after one of them":        {min(own, child), last, own > child, child > own},
+		"nobody":                   {child, child, false, false},
+		"the numbers began again":  {most - 2, last, true, true},
+		"they did, and went round": {-3 * most, last, true, true},
+	} {
+		pids, err := begunSince(test.after, test.last)
+		if err != nil || slices.Contains(pids, own) != test.own || slices.Contains(pids, child) != test.child {
+			t.Errorf("%s: %v, %v", name, pids, err)
+		}
+		for _, thread := range threads {
+			if number, _ := strconv.Atoi(thread); number != own && slices.Contains(pids, number) {
+				t.Errorf("%s: thread %d of process %d is one", name, number, own)
+			}
+		}
+		slices.Sort(pids)
+		if len(slices.Compact(slices.Clone(pids))) != len(pids) {
+			t.Errorf("%s: some are looked at twice: %v", name, pids)
+		}
 	}
 }
 

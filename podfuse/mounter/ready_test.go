@@ -87,7 +87,7 @@ func TestAReadyChildIsKilledWithItsErrand(t *testing.T) {
 	}
 	all := childrenLeft()
 	signal(all, unix.SIGSTOP)
-	time.AfterFunc(200*time.Millisecond, func() { signal(all, unix.SIGKILL) })
+	time.AfterFunc(time.Second, func() { signal(all, unix.SIGKILL) }) // by then one has its errand
 	c.serve(launchOptions{Text: "next"})
 	if len(all) == 0 {
 		t.Error("none waited")

@@ -748,7 +748,9 @@ func programMain(args []string) error {
 		dir := add(root, "there", &gofs.Inode{}, fuse.S_IFDIR)
 		add(dir, "text", &gofs.MemRegularFile{Data: []byte(o.Text)}, fuse.S_IFREG)
 		add(root, "link", &gofs.MemSymlink{Data: []byte("there")}, fuse.S_IFLNK)
-		add(root, "never", &never{}, fuse.S_IFREG)
+		if o.Itself != "" { // or who is killed while he waits for it might ask the next program, and wait for that
+			add(root, "never", &never{}, fuse.S_IFREG)
+		}
 	}})
 	server, err := fuse.NewServer(raw, "/dev/fd/3", &fuse.MountOptions{AllowOther: true})
 	if err != nil {
