@@ -212,7 +212,7 @@ chaos-pod-fuse: podchaos-builds
 	$(PODCHAOS) stop --control --programs bindfs
 	$(PODCHAOS) programs $(STRICT)
 	$(PODCHAOS) programs $(POD_FUSE) --uid 0
-	$(PODCHAOS) kill $(POD_FUSE) --kills $(KILLS)
+	$(PODCHAOS) kill $(POD_FUSE) --by fusermount,run --kills $(KILLS)
 	$(PODCHAOS) kill $(POD_FUSE) --by fd --programs sshfs,gocryptfs --kills $(FEW)
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with pair
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with hang --programs bindfs

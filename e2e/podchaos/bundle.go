@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // The parts of an OCI bundle that matter here (github.com/opencontainers/runtime-spec, config.md).
@@ -40,6 +41,10 @@ var image = []bundleMount{
 	{"/etc", "bind", "/etc", []string{"rbind", "rprivate", "ro"}},
 }
 
+// mountpoint is a directory of the user's, where a program may mount by fusermount. It is in the image: rclone
+// mounts on none that is mounted on.
+const mountpoint = "/m"
+
 // denied are system calls that container runtimes deny by default to containers without
 // capabilities (github.com/moby/profiles/seccomp): those that a FUSE program would want in vain.
 var denied = []string{
@@ -53,7 +58,7 @@ var denied = []string{
 // read-only, and namespaces of its own, but for the network, which is the pod's.
 func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMount) error {
 	root := filepath.Join(dir, "rootfs")
-	mounts := append([]bundleMount(nil), image...)
+	mounts := slices.Clone(image)
 	for _, v := range volumes {
 		options := []string{"rbind", "rprivate", "rw"}
 		if v.readOnly {
@@ -94,5 +99,6 @@ func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMou
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		err = errors.Join(err, os.Symlink("usr/"+name, filepath.Join(root, name)))
 	}
+	err = errors.Join(err, os.Mkdir(filepath.Join(root, mountpoint), 0o755), os.Chown(filepath.Join(root, mountpoint), uid, uid))
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o644))
 }

@@ -57,6 +57,7 @@ func (t *trial) killOne(ctx context.Context, one program, by string) (err error)
 	}
 	var stopped error
 	result.seen, stopped = r.stop()
+	result.beats = r.beats()
 	if stopped != nil && err == nil {
 		err = stopped
 	}
@@ -109,12 +110,14 @@ func (t *trial) startPod(p *pod, one program, by string) (*served, *reader, erro
 func (p *pod) startServer(s *sources, one program, by string) (*container, error) {
 	inside := *s
 	inside.modules = modulesInside
-	const mountpoint = "/tmp/m"
-	args := append([]string{"/podchaos", "supervise", "--mountpoint", mountpoint, "--"}, one.commandLine(&inside, "/source", mountpoint, false)...)
-	if by == byFD {
-		args = append([]string{"/run/pod-fuse/pod-fuse", "run", "--restart", "--"}, one.commandLine(&inside, "/source", "{}", false)...)
+	restarts, at := []string{"/run/pod-fuse/pod-fuse", "run", "--restart", "--"}, mountpoint
+	switch by {
+	case byFusermount:
+		restarts = []string{"/podchaos", "supervise"}
+	case byFD:
+		at = "{}"
 	}
-	return p.start(one.name, args, p.serverMounts(), nil)
+	return p.start(one.name, append(restarts, one.commandLine(&inside, "/source", at, false)...), p.serverMounts(), nil)
 }
 
 // program tells the PIDs of the program in its container.
@@ -134,9 +137,9 @@ func (t *trial) killRounds(ctx context.Context, s *served, r *reader, result *ro
 	if t.kills == 0 {
 		return sleep(ctx, 2*time.Second)
 	}
-	age := 100 * time.Millisecond
-	if result.by == byFD {
-		age = oldEnough
+	age := oldEnough
+	if result.by == byFusermount {
+		age = 100 * time.Millisecond
 	}
 	for range t.kills {
 		if err := sleep(ctx, age+t.chance(200*time.Millisecond)); err != nil {

@@ -36,6 +36,8 @@ type seen struct {
 	// Slow are the operations that took long since the line before; of those of one moment, one
 	// and the pulse.
 	Slow []slow `json:"slow,omitempty"`
+	// Beat is how long the last pulse took, in nanoseconds.
+	Beat int64 `json:"beat"`
 	// Took is, in nanoseconds, how long it took to open, to read and to close a small file, each time since
 	// the line before, in a load with pauses.
 	Took []time.Duration `json:"took,omitempty"`
@@ -72,6 +74,7 @@ type load struct {
 	threads []*thread
 	ended   atomic.Bool
 	done    sync.WaitGroup
+	beat    atomic.Int64 // see seen
 
 	mu       sync.Mutex // guards what follows
 	paths    map[string]int
@@ -180,7 +183,7 @@ func now() int64 {
 }
 
 func (l *load) tell(last bool) {
-	s := seen{Now: now(), Oldest: now(), Last: last}
+	s := seen{Now: now(), Oldest: now(), Beat: l.beat.Load(), Last: last}
 	for _, t := range l.threads {
 		s.Operations += int(t.count.Load())
 		if since := t.since.Load(); since != 0 && since < s.Oldest {

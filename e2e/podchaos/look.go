@@ -50,16 +50,9 @@ func readFile(path string) error {
 	return compareContent(fd, content(filepath.Base(path)))
 }
 
-// runSupervise starts a program again whenever it has ended: the kubelet, without the time that
-// it takes. It has no part in the program's mount.
+// runSupervise starts a program again whenever it has ended, also one that has not lived long: the kubelet,
+// without the time that it takes. It has no part in the program's mount.
 func runSupervise(args []string) int {
-	flags := flag.NewFlagSet("podchaos supervise", flag.ExitOnError)
-	mountpoint := flags.String("mountpoint", "", "")
-	_ = flags.Parse(args)
-	if err := os.MkdirAll(*mountpoint, 0o755); err != nil {
-		println(err.Error())
-		return 1
-	}
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGTERM)
 	go func() {
@@ -68,10 +61,10 @@ func runSupervise(args []string) int {
 	}()
 	for {
 		began := time.Now()
-		cmd := exec.Command(flags.Arg(0), flags.Args()[1:]...)
+		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		err := cmd.Run()
-		println(time.Now().Format(time.StampMilli), flags.Arg(0), "ended:", cmd.ProcessState.String())
+		println(time.Now().Format(time.StampMilli), args[0], "ended:", cmd.ProcessState.String())
 		if _, start := err.(*exec.Error); start {
 			return 1
 		}

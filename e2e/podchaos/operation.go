@@ -55,21 +55,23 @@ func (t *thread) stat(r root) {
 	})
 }
 
-// pulse is an operation that no cache of the kernel answers, a thousand times a second, or twice as often as the
-// others where those pause: it tells when a program has answered again.
+// pulse is an operation that no cache of the kernel answers, and every program within a millisecond or two, a thousand
+// times a second, or twice as often as the others where those pause: it tells when a program has answered again. To look
+// for what is not there would tell how long that takes in the program's source beside the other threads: of s3fs, 26 to
+// 63 ms. A program that has come back looks the file up first.
 const pulse = "pulse"
 
 func (t *thread) pulse() {
-	t.absent(pulse, t.roots[0])
+	began := now()
+	t.statfsOf(pulse, filepath.Join(t.roots[0].path, fileName(0)))
+	t.beat.Store(now() - began)
 	time.Sleep(max(time.Millisecond, t.pause/2))
 }
 
-func (t *thread) nothing(r root) { t.absent("stat nothing", r) }
-
-// absent looks for what is not there, by a name that nobody has asked for before: a stand-in has a
+// nothing looks for what is not there, by a name that nobody has asked for before: a stand-in has a
 // directory by every name for those who are not to be held.
-func (t *thread) absent(name string, r root) {
-	_ = t.operate(name, filepath.Join(r.path, fmt.Sprintf("nothing-%d-%d", t.number, t.count.Load())), func(path string) error {
+func (t *thread) nothing(r root) {
+	_ = t.operate("stat nothing", filepath.Join(r.path, fmt.Sprintf("nothing-%d-%d", t.number, t.count.Load())), func(path string) error {
 		var stat unix.Stat_t
 		err := unix.Stat(path, &stat)
 		if err == nil {
@@ -86,11 +88,16 @@ func (t *thread) access(r root) {
 	_ = t.operate("access", path, func(path string) error { return unix.Access(path, unix.R_OK) })
 }
 
-func (t *thread) statfs(r root) {
-	_ = t.operate("statfs", r.path, func(path string) error {
+func (t *thread) statfs(r root) { t.statfsOf("statfs", r.path) }
+
+func (t *thread) statfsOf(name, path string) {
+	_ = t.operate(name, path, func(path string) error {
 		var stat unix.Statfs_t
 		if err := unix.Statfs(path, &stat); err != nil {
 			return err
+		}
+		if stat.Blocks == 0 && stat.Bsize == 4096 && stat.Namelen == 255 { // survive/volume, Root.StatFs
+			return errors.New("a stand-in has answered")
 		}
 		return nil
 	})

@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 )
 
-// How a program gets its device.
+// How a program gets its device, and who starts it again.
 const (
-	byFusermount = "fusermount" // it executes fusermount3, and finds the driver's
+	byFusermount = "fusermount" // it executes fusermount3, and finds the driver's; podchaos supervise
 	byFD         = "fd"         // its mount point is /dev/fd/N, by pod-fuse run
+	byRun        = "run"        // as the first, but pod-fuse run starts it again
 )
+
+var ways = []string{byFusermount, byFD, byRun}
 
 // A program is a FUSE server, of Debian's packages or the Go module proxy.
 type program struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -20,7 +21,8 @@ type reader struct {
 	part []byte
 	last seen
 	slow []slow
-	took *steady.Times // nil: nobody asks
+	beat []time.Duration // of each line, how long the last pulse took
+	took *steady.Times   // nil: nobody asks
 }
 
 // startReader starts a load in a container of its own.
@@ -50,6 +52,9 @@ func (r *readerOutput) Write(text []byte) (int, error) {
 			return 0, err
 		}
 		r.slow = append(r.slow, s.Slow...)
+		if s.Beat > 0 {
+			r.beat = append(r.beat, time.Duration(s.Beat))
+		}
 		r.took.Add(s.Took...)
 		r.last = s
 	}
@@ -66,6 +71,13 @@ func (r *reader) seen() seen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last
+}
+
+// beats are how long pulses took, of those that were looked at.
+func (r *reader) beats() []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.beat)
 }
 
 // awaitProgress waits until every operation that was under way at a time has ended, and others
@@ -93,7 +105,7 @@ func (r *reader) awaitProgress(ctx context.Context, since int64) error {
 }
 
 // outage is the time from a program's end until one has answered again, which was before a
-// time; and the longest that an operation took meanwhile, which has to do with the program, too.
+// time, 0 if nobody knows; and the longest that an operation took meanwhile, which has to do with the program, too.
 func (r *reader) outage(from, to int64) (until, longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,9 +114,10 @@ func (r *reader) outage(from, to int64) (until, longest time.Duration) {
 			continue
 		}
 		longest = max(longest, time.Duration(one.To-max(one.From, from)))
-		// The pulse was held in that moment, or soon after it.
-		if one.Name == pulse && one.From < from+int64(20*time.Millisecond) {
-			until = max(until, time.Duration(one.To-from))
+		// The pulse was held in that moment, or soon after it. One that has ended as soon was answered before.
+		soon := from + int64(soonest)
+		if one.Name == pulse && one.From < soon && one.To > soon {
+			until = time.Duration(one.To - from)
 		}
 	}
 	return until, longest

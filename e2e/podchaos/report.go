@@ -30,6 +30,7 @@ type row struct {
 	seen     seen
 	outages  []time.Duration // one for each kill; 0: no pulse was under way then, and nobody knows
 	longest  time.Duration   // of an operation in an outage
+	beats    []time.Duration // how long pulses took, whenever one looked
 }
 
 func newReport(control bool) *report { return &report{began: time.Now(), control: control} }
@@ -50,7 +51,7 @@ func (r *row) torn() map[string]int {
 	r.seen.Paths, r.seen.Open = maps.Clone(r.seen.Paths), maps.Clone(r.seen.Open)
 	r.seen.Failures = slices.DeleteFunc(slices.Clone(r.seen.Failures), func(f failure) bool {
 		n, _ := slices.BinarySearch(r.kills, f.To)
-		if n == 0 || f.To-r.kills[n-1] > int64(tornTime) || !strings.HasSuffix(f.Kind, " EIO") {
+		if n == 0 || f.To-r.kills[n-1] > int64(soonest) || !strings.HasSuffix(f.Kind, " EIO") {
 			return false
 		}
 		where := r.seen.Paths
@@ -66,8 +67,8 @@ func (r *row) torn() map[string]int {
 	return torn
 }
 
-// tornTime is how long after a kill that can be. No program has come back so soon.
-const tornTime = 20 * time.Millisecond
+// soonest is how long after a kill no program has ever come back.
+const soonest = 20 * time.Millisecond
 
 // mostTold is how many failures are printed: those of a control are hundreds.
 const mostTold = 30
@@ -157,17 +158,18 @@ func (r *report) print() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.rows) > 0 {
-		const format = "%-15s %-10s %5v %10v %7v %7v %6v %8v %9v %11v %10v\n"
-		fmt.Printf(format, "program", "by", "kills", "operations", "errors", "ESTALE", "else", "repeated", "outage ms", "at most ms", "longest ms")
+		const format = "%-15s %-10s %5v %10v %7v %7v %6v %8v %9v %11v %8v %10v\n"
+		fmt.Printf(format, "program", "by", "kills", "operations", "errors", "ESTALE", "else", "repeated", "outage ms", "at most ms", "usual ms", "longest ms")
 		for _, one := range r.rows {
 			other := sum(one.seen.otherOpen())
 			stale := sum(one.seen.Open) - other
-			median, most := "-", "-"
-			known := slices.DeleteFunc(slices.Sorted(slices.Values(one.outages)), func(d time.Duration) bool { return d == 0 })
-			if n := len(known); n > 0 {
-				median, most = ms(known[n/2]), ms(known[n-1])
+			known := slices.DeleteFunc(slices.Clone(one.outages), func(d time.Duration) bool { return d == 0 })
+			outage, most := middle(known)
+			if n := len(one.outages) - len(known); n > 0 {
+				r.lines = append(r.lines, fmt.Sprintf("%s, by %s, %d of %d outages are not known: no pulse was under way", one.name, one.by, n, len(one.outages)))
 			}
-			fmt.Printf(format, one.name, one.by, len(one.kills), one.seen.Operations, sum(one.seen.Paths), stale, other, sum(one.seen.Repeated), median, most, ms(one.longest))
+			usual, _ := middle(one.beats)
+			fmt.Printf(format, one.name, one.by, len(one.kills), one.seen.Operations, sum(one.seen.Paths), stale, other, sum(one.seen.Repeated), outage, most, usual, ms(one.longest))
 		}
 	}
 	for _, one := range r.rows {
@@ -220,8 +222,17 @@ func spread(times []time.Duration) string {
 	if len(times) == 0 {
 		return "none"
 	}
-	slices.Sort(times)
-	return fmt.Sprintf("%d: median %s ms, at most %s ms", len(times), ms(times[len(times)/2]), ms(times[len(times)-1]))
+	median, most := middle(times)
+	return fmt.Sprintf("%d: median %s ms, at most %s ms", len(times), median, most)
+}
+
+// middle is the median of some times, and the greatest, in milliseconds.
+func middle(times []time.Duration) (median, most string) {
+	if len(times) == 0 {
+		return "-", "-"
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return ms(sorted[len(sorted)/2]), ms(sorted[len(sorted)-1])
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }

@@ -51,7 +51,7 @@ func parse(args []string) (settings, error) {
 	flags.StringVar(&s.beside, "beside", "", "a pod-info-fuse whose volume is read meanwhile, a `FILE`")
 	flags.StringVar(&s.modules, "modules", "e2e/bin", "the `DIRECTORY` of the programs that setup.sh builds from modules")
 	flags.StringVar(&names, "programs", verb.programs, "which, separated by commas, or all")
-	flags.StringVar(&by, "by", verb.by, "how they get the device, separated by commas: fusermount, fd")
+	flags.StringVar(&by, "by", verb.by, "how they get the device and who starts them again, separated by commas: "+strings.Join(ways, ", "))
 	flags.IntVar(&s.kills, "kills", verb.kills, "the `NUMBER` of kills of each program; with 0, it is read for two seconds")
 	flags.IntVar(&s.threads, "threads", 12, "`NUMBER` of threads that operate on paths; two read what is open besides")
 	flags.IntVar(&s.uid, "uid", 1000, "the `UID` of the containers")
@@ -92,8 +92,8 @@ func (s *settings) choose(names string) error {
 
 func (s *settings) check() error {
 	for _, by := range s.by {
-		if by != byFusermount && by != byFD {
-			return fmt.Errorf("--by %q is neither %s nor %s", by, byFusermount, byFD)
+		if !slices.Contains(ways, by) {
+			return fmt.Errorf("--by %q is not one of %s", by, ways)
 		}
 	}
 	switch {

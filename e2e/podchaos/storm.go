@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -20,8 +21,8 @@ import (
 const stormThreads = 10_000
 
 // storm is a pod that does all it can to keep the others from what they need: thousands of threads
-// look at a volume that nobody serves, and others ask to serve, and hang up, without pause. Then
-// it is removed.
+// look at a volume that nobody serves, others ask to serve, and hang up, and others begin processes, without pause.
+// Then it is removed.
 func (t *trial) storm(ctx context.Context, _ int) error {
 	p, err := t.rig.newPod(t.uid)
 	if err != nil {
@@ -35,7 +36,7 @@ func (t *trial) storm(ctx context.Context, _ int) error {
 	if err == nil {
 		err = await(ctx, grace, func() error {
 			var s stormed
-			if err := json.Unmarshal([]byte(c.said()[strings.LastIndexByte(c.said(), '\n')+1:]), &s); err != nil || s.Threads < stormThreads || s.Refused == 0 || s.Connections < 100 {
+			if err := json.Unmarshal([]byte(c.said()[strings.LastIndexByte(c.said(), '\n')+1:]), &s); err != nil || s.Threads < stormThreads || s.Refused == 0 || s.Connections < 100 || s.Processes < 100 {
 				return fmt.Errorf("the storm has not begun: %+v, %q", s, c.said())
 			}
 			return nil
@@ -52,13 +53,14 @@ type stormed struct {
 	Threads     int64 `json:"threads"`     // that have looked
 	Refused     int64 `json:"refused"`     // looks
 	Connections int64 `json:"connections"` // that were begun
+	Processes   int64 `json:"processes"`   // that have ended
 }
 
 // runHostile is the container of a storm.
 func runHostile(args []string) int {
 	_ = flag.NewFlagSet("podchaos hostile", flag.ExitOnError).Parse(args)
 	debug.SetMaxThreads(2 * stormThreads)
-	var threads, refused, connections atomic.Int64
+	var threads, refused, connections, processes atomic.Int64
 	for i := range stormThreads {
 		go func() {
 			threads.Add(1)
@@ -87,8 +89,15 @@ func runHostile(args []string) int {
 			}
 		}()
 	}
+	for range 2 {
+		go func() {
+			for exec.Command("/bin/true").Run() == nil {
+				processes.Add(1)
+			}
+		}()
+	}
 	for {
-		_ = json.NewEncoder(os.Stderr).Encode(stormed{threads.Load(), refused.Load(), connections.Load()})
+		_ = json.NewEncoder(os.Stderr).Encode(stormed{threads.Load(), refused.Load(), connections.Load(), processes.Load()})
 		time.Sleep(100 * time.Millisecond)
 	}
 }
