@@ -107,7 +107,9 @@ var programs = []program{
 			return []string{"mergerfs", "-f", source + "/tree", m}
 		},
 	}, {
-		name: "fuse-overlayfs", source: (*sources).overlay, allow: allowOther, fd: true, links: true, writes: true,
+		// It changes nothing: killed while it removes a directory, 8 times in 1500 it left one that can neither be
+		// seen nor renamed to, for good. Root had mounted it, without pod-fuse (fuse-overlayfs 1.10).
+		name: "fuse-overlayfs", source: (*sources).overlay, allow: allowOther, fd: true, links: true,
 		command: func(_ *sources, source, m string) []string {
 			return []string{"fuse-overlayfs", "-f", "-o", fmt.Sprintf("lowerdir=%s/tree,upperdir=%[1]s/upper,workdir=%[1]s/work", source), m}
 		},
