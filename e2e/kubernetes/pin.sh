@@ -1,16 +1,16 @@
 #!/bin/sh
-# Makes a module as this one, of another version of Kubernetes: the newest patch of MINOR, as 1.36.
-# Prints nothing, and does nothing where DIR has that minor version.
+# Makes a module as this one, of another version of Kubernetes: the newest patch of 1.36, or 1.36.3.
+# Prints nothing, and does nothing where DIR has that version.
 #
-#	pin.sh MINOR DIR
+#	pin.sh VERSION DIR
 set -eu
-minor=${1:?pin.sh: no version} dir=${2:?pin.sh: no directory}
+wanted=${1:?pin.sh: no version} dir=${2:?pin.sh: no directory}
 cd "$(dirname "$0")"
 
 pinned=$(cd "$dir" 2>/dev/null && go mod edit -print | sed -n 's/^require k8s.io\/kubernetes v//p') || true
-case $pinned in "$minor".*) exit ;; esac
+case $pinned. in "$wanted".*) exit ;; esac
 
-version=$(GOFLAGS=-mod=mod go list -m -f '{{.Version}}' "k8s.io/kubernetes@v$minor")
+version=$(GOFLAGS=-mod=mod go list -m -f '{{.Version}}' "k8s.io/kubernetes@v$wanted")
 # Its own go.mod names the staging modules, which it requires at v0.0.0.
 its=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/.*"GoMod": "\(.*\)",/\1/p')
 new=$dir.new
