@@ -1,6 +1,7 @@
 package standin
 
 import (
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,4 +68,19 @@ func TestWhoAsksTooOftenWaits(t *testing.T) {
 		held(2)
 		is("s5 ESTALE")(w)
 	})
+}
+
+// What a look costs does not depend on who else is busy on the machine.
+func TestALookThatWaitsIsFree(t *testing.T) {
+	const long = 50 * time.Millisecond
+	if took := processorTime(func() { time.Sleep(long) }); took >= long/2 {
+		t.Errorf("to wait took %v", took)
+	}
+	if took := processorTime(func() {
+		for range 1000 {
+			_, _ = os.ReadFile("/proc/self/mountinfo")
+		}
+	}); took < time.Millisecond {
+		t.Errorf("to read took %v", took)
+	}
 }
