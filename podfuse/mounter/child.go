@@ -214,6 +214,11 @@ func (c *child) wait(until time.Time) (result, error) {
 	_ = c.link.SetReadDeadline(begin)
 	if <-c.runs; !c.begun {
 		_ = c.process.Kill()
+		select { // or another one might be at it beside
+		case <-c.ended:
+		case <-time.After(childTime):
+		}
+		return result{}, fmt.Errorf("%w, %q", errDied, c.kind)
 	}
 	_ = c.link.SetReadDeadline(until)
 	text := make([]byte, mostOfResult)

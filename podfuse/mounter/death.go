@@ -321,9 +321,9 @@ func settle(look func(after int) (sight, error), lastPID func() (int, error), en
 		// Of those who hide, others may be begun without an end, and each takes its time. They are looked for again.
 		case seen.found, seen.hidden >= mostHidden, err == nil && now == seen.last && twice:
 			return seen
-		case err == nil:
+		case err == nil && (now >= seen.last || now < seen.last-newest):
 			after, twice = seen.last-newest, true
-		default:
+		default: // or nearly all numbers were given meanwhile
 			after, twice, seen.hidden = everybody, false, 0
 		}
 		try++
@@ -361,13 +361,13 @@ func begunSince(after, last int) (pids []int, err error) {
 	}
 	for number := max(after, last-most) + 1; number <= last; number++ {
 		pid := (number + most) % most
-		// A thread that is not the first of its process has none, nor has 0.
-		switch pidfd, err := unix.PidfdOpen(pid, 0); {
-		case err == nil:
+		switch pidfd, err := unix.PidfdOpen(pid, 0); err {
+		case nil:
 			unix.Close(pidfd)
 			pids = append(pids, pid)
-		case proc.IsShort(err):
-			return nil, err
+		case unix.ESRCH, unix.EINVAL, unix.ENOENT: // nobody's, or a thread's that is not the first of its process
+		default:
+			return nil, os.NewSyscallError("pidfd_open", err)
 		}
 	}
 	return pids, nil

@@ -49,6 +49,10 @@ func TestSettle(t *testing.T) {
 			[]look{{sight{last: 9000}, nil, 9003, everybody}, {sight{last: 9003}, nil, 5, 9000 - newest}, {sight{last: 5}, nil, 5, 9003 - newest}},
 			sight{last: 5},
 		},
+		"nearly all numbers are given": {
+			[]look{{sight{last: 9000}, nil, 8500, everybody}, {sight{last: 8500}, nil, 8500, everybody}, {sight{last: 8500}, nil, 8500, 8500 - newest}},
+			sight{last: 8500},
+		},
 		"hides, and others are begun": {
 			[]look{{sight{last: 9000, hidden: 1}, nil, 9003, everybody}, {sight{last: 9003}, nil, 9003, 9000 - newest}}, sight{last: 9003, hidden: 1},
 		},
