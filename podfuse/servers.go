@@ -135,15 +135,7 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 	case there:
 		return false, s.ServerVolumes().Put(record)
 	}
-	undo := func() error { return s.forget(id) }
-	if state == survive.VolumeDead && err == nil {
-		undo = func() error { return s.ServerVolumes().Put(before) }
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, undo())
-		}
-	}()
+	known := err == nil
 	// It gets the daemon's group from the run directory.
 	if err := os.Mkdir(s.ServerVolumes().Dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, err
@@ -151,6 +143,16 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 	if err := s.ServerVolumes().Put(record); err != nil {
 		return false, fmt.Errorf("record the volume: %w", err)
 	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		if state, _ := s.check(record.Dir); known && state == survive.VolumeDead { // as before
+			err = errors.Join(err, s.ServerVolumes().Put(before))
+		} else {
+			err = errors.Join(err, s.forget(id))
+		}
+	}()
 	if err := s.makeDir(id); err != nil {
 		return false, fmt.Errorf("make a directory for the pod's program: %w", err)
 	}

@@ -22,6 +22,9 @@ func TestARunDirectoryThatFillsUp(t *testing.T) {
 			must(t, unix.Mount("full", parent, "tmpfs", 0, "mode=755,size=400k,nr_inodes=300"))
 			client, server := n.pod()
 			n.serves(client, server, "--restart")
+			if got := n.reads(client, server); got != "hello" {
+				t.Fatalf("it reads %q", got)
+			}
 			fill(t, parent)
 
 			const otherPod = "99999999-9999-4999-8999-999999999999"
@@ -35,8 +38,10 @@ func TestARunDirectoryThatFillsUp(t *testing.T) {
 			n.must("unmount", other)
 			n.must("mount", client, options(podUID))
 			n.must("mount", server, options(podUID, "serves", "data"))
-			if got := n.reads(client, server); got == "" {
-				t.Error("nothing is read")
+			eventually(t, "status names the program", func() bool { return n.status().Programs[0].PID != 0 })
+			n.kills(n.status().Programs[0].PID)
+			if got := n.reads(client, server); got != "hello" {
+				t.Errorf("after the program died, it reads %q", got)
 			}
 			n.must("unmount", client)
 			n.must("unmount", server)
