@@ -171,6 +171,11 @@ type patient struct {
 	dead map[string]stack
 }
 
+// unknown tells that it is not known what is dead in a namespace.
+func (p patient) unknown(err error) []Healed {
+	return []Healed{{PID: p.PID, Command: command(p.PID), Path: "its volumes", Err: err}}
+}
+
 // survey looks for dead mounts in namespaces. An error says that it does not know all.
 func (n Node) survey(namespaces []mount.Namespace, all dead, until time.Time) (patients []patient, err error) {
 	for _, namespace := range namespaces {
@@ -191,12 +196,16 @@ func (n Node) survey(namespaces []mount.Namespace, all dead, until time.Time) (p
 // namespaces afresh: the process by which one was seen may have ended, and others be in it. It returns
 // what is dead in those of processes that cannot be asked now, into which nobody can go.
 func (n Node) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
+	var short error
 	for range 3 { // it may end here, too
 		namespaces, untold, err := mount.Others()
 		if err != nil {
 			return unlisted(err)
 		}
 		patients, err := n.survey(slices.Concat(namespaces, []mount.Namespace{mount.Own()}, untold), all, until)
+		if proc.IsShort(err) {
+			short = err
+		}
 		if err != nil {
 			continue
 		}
@@ -215,6 +224,9 @@ func (n Node) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 			}
 		}
 		return unhealed
+	}
+	if short != nil {
+		return unlisted(short)
 	}
 	return nil
 }
@@ -261,7 +273,7 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 	}
 	file, err := p.Open()
 	if proc.IsShort(err) {
-		return nil, err
+		return p.unknown(err), err
 	} else if err != nil {
 		return nil, nil // its process has ended; if it has others, forgetHealed finds what is left
 	}
@@ -277,7 +289,7 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 	}
 	found, err := n.stacksIn(p.Namespace, all)
 	if proc.IsShort(err) {
-		return nil, err
+		return p.unknown(err), err
 	} else if err != nil {
 		return nil, nil
 	}

@@ -37,9 +37,9 @@ func Of(pid int) (Namespace, error) {
 	return Namespace{PID: pid, Name: name, own: name == own}, err
 }
 
-// Others returns the mount namespaces of all other processes, one each, or the error that it cannot know all. Those of untold have no name: they
-// are of processes that cannot be asked about now (package proc, Ask), one each, and may be among the
-// others. Their mounts can be listed, but nobody can enter.
+// Others returns the mount namespaces of all other processes, one each, or the error that it cannot know all.
+// Those of untold have no name: they are of processes that cannot be asked about now (package proc, Ask), one
+// each, and may be among the others. Their mounts can be listed, but nobody can enter.
 func Others() (all, untold []Namespace, err error) {
 	pids, err := proc.PIDs()
 	if err != nil {
