@@ -166,7 +166,7 @@ func (r *report) print() int {
 			known := slices.DeleteFunc(slices.Clone(one.outages), func(d time.Duration) bool { return d == 0 })
 			outage, most := middle(known)
 			if n := len(one.outages) - len(known); n > 0 {
-				r.lines = append(r.lines, fmt.Sprintf("%s, by %s, %d of %d outages are not known: no pulse was under way", one.name, one.by, n, len(one.outages)))
+				r.lines = append(r.lines, fmt.Sprintf("%s, by %s, %d of %d outages are not known: no pulse saw them", one.name, one.by, n, len(one.outages)))
 			}
 			usual, _ := middle(one.beats)
 			fmt.Printf(format, one.name, one.by, len(one.kills), one.seen.Operations, sum(one.seen.Paths), stale, other, sum(one.seen.Repeated), outage, most, usual, ms(one.longest))
