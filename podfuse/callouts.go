@@ -18,7 +18,8 @@ type CallOuts struct {
 
 var _ flex.Driver = CallOuts{}
 
-// Mount makes a volume of either kind appear in dir. When it fails, it leaves nothing behind.
+// Mount makes a volume of either kind appear in dir. When it fails, it leaves nothing behind; but as long as something
+// is mounted on dir, or nobody can tell, a record stays, for whoever stops the driver.
 func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if _, serves := options.Lookup(OptionServes); !serves {
 		return c.CallOuts.Mount(dir, options)

@@ -147,10 +147,12 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 		if err == nil {
 			return
 		}
-		if state, _ := s.check(record.Dir); known && state == survive.VolumeDead { // as before
-			err = errors.Join(err, s.ServerVolumes().Put(before))
-		} else {
+		// Who stops the driver knows what is mounted by its record: where it may be, a record stays.
+		switch state, _ := s.state(record.Dir); {
+		case state == survive.VolumeNotMounted:
 			err = errors.Join(err, s.forget(id))
+		case known:
+			err = errors.Join(err, s.ServerVolumes().Put(before))
 		}
 	}()
 	if err := s.makeDir(id); err != nil {

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // isMounted tells whether something is mounted on a directory, how often.
@@ -89,6 +92,40 @@ func TestVolumesInEitherOrderAndAgain(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// When a mount fails over one that is dead, the dead one is known to status, also if its record was lost, and a later
+// mount replaces it.
+func TestAMountThatFailsOverADeadOne(t *testing.T) {
+	for name, lost := range map[string]bool{"its record is there": false, "its record was lost": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			server := n.volume(podUID, "data-server")
+			mount := []string{"mount", server, options(podUID, "serves", "data")}
+			n.must(mount...)
+			layout, id := podfuse.Layout{RunDir: n.runDir}, volume.NewID(server)
+			if ids, err := layout.ServerVolumes().IDs(); len(ids) != 1 || ids[0] != id {
+				t.Fatalf("records: %v, %v", ids, err)
+			}
+			dir := layout.ServerDir(id)
+			must(t, os.RemoveAll(dir))
+			must(t, os.WriteFile(dir, nil, 0o600))
+			if lost {
+				must(t, layout.ServerVolumes().Delete(id))
+			}
+			if a := n.call(mount...); a.Status != "Failure" || !strings.Contains(a.Message, "not a directory") {
+				t.Errorf("it is mounted over a file: %+v", a)
+			}
+			if volumes := n.status().Volumes; len(volumes) != 1 || n.isMounted(server) != 1 {
+				t.Errorf("%d mounts, of volumes %+v", n.isMounted(server), volumes)
+			}
+			must(t, os.Remove(dir))
+			n.must(mount...)
+			if count := n.isMounted(server); count != 1 {
+				t.Errorf("%d mounts", count)
+			}
+		})
 	}
 }
 
