@@ -47,16 +47,21 @@ func TestManyOrdersForOneVolume(t *testing.T) {
 	}
 }
 
+// takesTurns carries out one by one what goroutines ask the mounter to do, until end.
+func (m *mounter) takesTurns() (end func()) {
+	go func() {
+		for turn := range m.turns {
+			turn()
+		}
+	}()
+	return func() { close(m.turns) }
+}
+
 // A pod whose containers let nobody attach keeps the places of a pod, and no other pod's.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &mounter{turns: make(chan func()), places: newPlaces()}
-		go func() {
-			for turn := range m.turns {
-				turn()
-			}
-		}()
-		defer close(m.turns)
+		defer m.takesTurns()()
 		place := func(pod string) (leave func(), waited time.Duration, err error) {
 			began := time.Now()
 			leave, err = m.place(pod, began.Add(orderTime))

@@ -112,6 +112,9 @@ func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *ch
 		if c.waited {
 			m.ready.dismiss()
 		}
+		if limit > 0 && !time.Now().Before(until) {
+			break // another one would be killed amid what it does
+		}
 	}
 	return c, done, err
 }
@@ -207,16 +210,20 @@ const mostOfResult = 64 << 10
 // wait returns what the child has done, and kills it when its time is up; the zero time: never.
 func (c *child) wait(until time.Time) (result, error) {
 	defer c.link.Close()
-	begin := time.Now().Add(childTime) // or one that is stopped would have no limit
-	if !until.IsZero() && until.Before(begin) {
-		begin = until
+	left := childTime // or one that is stopped would have no limit
+	if !until.IsZero() {
+		left = min(left, time.Until(until))
 	}
-	_ = c.link.SetReadDeadline(begin)
+	begin := left
+	if c.waited { // and had time to start, so another one may be better; none is better than a new one that is slow
+		begin /= 2
+	}
+	_ = c.link.SetReadDeadline(time.Now().Add(begin))
 	if <-c.runs; !c.begun {
 		_ = c.process.Kill()
 		select { // or another one might be at it beside
 		case <-c.ended:
-		case <-time.After(childTime):
+		case <-time.After(left / 4):
 		}
 		return result{}, fmt.Errorf("%w, %q", errDied, c.kind)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/mounter/keep"
 )
 
 // childrenLeft are those of this test, wherever they are by now.
@@ -70,11 +72,9 @@ func TestAChildWithoutAnErrand(t *testing.T) {
 	}
 }
 
-// A child that is stopped before it has begun is killed in time, also for an errand that may take for ever.
-func TestAChildThatDoesNotBegin(t *testing.T) {
-	null, err := os.Open(os.DevNull)
-	must(t, err)
-	defer null.Close()
+// stoppedChild is one that was stopped before it has begun.
+func stoppedChild(t *testing.T) *child {
+	t.Helper()
 	for range 20 {
 		c, err := newChild()
 		must(t, err)
@@ -84,28 +84,54 @@ func TestAChildThatDoesNotBegin(t *testing.T) {
 			c.link.Close()
 			must(t, c.process.Signal(unix.SIGCONT))
 			c.ends(t)
-			continue
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond):
+			t.Cleanup(func() { _ = c.process.Kill() })
+			return c
 		}
-		must(t, c.give("probe", []byte(`{"kind":"probe"}`), []*os.File{null}))
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.wait(time.Time{})
-			done <- err
-		}()
-		select {
-		case err := <-done:
-			if !errors.Is(err, errDied) {
-				t.Errorf("%v", err)
-			}
-		case <-time.After(childTime + hang):
-			t.Error("it is waited for")
-			_ = c.process.Kill()
-		}
-		c.ends(t)
-		return
 	}
 	t.Fatal("no child could be stopped before it began")
+	return nil
+}
+
+// A child that is stopped before it has begun is killed in time, also for an errand that may take for ever.
+func TestAChildThatDoesNotBegin(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	c := stoppedChild(t)
+	must(t, c.give("probe", []byte(`{"kind":"probe"}`), []*os.File{null}))
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.wait(time.Time{})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, errDied) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(childTime + hang):
+		t.Error("it is waited for")
+		_ = c.process.Kill()
+	}
+	c.ends(t)
+}
+
+// Where a child is stopped before it waits for its errand, there is time left for another one. For one that is
+// stopped later, there is none.
+func TestAnotherChildBegins(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf}
+	defer m.takesTurns()()
+	defer null.Close()
+	m.do(func() { m.set.Put(vaultName, nil, null) })
+	stopped := stoppedChild(t)
+	m.ready.waiting = []*child{stopped}
+	if done, err := m.send(childTime, job{Kind: "names"}); err != nil || !done.All {
+		t.Errorf("%+v, %v", done, err)
+	}
+	stopped.ends(t)
 }
 
 // An errand may be longer than a packet, and than what is queued; a child that has died, or that does not take it,
