@@ -59,7 +59,12 @@ func (w *world) start(more ...string) *process {
 	if err := p.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { _ = p.end(syscall.SIGKILL) })
+	w.t.Cleanup(func() {
+		_ = p.end(syscall.SIGKILL)
+		if w.t.Failed() {
+			w.t.Logf("the plugin said: %s", p.output)
+		}
+	})
 	registration := w.registration()
 	before, _ := os.Lstat(registration)
 	eventually(w.t, "the plugin serves", func() bool {
