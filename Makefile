@@ -68,9 +68,10 @@ deploy-check: manifest-check
 	go -C deploy/check test -count=1 ./...
 	go -C deploy/check/psp test -count=1 ./...
 
-# Alerts fire when they should, by Prometheus' own rules; the dashboard asks for what is told; the
-# kustomizations build. Prometheus takes minutes to build, once.
+# Alerts fire when they should, by promtool test rules; the dashboard is of Grafana's schema, and asks for what
+# is told; the kustomizations build. promtool takes minutes to build, once.
 monitoring-check: helm
+	go -C deploy/check/monitoring build -tags remove_all_sd -o ../../../bin/promtool github.com/prometheus/prometheus/cmd/promtool
 	go -C deploy/check/monitoring test -count=1 ./...
 
 # Plays the kubelet: mounts a volume, and kills and upgrades what serves it under a reader.

@@ -1,21 +1,16 @@
 package monitoring
 
 import (
-	"context"
 	"fmt"
-	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/rulefmt"
-	"github.com/prometheus/prometheus/promql/promqltest"
-	"github.com/prometheus/prometheus/rules"
 	"sigs.k8s.io/yaml"
 )
 
@@ -23,75 +18,80 @@ import (
 const minute = time.Minute
 
 // ruleFile writes the rules as Prometheus reads them.
-func ruleFile(t *testing.T) (path string, groups *rulefmt.RuleGroups) {
+func ruleFile(t *testing.T) (path string, groups []monitoringv1.RuleGroup) {
 	t.Helper()
-	content, err := yaml.Marshal(object[monitoringv1.PrometheusRule](t, render(t, all), "PrometheusRule").Spec)
+	spec := object[monitoringv1.PrometheusRule](t, render(t, all), "PrometheusRule").Spec
+	content, err := yaml.Marshal(spec)
 	if err != nil {
 		t.Fatal(err)
-	}
-	groups, errs := rulefmt.Parse(content, false)
-	if len(errs) > 0 {
-		t.Fatalf("%v:\n%s", errs, content)
 	}
 	path = filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path, groups
+	return path, spec.Groups
 }
 
-// evaluate evaluates the rules once a minute for a time, and returns the alerts that fire at its end,
-// with their severity and summary.
-func evaluate(t *testing.T, file, series string, until time.Duration) map[string]alert {
+// The types below are what is used here of the tests that promtool test rules reads
+// (prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules).
+type (
+	unitTests struct {
+		Files []string   `json:"rule_files"`
+		Each  string     `json:"evaluation_interval"`
+		Tests []unitTest `json:"tests"`
+	}
+	unitTest struct {
+		Each    string        `json:"interval"`
+		Series  []inputSeries `json:"input_series"`
+		Queries []query       `json:"promql_expr_test"`
+	}
+	inputSeries struct {
+		Series string `json:"series"`
+		Values string `json:"values"`
+	}
+	query struct {
+		Expr    string   `json:"expr"`
+		At      string   `json:"eval_time"`
+		Samples []sample `json:"exp_samples"`
+	}
+	sample struct {
+		Labels string  `json:"labels"`
+		Value  float64 `json:"value"`
+	}
+)
+
+// are asks for the values that a label of some alerts has at a time, which must be these. Alerts say by
+// series of their own that they fire.
+func are(label, matchers string, at time.Duration, values ...string) query {
+	q := query{Expr: fmt.Sprintf(`group by (%s) (ALERTS{alertstate="firing"%s})`, label, matchers), At: at.String()}
+	for _, value := range values {
+		q.Samples = append(q.Samples, sample{fmt.Sprintf("{%s=%q}", label, value), 1})
+	}
+	return q
+}
+
+// promtool evaluates the rules once a minute, and asks.
+func promtool(t *testing.T, rules, series string, queries ...query) {
 	t.Helper()
-	var load strings.Builder
-	load.WriteString("load 1m\n")
-	series = strings.ReplaceAll(series, "x600", fmt.Sprintf("x%d", until/minute+1)) // no more than is looked at
+	test := unitTest{Each: minute.String(), Queries: queries}
 	for line := range strings.Lines(series) {
-		if line = strings.TrimSpace(line); line != "" {
-			load.WriteString("  " + line + "\n")
+		name, values, found := strings.Cut(strings.TrimSpace(line), "} ")
+		if !found {
+			t.Fatalf("no series: %q", line)
 		}
+		test.Series = append(test.Series, inputSeries{name + "}", values})
 	}
-	storage := promqltest.LoadedStorage(t, load.String())
-	t.Cleanup(func() { storage.Close() })
-	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
-	manager := rules.NewManager(&rules.ManagerOptions{
-		ExternalURL: &url.URL{}, QueryFunc: rules.EngineQueryFunc(engine, storage), Context: t.Context(),
-		NotifyFunc: func(context.Context, string, ...*rules.Alert) {}, Appendable: storage, Queryable: storage,
-	})
-	groups, errs := manager.LoadGroups(minute, labels.EmptyLabels(), "", nil, false, file)
-	if len(errs) > 0 {
-		t.Fatal(errs)
+	content, err := yaml.Marshal(unitTests{[]string{rules}, minute.String(), []unitTest{test}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	firing := map[string]alert{}
-	for _, group := range groups {
-		for at := time.Duration(0); at <= until; at += minute {
-			group.Eval(t.Context(), time.Unix(0, 0).Add(at).UTC())
-		}
-		for _, rule := range group.AlertingRules() {
-			if err := rule.LastError(); err != nil {
-				t.Errorf("%s: %v", rule.Name(), err)
-			}
-			for _, a := range rule.ActiveAlerts() {
-				if a.State == rules.StateFiring {
-					firing[rule.Name()] = alert{a.Labels.Get("severity"), a.Annotations.Get("summary"), a.Annotations.Get("description")}
-				}
-			}
-		}
+	path := filepath.Join(t.TempDir(), "test.yaml")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return firing
-}
-
-type alert struct{ severity, summary, description string }
-
-// names lists them.
-func names(firing map[string]alert) []string {
-	all := []string{}
-	for name := range firing {
-		all = append(all, name)
+	if output, err := exec.Command("../../../bin/promtool", "test", "rules", path).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
 	}
-	slices.Sort(all)
-	return all
 }
 
 // of replaces the names of the first driver by those of the second.
@@ -105,9 +105,13 @@ func of(prefix, text string) string {
 // Each alert fires where it should, alone, and not where it should not: nothing else is worth an alert then.
 func TestAlerts(t *testing.T) {
 	file, groups := ruleFile(t)
-	untested := map[string]bool{}
-	for _, g := range groups.Groups {
+	untested, mentioned := map[string]bool{}, map[string]map[string]bool{}
+	for _, g := range groups {
 		for _, r := range g.Rules {
+			mentioned[r.Alert] = labelsIn(r.Annotations["summary"] + r.Annotations["description"])
+			if !labelsIn(r.Annotations["summary"])["instance"] || r.Annotations["description"] == "" {
+				t.Errorf("%s does not say of which node and what to do: %v", r.Alert, r.Annotations)
+			}
 			if untested[r.Alert] {
 				t.Errorf("there are two alerts %s", r.Alert)
 			}
@@ -116,31 +120,21 @@ func TestAlerts(t *testing.T) {
 	}
 	test := func(name, alert, prefix string, c moment, fires bool) {
 		t.Run(fmt.Sprintf("%s/fires %v, %s", alert, fires, name), func(t *testing.T) {
-			firing := evaluate(t, file, of(prefix, merge(healthy(prefix), c.series)), c.at)
-			want := []string{}
+			t.Parallel()
+			var queries []query
+			var names []string
 			if fires {
-				want = append([]string{alert}, c.with...)
-				for i := range want {
-					want[i] = strings.Replace(want[i], "PodInfoFuse", prefix, 1)
+				for _, name := range append([]string{alert}, c.with...) {
+					names = append(names, strings.Replace(name, "PodInfoFuse", prefix, 1))
 				}
-				slices.Sort(want)
-			}
-			if got := names(firing); !slices.Equal(got, want) {
-				t.Fatalf("%q fire, want %q: %+v", got, want, firing)
-			}
-			for name, a := range firing {
-				for _, text := range []string{a.summary, a.description} {
-					if text == "" || strings.Contains(text, "<no value>") || strings.Contains(text, "error") && strings.Contains(text, "template") || strings.Contains(text, "%!") {
-						t.Errorf("%s says %q", name, text)
-					}
-				}
-				if !strings.Contains(a.summary, "10.0.0.7:9808") {
-					t.Errorf("%s does not say of which node: %q", name, a.summary)
+				named := fmt.Sprintf(",alertname=%q", names[0])
+				queries = append(queries, are("severity", named, c.at, c.severity), are("instance", named, c.at, "10.0.0.7:9808"))
+				for label := range mentioned[names[0]] { // else the text has a hole
+					queries = append(queries, are(label, fmt.Sprintf(`%s,%s=""`, named, label), c.at))
 				}
 			}
-			if a := firing[want0(want, alert, prefix)]; fires && a.severity != c.severity {
-				t.Errorf("its severity is %s, want %s", a.severity, c.severity)
-			}
+			queries = append(queries, are("alertname", "", c.at, names...))
+			promtool(t, file, of(prefix, merge(healthy(prefix), c.series)), queries...)
 		})
 	}
 	for _, c := range cases {
@@ -170,12 +164,15 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-func want0(want []string, alert, prefix string) string {
-	name := strings.Replace(alert, "PodInfoFuse", prefix, 1)
-	if slices.Contains(want, name) {
-		return name
+var labelIn = regexp.MustCompile(`\$labels\.(\w+)`)
+
+// labelsIn are the labels that a text is to be completed with.
+func labelsIn(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, found := range labelIn.FindAllStringSubmatch(text, -1) {
+		all[found[1]] = true
 	}
-	return ""
+	return all
 }
 
 // A user who mistypes an option, and a kubelet that tries for hours, alert nobody.
@@ -186,19 +183,19 @@ func TestAMistypedOptionAlertsNobody(t *testing.T) {
 		pod_info_fuse_callouts_total{callout="mount",outcome="Success"} 3x240
 		pod_info_fuse_request_errors_total{error="ENOENT"} 0+7x240
 		pod_info_fuse_request_errors_total{error="EROFS"} 0+7x240`
+	var queries []query
+	for at := 10 * minute; at <= 240*minute; at += 46 * minute {
+		queries = append(queries, are("alertname", "", at))
+	}
 	for _, prefix := range []string{"PodInfoFuse", "PodFuse"} {
-		for at := 10 * minute; at <= 240*minute; at += 46 * minute {
-			if firing := evaluate(t, file, of(prefix, merge(healthy(prefix), failing)), at); len(firing) > 0 {
-				t.Errorf("%s, after %v: %+v", prefix, at, firing)
-			}
-		}
+		promtool(t, file, of(prefix, merge(healthy(prefix), failing)), queries...)
 	}
 }
 
 // Severities are two, and mean what docs/monitoring.md says.
 func TestSeverities(t *testing.T) {
 	_, groups := ruleFile(t)
-	for _, g := range groups.Groups {
+	for _, g := range groups {
 		for _, r := range g.Rules {
 			if s := r.Labels["severity"]; s != "critical" && s != "warning" {
 				t.Errorf("%s has severity %q", r.Alert, s)

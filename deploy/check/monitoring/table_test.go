@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
+	schema "github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -76,7 +78,7 @@ var targets = []string{"job", "instance", "le"}
 // check parses an expression, and finds metrics, labels and values in it that no driver tells.
 func check(t *testing.T, all map[string]told, where, expression string) {
 	t.Helper()
-	parsed, err := parser.ParseExpr(expression)
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
 	if err != nil {
 		t.Errorf("%s: %v: %s", where, err, expression)
 		return
@@ -117,9 +119,9 @@ func check(t *testing.T, all map[string]told, where, expression string) {
 func TestAlertsAskForWhatIsTold(t *testing.T) {
 	all := tables(t)
 	_, groups := ruleFile(t)
-	for _, g := range groups.Groups {
+	for _, g := range groups {
 		for _, r := range g.Rules {
-			check(t, all, r.Alert, r.Expr)
+			check(t, all, r.Alert, r.Expr.String())
 		}
 	}
 }
@@ -144,6 +146,19 @@ type variable struct {
 	Name, Type string
 	Options    []struct{ Value string }
 	Query      any
+}
+
+// Grafana's own types, which its schema is made to, have all of its fields, and find nothing amiss.
+func TestDashboardIsOfGrafanasSchema(t *testing.T) {
+	plugins.RegisterDefaultPlugins()
+	var d schema.Dashboard
+	// It returns a list of errors, which may be empty.
+	if err := d.UnmarshalJSONStrict(dashboardOf(t)); err != nil && err.Error() != "" {
+		t.Error(err)
+	}
+	if err := d.Validate(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestDashboard(t *testing.T) {
