@@ -146,15 +146,17 @@ func (n Node) healOthers() (healed []Healed) {
 	if err != nil {
 		return unlisted(err)
 	}
-	// Where this misses something, forgetHealed finds it, or has no time left either.
-	patients, _ := n.survey(namespaces, all, until)
+	patients, unseen := n.survey(namespaces, all, until)
 	// Namespaces with many dead mounts come last, so that nobody can use up the time of others
 	// by making them.
 	slices.SortStableFunc(patients, func(a, b patient) int { return len(a.dead) - len(b.dead) })
-	healed, locked, known := n.healEach(patients, all, until, time.Time{})
-	more, _, knownLocked := n.healEach(locked, all, until, time.Now().Add(lockTime))
+	healed, locked, unknown := n.healEach(patients, all, until, time.Time{})
+	more, _, unknownLocked := n.healEach(locked, all, until, time.Now().Add(lockTime))
 	healed = append(healed, more...)
-	if known && knownLocked {
+	switch err := graver(graver(unseen, unknown), unknownLocked); {
+	case proc.IsShort(err):
+		healed = append(healed, unlisted(err)...)
+	case unknown == nil && unknownLocked == nil: // what the survey has not seen, this one does, or has no time left either
 		healed = append(healed, n.forgetHealed(all, until)...)
 	}
 	return healed
@@ -162,7 +164,7 @@ func (n Node) healOthers() (healed []Healed) {
 
 // unlisted tells that the other namespaces are not known.
 func unlisted(err error) []Healed {
-	return []Healed{{Path: "other mount namespaces", Err: fmt.Errorf("list them: %w; the next call-out tries it again", err)}}
+	return []Healed{{Path: "other mount namespaces", Err: fmt.Errorf("look at all of them: %w; the next call-out tries it again", err)}}
 }
 
 // patient is a namespace, and what is dead in it, by path.
@@ -171,20 +173,23 @@ type patient struct {
 	dead map[string]stack
 }
 
-// unknown tells that it is not known what is dead in a namespace.
-func (p patient) unknown(err error) []Healed {
-	return []Healed{{PID: p.PID, Command: command(p.PID), Path: "its volumes", Err: err}}
+// graver is the one of two errors that is to be told: that something was short, before all others.
+func graver(one, other error) error {
+	if one == nil || proc.IsShort(other) {
+		return other
+	}
+	return one
 }
 
 // survey looks for dead mounts in namespaces. An error says that it does not know all.
 func (n Node) survey(namespaces []mount.Namespace, all dead, until time.Time) (patients []patient, err error) {
 	for _, namespace := range namespaces {
 		if time.Now().After(until) {
-			return patients, errNoTime
+			return patients, graver(errNoTime, err)
 		}
 		found, foundErr := n.stacksIn(namespace, all)
 		if foundErr != nil { // its process has ended, but others may be in it
-			err = foundErr
+			err = graver(err, foundErr)
 			continue
 		}
 		patients = append(patients, patient{namespace, found})
@@ -196,17 +201,15 @@ func (n Node) survey(namespaces []mount.Namespace, all dead, until time.Time) (p
 // namespaces afresh: the process by which one was seen may have ended, and others be in it. It returns
 // what is dead in those of processes that cannot be asked now, into which nobody can go.
 func (n Node) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
-	var short error
+	var missed error
 	for range 3 { // it may end here, too
 		namespaces, untold, err := mount.Others()
 		if err != nil {
 			return unlisted(err)
 		}
 		patients, err := n.survey(slices.Concat(namespaces, []mount.Namespace{mount.Own()}, untold), all, until)
-		if proc.IsShort(err) {
-			short = err
-		}
 		if err != nil {
+			missed = graver(missed, err)
 			continue
 		}
 		left := map[uint64]bool{}
@@ -225,24 +228,22 @@ func (n Node) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 		}
 		return unhealed
 	}
-	if short != nil {
-		return unlisted(short)
+	if proc.IsShort(missed) {
+		return unlisted(missed)
 	}
 	return nil
 }
 
 // healEach heals namespaces, some at a time. It waits for their locks until lockUntil; with
-// a time in the past, it returns those that are locked, and does not report them. known tells
-// whether all dead mounts in the others are known: another healer may be at work there, or
-// hang.
-func (n Node) healEach(patients []patient, all dead, until, lockUntil time.Time) (healed []Healed, locked []patient, known bool) {
+// a time in the past, it returns those that are locked, and does not report them. The error says that
+// not all dead mounts in the others are known: another healer may be at work there, or hang.
+func (n Node) healEach(patients []patient, all dead, until, lockUntil time.Time) (healed []Healed, locked []patient, unknown error) {
 	var (
 		group sync.WaitGroup
 		mu    sync.Mutex // guards the results
 		again = time.Now().After(lockUntil)
 		turns = make(chan struct{}, healers)
 	)
-	known = true
 	for _, p := range patients {
 		turns <- struct{}{} // here, so that they begin in order
 		group.Go(func() {
@@ -255,11 +256,11 @@ func (n Node) healEach(patients []patient, all dead, until, lockUntil time.Time)
 				return
 			}
 			healed = append(healed, some...)
-			known = known && lockErr == nil
+			unknown = graver(unknown, lockErr)
 		})
 	}
 	group.Wait()
-	return healed, locked, known
+	return healed, locked, unknown
 }
 
 // healNamespace heals the dead mounts in a namespace. It returns an error when it could not
@@ -273,7 +274,7 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 	}
 	file, err := p.Open()
 	if proc.IsShort(err) {
-		return p.unknown(err), err
+		return nil, err
 	} else if err != nil {
 		return nil, nil // its process has ended; if it has others, forgetHealed finds what is left
 	}
@@ -289,7 +290,7 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 	}
 	found, err := n.stacksIn(p.Namespace, all)
 	if proc.IsShort(err) {
-		return p.unknown(err), err
+		return nil, err
 	} else if err != nil {
 		return nil, nil
 	}

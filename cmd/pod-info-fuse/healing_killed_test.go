@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +39,48 @@ func TestAHealingThatIsKilledIsFinishedByTheNextInit(t *testing.T) {
 		if got := container.read("volume/pod.uid"); got != podUID {
 			t.Errorf("killed after %d ms: in the container: %q", 2*delay, got)
 		}
+	}
+}
+
+// Whoever has too few descriptors to look at all containers says so, and forgets nothing that the next one is to heal.
+func TestAHealingThatIsShortOfDescriptors(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	containers := make([]container, 8)
+	for i := range containers {
+		containers[i] = startContainer(t, dir)
+	}
+	areHealed := func() bool {
+		return !slices.ContainsFunc(containers, func(c container) bool { return c.read("volume/pod.uid") != podUID })
+	}
+	healed, short := 0, 0
+	const least, enough = 20, 56 // a call-out needs most of them for itself
+	for round := 0; round <= enough-least || short == 0 && round < 500; round++ {
+		most := least + round%(enough-least+1)
+		d.killPair()
+		args := d.command("restore").Args
+		limited := d.execute(append([]string{"prlimit", fmt.Sprintf("--nofile=%d:%[1]d", most)}, args...))
+		output, _ := limited.CombinedOutput()
+		switch said := string(output); {
+		case areHealed():
+			healed++
+		case strings.Contains(said, "other mount namespaces: look at all of them: "):
+			short++
+		case limited.ProcessState.ExitCode() == 0:
+			t.Errorf("with %d descriptors, not all are healed, and nothing says so: %s", most, said)
+		}
+		for _, pid := range daemonsOf(d) { // they have as few
+			number, _ := strconv.Atoi(pid)
+			kill(t, number)
+		}
+		d.must("init")
+		if !areHealed() {
+			t.Errorf("after a healing with %d descriptors, and another one, not all are healed", most)
+		}
+	}
+	t.Logf("%d times all were healed, %d times there were too few descriptors", healed, short)
+	if healed == 0 || short == 0 {
+		t.Error("one of them was not tried")
 	}
 }
 
