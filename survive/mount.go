@@ -63,18 +63,22 @@ func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
 	case err == nil && before.Dir != record.Dir:
 		return false, fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
 	}
-	undo := func() error { return n.Volumes().Delete(record.ID()) }
-	if there == VolumeDead && err == nil {
-		undo = func() error { return n.Volumes().Put(before) }
-	}
+	known := err == nil
 	put := (*mount.Point).Bind
 	if there != VolumeNotMounted {
 		put = n.replaceAll
 	}
-	if err := n.bindNew(record, point, put); err != nil {
-		return false, errors.Join(err, undo())
+	if err = n.bindNew(record, point, put); err == nil {
+		return true, nil
 	}
-	return true, nil
+	// Whoever heals, or stops the driver, knows what is mounted by its record: where it may be, a record stays.
+	switch state, _ := n.volumeState(record.Dir, 0, new(mount.Table)); {
+	case state == VolumeNotMounted:
+		err = errors.Join(err, n.Volumes().Delete(record.ID()))
+	case known:
+		err = errors.Join(err, n.Volumes().Put(before))
+	}
+	return false, err
 }
 
 // bindNew writes the record, from which the daemon knows the volume, asks the daemon for the

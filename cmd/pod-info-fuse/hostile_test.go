@@ -62,6 +62,35 @@ func TestALinkInThePlaceOfAVolumeLeadsNowhere(t *testing.T) {
 	}
 }
 
+// When a mount fails over one that is dead, the dead one has a record, also if that was lost before.
+func TestAMountThatFailsOverADeadOne(t *testing.T) {
+	for name, lost := range map[string]bool{"its record is there": false, "its record was lost": true} {
+		t.Run(name, func(t *testing.T) {
+			d := install(t)
+			dir := d.mount()
+			d.killPair()
+			d.hostile("link:/")
+			if records := d.records(); len(records) != 1 {
+				t.Fatalf("records %q", records)
+			} else if lost {
+				if err := os.Remove(records[0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if a := d.callThatEnds("mount", dir, goodOptions); a.Status != "Failure" || !strings.Contains(a.Message, "is a symbolic link") {
+				t.Errorf("mount: %+v", a)
+			}
+			if count := mountsOn(t, dir); count != 1 || len(d.records()) != 1 {
+				t.Errorf("%d mounts, records %q", count, d.records())
+			}
+			d.must("unmount", dir)
+			if count := mountsOn(t, dir); count != 0 || len(d.records()) != 0 {
+				t.Errorf("after unmount: %d mounts, records %q", count, d.records())
+			}
+		})
+	}
+}
+
 // A daemon that was taken over reads a request and does not answer it, and the one
 // that is started in its place does the same.
 func TestMountEndsWhateverTheDaemonDoes(t *testing.T) {
