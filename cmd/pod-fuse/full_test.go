@@ -38,8 +38,15 @@ func TestARunDirectoryThatFillsUp(t *testing.T) {
 			n.must("unmount", other)
 			n.must("mount", client, options(podUID))
 			n.must("mount", server, options(podUID, "serves", "data"))
-			eventually(t, "status names the program", func() bool { return n.status().Programs[0].PID != 0 })
-			n.kills(n.status().Programs[0].PID)
+			var program int
+			eventually(t, "status names the program", func() bool {
+				programs := n.status().Programs
+				if len(programs) == 1 {
+					program = programs[0].PID
+				}
+				return program != 0
+			})
+			n.kills(program)
 			if got := n.reads(client, server); got != "hello" {
 				t.Errorf("after the program died, it reads %q", got)
 			}

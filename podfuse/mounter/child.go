@@ -82,6 +82,7 @@ var (
 type child struct {
 	kind    string // of the errand
 	waited  bool   // it was ready before there was one
+	born    time.Time
 	process *os.Process
 	link    *net.UnixConn
 	runs    chan struct{} // closed when it waits for its errand, or never will
@@ -103,7 +104,7 @@ func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *ch
 		until = time.Now().Add(limit)
 	}
 	for range 2 {
-		if c, err = m.dispatch(j, files...); err != nil {
+		if c, err = m.dispatch(until, j, files...); err != nil {
 			return nil, result{}, fmt.Errorf("start a child: %w", err)
 		}
 		if done, err = c.wait(until); !errors.Is(err, errDied) {
@@ -119,8 +120,8 @@ func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *ch
 	return c, done, err
 }
 
-// dispatch sends a child, which is waited for once.
-func (m *mounter) dispatch(j job, files ...*os.File) (*child, error) {
+// dispatch sends a child, which is waited for once. It must take its errand in time; the zero time: in childTime.
+func (m *mounter) dispatch(until time.Time, j job, files ...*os.File) (*child, error) {
 	vault, there := m.vault()
 	if !there {
 		return nil, errNoVault
@@ -131,19 +132,30 @@ func (m *mounter) dispatch(j job, files ...*os.File) (*child, error) {
 		return nil, err
 	}
 	files = append([]*os.File{vault}, files...)
+	left := childTime
+	if !until.IsZero() {
+		left = min(left, time.Until(until))
+	}
 	if c := m.ready.take(); c != nil {
-		if c.waited = true; c.give(j.Kind, text, files) == nil {
+		if c.waited = true; c.give(left/2, j.Kind, text, files) == nil {
 			return c, nil
 		}
-		c.link.Close() // it has been killed
+		c.giveUp() // killed or stopped: there is time left for another one
+		left /= 2
 	}
 	c, err := newChild()
 	if err == nil {
-		if err = c.give(j.Kind, text, files); err != nil {
-			c.link.Close()
+		if err = c.give(left, j.Kind, text, files); err != nil {
+			c.giveUp()
 		}
 	}
 	return c, err
+}
+
+// giveUp is for who has no errand, or does not take it.
+func (c *child) giveUp() {
+	_ = c.process.Kill()
+	c.link.Close()
 }
 
 // newChild starts one that waits for its errand. It is never born in a pod's PID namespace: whoever is
@@ -170,7 +182,7 @@ func newChild() (*child, error) {
 		conn.Close()
 		return nil, err
 	}
-	c := &child{process: process, link: conn.(*net.UnixConn), runs: make(chan struct{}), ended: make(chan struct{})}
+	c := &child{born: time.Now(), process: process, link: conn.(*net.UnixConn), runs: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
 		_, err := c.link.Read(make([]byte, 1))
 		c.begun = err == nil
@@ -186,15 +198,15 @@ func newChild() (*child, error) {
 // mostOfErrand is how much of an errand is in a packet, in bytes: the paths of a container may be long.
 const mostOfErrand = 16 << 10
 
-// give gives a child its errand.
-func (c *child) give(kind string, text []byte, files []*os.File) error {
+// give gives a child its errand, which it must take in a time.
+func (c *child) give(limit time.Duration, kind string, text []byte, files []*os.File) error {
 	c.kind = kind
 	rights, err := packet.Rights(files)
 	if err != nil {
 		return err
 	}
 	defer runtime.KeepAlive(files)
-	_ = c.link.SetWriteDeadline(time.Now().Add(childTime))
+	_ = c.link.SetWriteDeadline(time.Now().Add(limit))
 	for some := range slices.Chunk(text, mostOfErrand) {
 		if _, _, err := c.link.WriteMsgUnix(some, rights, nil); err != nil {
 			return err
@@ -210,20 +222,19 @@ const mostOfResult = 64 << 10
 // wait returns what the child has done, and kills it when its time is up; the zero time: never.
 func (c *child) wait(until time.Time) (result, error) {
 	defer c.link.Close()
-	left := childTime // or one that is stopped would have no limit
-	if !until.IsZero() {
-		left = min(left, time.Until(until))
+	begin, grace := time.Now().Add(childTime), childTime/4 // or one that is stopped would have no limit
+	if !until.IsZero() && until.Before(begin) {
+		begin = until
 	}
-	begin := left
-	if c.waited { // and had time to start, so another one may be better; none is better than a new one that is slow
-		begin /= 2
-	}
-	_ = c.link.SetReadDeadline(time.Now().Add(begin))
+	_ = c.link.SetReadDeadline(begin)
 	if <-c.runs; !c.begun {
 		_ = c.process.Kill()
+		if !until.IsZero() {
+			grace = min(grace, time.Until(until))
+		}
 		select { // or another one might be at it beside
 		case <-c.ended:
-		case <-time.After(left / 4):
+		case <-time.After(grace):
 		}
 		return result{}, fmt.Errorf("%w, %q", errDied, c.kind)
 	}

@@ -53,7 +53,7 @@ func TestAChildWithoutAnErrand(t *testing.T) {
 			c, err := newChild()
 			must(t, err)
 			if test.text != "" {
-				must(t, c.give("x", []byte(test.text), slices.Repeat([]*os.File{null}, test.files)))
+				must(t, c.give(childTime, "x", []byte(test.text), slices.Repeat([]*os.File{null}, test.files)))
 			}
 			if test.text == "" {
 				c.link.Close()
@@ -99,7 +99,7 @@ func TestAChildThatDoesNotBegin(t *testing.T) {
 	must(t, err)
 	defer null.Close()
 	c := stoppedChild(t)
-	must(t, c.give("probe", []byte(`{"kind":"probe"}`), []*os.File{null}))
+	must(t, c.give(childTime, "probe", []byte(`{"kind":"probe"}`), []*os.File{null}))
 	done := make(chan error, 1)
 	go func() {
 		_, err := c.wait(time.Time{})
@@ -117,21 +117,39 @@ func TestAChildThatDoesNotBegin(t *testing.T) {
 	c.ends(t)
 }
 
-// Where a child is stopped before it waits for its errand, there is time left for another one. For one that is
-// stopped later, there is none.
+// Where a ready child is stopped, there is time left for another one, until it has its errand.
 func TestAnotherChildBegins(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	must(t, err)
-	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf}
-	defer m.takesTurns()()
 	defer null.Close()
-	m.do(func() { m.set.Put(vaultName, nil, null) })
-	stopped := stoppedChild(t)
-	m.ready.waiting = []*child{stopped}
-	if done, err := m.send(childTime, job{Kind: "names"}); err != nil || !done.All {
-		t.Errorf("%+v, %v", done, err)
+	begun := func(t *testing.T) *child {
+		c, err := newChild()
+		must(t, err)
+		<-c.runs
+		must(t, c.process.Signal(unix.SIGSTOP))
+		return c
 	}
-	stopped.ends(t)
+	for name, test := range map[string]struct {
+		stopped func(*testing.T) *child
+		makers  int
+	}{
+		"it was stopped before it waited for its errand":       {stoppedChild, 1},
+		"afterwards, and the errand is longer than its socket": {begun, mostThreads},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf}
+			defer m.takesTurns()()
+			m.do(func() { m.set.Put(vaultName, nil, null) })
+			stopped := test.stopped(t)
+			stopped.born = stopped.born.Add(-childTime) // it had time
+			m.ready.waiting = []*child{stopped}
+			errand := job{Kind: "names", Makers: slices.Repeat([]maker{{1 << 30, 1 << 60}}, test.makers)}
+			if done, err := m.send(childTime, errand); err != nil || !done.All {
+				t.Errorf("%+v, %v", done, err)
+			}
+			stopped.ends(t)
+		})
+	}
 }
 
 // An errand may be longer than a packet, and than what is queued; a child that has died, or that does not take it,
@@ -149,7 +167,7 @@ func TestALongErrand(t *testing.T) {
 		must(t, err)
 		c, err := newChild()
 		must(t, err)
-		must(t, c.give("names", text, []*os.File{null}))
+		must(t, c.give(childTime, "names", text, []*os.File{null}))
 		if done, err := c.wait(time.Now().Add(childTime)); err != nil || !done.All {
 			t.Errorf("%d bytes: %+v, %v", len(text), done, err)
 		}
@@ -159,7 +177,7 @@ func TestALongErrand(t *testing.T) {
 		must(t, err)
 		must(t, c.process.Signal(unix.SIGSTOP))
 		began := time.Now()
-		giveErr := c.give("names", text, []*os.File{null})
+		giveErr := c.give(childTime, "names", text, []*os.File{null})
 		t.Logf("%d bytes, to a child that is stopped: %v after %v", len(text), giveErr, time.Since(began))
 		c.link.Close()
 		must(t, c.process.Kill())
@@ -169,7 +187,7 @@ func TestALongErrand(t *testing.T) {
 		must(t, err)
 		must(t, c.process.Kill())
 		c.ends(t)
-		if c.give("names", text, []*os.File{null}) == nil {
+		if c.give(childTime, "names", text, []*os.File{null}) == nil {
 			t.Errorf("%d bytes were given to nobody", len(text))
 		}
 		c.link.Close()

@@ -271,8 +271,8 @@ type sight struct {
 	last            int // the number of the last process that was there
 }
 
-// holder finds a process that has the connection open, and its descriptor. That there is none is certain: a
-// process may fork and end before it is looked at, but the other one's number was then given after all that there were,
+// holder finds a process that has the connection open, and its descriptor. That there is none is certain, unless
+// about all numbers that there are were given, and a few more, during one look: a process may fork and end before it is looked at, but the other one's number was then given after all that there were,
 // and those are looked at next. And a process that is being forked has its number, and what its parent has open,
 // before it is seen in /proc (kernel/fork.c, copy_process). So the newest are looked at twice. Only on a node where
 // new ones never cease, it looks often instead. As long as it cannot look, it does not return.
@@ -323,7 +323,7 @@ func settle(look func(after int) (sight, error), lastPID func() (int, error), en
 			return seen
 		case err == nil && (now >= seen.last || now < seen.last-newest):
 			after, twice = seen.last-newest, true
-		default: // or nearly all numbers were given meanwhile
+		default: // the last number is not known, or nearly all were given meanwhile: from the beginning
 			after, twice, seen.hidden = everybody, false, 0
 		}
 		try++

@@ -67,15 +67,30 @@ func (r *ready) start() {
 	}()
 }
 
-// take returns one; nil: none waits.
-func (r *ready) take() (c *child) {
+// take returns one; nil: none waits. One that has died, or that had time to begin and did not, is none: it may be
+// stopped, and another one begins sooner.
+func (r *ready) take() *child {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.waiting) > 0 {
-		c, r.waiting = r.waiting[0], r.waiting[1:]
+	for len(r.waiting) > 0 {
+		c := r.waiting[0]
+		r.waiting = r.waiting[1:]
 		r.start()
+		if c.isUsable() {
+			return c
+		}
+		c.giveUp()
 	}
-	return c
+	return nil
+}
+
+func (c *child) isUsable() bool {
+	select {
+	case <-c.runs:
+		return c.begun
+	default:
+		return time.Since(c.born) < childTime/2
+	}
 }
 
 // dismiss ends them, also one that is being started. Without it, the end of the mounter does: it closes the sockets.
