@@ -272,10 +272,11 @@ type sight struct {
 }
 
 // holder finds a process that has the connection open, and its descriptor. That there is none is certain, unless
-// about all numbers that there are were given, and a few more, during one look: a process may fork and end before it is looked at, but the other one's number was then given after all that there were,
-// and those are looked at next. And a process that is being forked has its number, and what its parent has open,
-// before it is seen in /proc (kernel/fork.c, copy_process). So the newest are looked at twice. Only on a node where
-// new ones never cease, it looks often instead. As long as it cannot look, it does not return.
+// about all numbers that there are were given during one look: a process may fork and end before it is looked at,
+// but the other one's number was then given after all that there were, and those are looked at next. And a process
+// that is being forked has its number, and what its parent has open, before it is seen in /proc (kernel/fork.c,
+// copy_process). So the newest are looked at twice. Only on a node where new ones never cease, it looks often
+// instead. As long as it cannot look, it does not return.
 //
 // A process may also hand it on, by a socket, to one that was looked at before. So those that may have it are looked
 // at twice. Who hands it to and fro all the time may still be seen nowhere.

@@ -11,9 +11,9 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// pace bounds the processor's time that this process takes to look at the processes of one pod, while others
+// pace bounds the processor's time that this process takes to look at the processes of one volume's pod, while others
 // wait: to list the mounts of a container that has made a thousand takes the kernel a millisecond, and
-// thousands of threads can ask at once. Beyond its share, a pod's requests are looked at later, one
+// thousands of threads can ask at once. Beyond its share, a volume's requests are looked at later, one
 // after the other. The host's are never. The time by the clock would be that of all who are busy on the machine:
 // where these are many, the requests of a program that has just died would wait for the next period.
 type pace struct {
