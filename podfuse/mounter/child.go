@@ -219,15 +219,20 @@ func (c *child) give(limit time.Duration, kind string, text []byte, files []*os.
 // mostOfResult is how long a result can be, in bytes.
 const mostOfResult = 64 << 10
 
-// wait returns what the child has done, and kills it when its time is up; the zero time: never.
+// wait returns what the child has done, and kills it when its time is up; the zero time: never. But it must take its
+// errand in time, or one that is stopped would have no limit. One that was ready has half of it, so that there is time
+// for another one.
 func (c *child) wait(until time.Time) (result, error) {
 	defer c.link.Close()
-	begin, grace := time.Now().Add(childTime), childTime/4 // or one that is stopped would have no limit
-	if !until.IsZero() && until.Before(begin) {
-		begin = until
+	left, grace := childTime, childTime/4
+	if !until.IsZero() {
+		left = min(left, time.Until(until))
 	}
-	_ = c.link.SetReadDeadline(begin)
-	if <-c.runs; !c.begun {
+	if c.waited {
+		left /= 2
+	}
+	_ = c.link.SetReadDeadline(time.Now().Add(left))
+	if !c.takes() {
 		_ = c.process.Kill()
 		if !until.IsZero() {
 			grace = min(grace, time.Until(until))
@@ -258,6 +263,15 @@ func (c *child) wait(until time.Time) (result, error) {
 	return done, err
 }
 
+// takes tells whether it has its errand, which it says.
+func (c *child) takes() bool {
+	if <-c.runs; !c.begun {
+		return false
+	}
+	_, err := c.link.Read(make([]byte, 1))
+	return err == nil
+}
+
 // errand is the life of a child.
 func errand(args []string) error {
 	kind, err := unix.GetsockoptInt(errandFD, unix.SOL_SOCKET, unix.SO_TYPE)
@@ -275,6 +289,9 @@ func errand(args []string) error {
 		return nil // nobody needs it
 	} else if err != nil {
 		return err
+	}
+	if _, err := link.WriteString("goes"); err != nil {
+		return nil // another one does it
 	}
 	done, err := errands[j.Kind](j)
 	if err != nil {

@@ -117,7 +117,8 @@ func TestAChildThatDoesNotBegin(t *testing.T) {
 	c.ends(t)
 }
 
-// Where a ready child is stopped, there is time left for another one, until it has its errand.
+// Where a ready child is stopped, there is time left for another one, until it has its errand. So it is for an errand
+// that may take for ever.
 func TestAnotherChildBegins(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	must(t, err)
@@ -131,10 +132,13 @@ func TestAnotherChildBegins(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		stopped func(*testing.T) *child
+		limit   time.Duration
 		makers  int
 	}{
-		"it was stopped before it waited for its errand":       {stoppedChild, 1},
-		"afterwards, and the errand is longer than its socket": {begun, mostThreads},
+		"it was stopped before it waited for its errand": {stoppedChild, childTime, 1},
+		"afterwards": {begun, childTime, 1},
+		"afterwards, and the errand has no limit":              {begun, 0, 1},
+		"afterwards, and the errand is longer than its socket": {begun, childTime, mostThreads},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf}
@@ -142,9 +146,10 @@ func TestAnotherChildBegins(t *testing.T) {
 			m.do(func() { m.set.Put(vaultName, nil, null) })
 			stopped := test.stopped(t)
 			stopped.born = stopped.born.Add(-childTime) // it had time
+			t.Cleanup(func() { _ = stopped.process.Kill() })
 			m.ready.waiting = []*child{stopped}
 			errand := job{Kind: "names", Makers: slices.Repeat([]maker{{1 << 30, 1 << 60}}, test.makers)}
-			if done, err := m.send(childTime, errand); err != nil || !done.All {
+			if done, err := m.send(test.limit, errand); err != nil || !done.All {
 				t.Errorf("%+v, %v", done, err)
 			}
 			stopped.ends(t)

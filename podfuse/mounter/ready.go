@@ -55,7 +55,7 @@ func (r *ready) start() {
 			r.starting = false
 			return
 		case r.over:
-			c.link.Close()
+			c.giveUp()
 		default:
 			r.waiting = append(r.waiting, c)
 		}
@@ -99,7 +99,7 @@ func (r *ready) dismiss() {
 	defer r.mu.Unlock()
 	r.left, r.over = 0, true
 	for _, c := range r.waiting {
-		c.link.Close()
+		c.giveUp() // one that is stopped would not see the end of its socket
 	}
 	r.waiting = nil
 }

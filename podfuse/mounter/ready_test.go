@@ -40,6 +40,7 @@ func TestWhoIsReadyIsDismissed(t *testing.T) {
 	if len(waiting) != mostWaiting {
 		t.Fatalf("%d wait", len(waiting))
 	}
+	must(t, waiting[0].process.Signal(unix.SIGSTOP)) // it does not see the end of its socket
 	r.dismiss()
 	for _, c := range waiting {
 		c.ends(t)
