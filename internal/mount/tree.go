@@ -132,12 +132,17 @@ func detach(path string, mounts int, device uint64) (parent *Point, err error) {
 func isMountOf(parent *Point, name string, device uint64) error {
 	path := parent.Path + "/" + name
 	point, err := openAt(parent.fd, name, path)
-	if err == nil {
+	switch {
+	case err == nil:
 		defer point.Close()
 		if point.Device() == device {
 			return nil
 		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	case errors.Is(err, unix.EIO):
+		// A FUSE server has answered that its root is something else, and the kernel tells nothing more of it
+		// (fs/fuse/fuse_i.h, fuse_make_bad). Who has put such a one here since mountinfo was read loses it.
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	return &fs.PathError{Op: "replace", Path: path, Err: ErrGone}

@@ -470,9 +470,11 @@ func detach(j job) (result, error) {
 		base := filepath.Base(j.Path)
 		for {
 			device, err := deviceAt(fd, base)
-			if errors.Is(err, os.ErrNotExist) || err == nil && device != j.Device {
+			switch {
+			case errors.Is(err, os.ErrNotExist) || err == nil && device != j.Device:
 				return nil
-			} else if err != nil {
+			case errors.Is(err, unix.EIO): // its program has made the root directory a bad one (fs/fuse/fuse_i.h, fuse_make_bad)
+			case err != nil:
 				return err
 			}
 			// umount2(2) takes no descriptor.
