@@ -101,6 +101,8 @@ var roles = map[string]func([]string) error{
 	"passer":       passerMain,
 	"everyname":    everyNameMain,
 	"hider":        hiderMain,
+	"quitter":      quitterMain,
+	"reader":       readerMain,
 }
 
 // pauseAt has the mounter stop at a step, once: it makes a file, and stops itself.
@@ -357,6 +359,7 @@ type containerOptions struct {
 	Below          string // directory of the volume that another volume is mounted on
 	Within         string // and one that the volume itself is mounted on
 	Slow           string // directory of the host that is /slow
+	Reads          bool   // it has no server volume: no program of its pod is begun in it
 	Many           int    // so many mounts more, of which mountinfo has 200 bytes each
 }
 
@@ -447,6 +450,9 @@ func containerMain(args []string) error {
 		func() error { return bind("/dev/fuse", "dev/fuse") },
 		func() error { return unix.Mount("proc", filepath.Join(root, "proc"), "proc", 0, "") },
 		func() error {
+			if o.Reads {
+				return unix.Unmount(filepath.Join(root, "run/pod-fuse"), 0)
+			}
 			return unix.Mount("", filepath.Join(root, "run/pod-fuse"), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 		},
 	}
@@ -624,6 +630,7 @@ type launchOptions struct {
 	Itself     string // a file that the program asks itself for, and does not answer: Mountpoint/never
 	Unmount    bool   // of an asker: the mount point
 	Encloses   bool   // an asker sends a descriptor
+	Hostile    *hostile
 }
 
 // errLater says that the same may be answered otherwise later.
@@ -721,6 +728,9 @@ func programMain(args []string) error {
 		told := make(chan os.Signal, 1)
 		signal.Notify(told, unix.SIGUSR1)
 		<-told
+	}
+	if o.Hostile != nil {
+		return serveWrong(*o.Hostile)
 	}
 	if o.Hide != "" {
 		return serveAndHide(o.Hide)
