@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,10 +22,15 @@ import (
 
 // Where the containers have the volumes of pod-fuse, and what the program shows.
 const (
-	dataDir   = "/mnt/data"
-	launchDir = "/run/pod-fuse"
-	shownDir  = "/mnt/shown"
+	dataDir       = "/mnt/data"
+	subDir        = "/mnt/sub"        // of the volume, by subPath
+	expressionDir = "/mnt/expression" // the same, by subPathExpr
+	launchDir     = "/run/pod-fuse"
+	shownDir      = "/mnt/shown"
 )
+
+// ways are how the program gets its mount, and the mount point that newProgram wants for that.
+var ways = map[string]string{"fusermount": "/mnt/own", "descriptor": ""}
 
 // newPodFuse is a pod with a volume that the container program serves, and one that the container
 // main reads. The containers start in this order: the reader first.
@@ -67,6 +73,62 @@ func newProgram(mountPoint string) *container {
 	return c
 }
 
+// addSubPaths gives main a directory of the volume data twice, by subPath and by subPathExpr.
+func (m *manifest) addSubPaths() {
+	m.main().Env = []envVar{{Name: "PART", Value: "sub"}}
+	m.main().VolumeMounts = append(m.main().VolumeMounts,
+		volumeMount{Name: "data", MountPath: subDir, SubPath: "sub"},
+		volumeMount{Name: "data", MountPath: expressionDir, SubPathExpr: "$(PART)"})
+}
+
+// readsFirst makes main read by all its mounts of the volume data, before it does anything else. All
+// read at the same time: none has the volume served by what another has waited for.
+func (m *manifest) readsFirst() {
+	m.addSubPaths()
+	m.main().Command = []string{"sh", "-c", "for dir in " + strings.Join([]string{dataDir, subDir, expressionDir}, " ") +
+		"; do cat $dir/file & done; trap exit TERM; sleep 100000 & wait"}
+}
+
+// hasReadFirst waits until main has read what readsFirst makes it read.
+func (p *testPod) hasReadFirst(t *testing.T) {
+	t.Helper()
+	var read []string
+	err := harness.Eventually(startLimit, func() error {
+		read = nil
+		for _, line := range p.containerLog(t, "main") {
+			_, text, _ := strings.Cut(line, " F ") // after the time and the stream; an error is a line, too
+			read = append(read, text)
+		}
+		if len(read) < 3 {
+			return fmt.Errorf("main has read %q", read)
+		}
+		return nil
+	})
+	slices.Sort(read)
+	if want := []string{"below\n", "below\n", "content\n"}; err == nil && !slices.Equal(read, want) {
+		err = fmt.Errorf("main has read %q, want %q", read, want)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waiting waits until so many requests wait for the pod's first program, as the driver says.
+func (p *testPod) waiting(t *testing.T, want int) {
+	t.Helper()
+	is := harness.Program{Pod: "default/" + p.Metadata.Name + "-" + nodeName, State: "waiting", Waiting: want}
+	err := harness.Eventually(execLimit, func() error {
+		status, err := testNode.driver(podFuseName).Status()
+		if err == nil && !slices.Contains(status.Programs, is) {
+			err = fmt.Errorf("the driver says %+v, want %+v", status.Programs, is)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // program is the PID, on the host, of the pod's FUSE program.
 func (p *testPod) program(t *testing.T) int {
 	t.Helper()
@@ -98,34 +160,35 @@ func (p *testPod) killProgram(t *testing.T) {
 	}
 }
 
-// A reader that is there before the program waits, and then reads. The program has neither
-// privilege nor a device.
+// A reader that is there before the program waits, and then reads, also by sub-paths: the kubelet has
+// made and bound them while nobody served. The program has neither privilege nor a device.
 func TestPodFuseReaderComesFirst(t *testing.T) {
-	for name, mountPoint := range map[string]string{"fusermount": "/mnt/own", "descriptor": ""} {
+	for name, mountPoint := range ways {
 		t.Run(name, func(t *testing.T) {
 			m := newPodFuse("first-" + name)
-			m.main().Command = []string{"sh", "-c", "cat " + dataDir + "/file; trap exit TERM; sleep 100000 & wait"}
-			m.Spec.Containers[1] = newProgram(mountPoint)
+			m.readsFirst()
+			program := newProgram(mountPoint)
+			program.Command[2] = "until test -e " + shownDir + "/serve; do sleep 1; done; " + program.Command[2]
+			m.Spec.Containers[1] = program
 			p := runPod(t, m)
-			err := harness.Eventually(execLimit, func() error {
-				if log := strings.Join(p.containerLog(t, "main"), ""); !strings.HasSuffix(log, " content\n") {
-					return fmt.Errorf("the reader has printed %q", log)
+			p.waiting(t, 3)
+			p.mustExec(t, "program", "touch", shownDir+"/serve")
+			p.hasReadFirst(t)
+			p.mustExec(t, "main", "touch", dataDir+"/made", subDir+"/made", expressionDir+"/made-too")
+			for dir, want := range map[string]string{
+				shownDir:          "file\nmade\nserve\nsub\n",
+				shownDir + "/sub": "file\nmade\nmade-too\n",
+			} {
+				if out := p.mustExec(t, "program", "ls", dir); out != want {
+					t.Errorf("what the reader made is shown in %s as %q", dir, out)
 				}
-				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-			p.mustExec(t, "main", "touch", dataDir+"/made")
-			if out := p.mustExec(t, "program", "ls", shownDir); out != "file\nmade\nsub\n" {
-				t.Errorf("what the reader made is shown as %q", out)
 			}
 		})
 	}
 }
 
-// A sidecar with a startup probe; init containers, sub-paths and read-only mounts that the
-// kubelet prepares before anybody serves; and nobody has any privilege.
+// A sidecar with a startup probe: what follows starts when the volume is served, an init container, and
+// one with sub-paths and a read-only mount. And nobody has any privilege.
 func TestPodFuseOfASidecar(t *testing.T) {
 	m := newPodFuse("sidecar")
 	sidecar := newProgram("")
@@ -139,11 +202,8 @@ func TestPodFuseOfASidecar(t *testing.T) {
 	m.Spec.Containers = m.Spec.Containers[:1]
 	m.Spec.SecurityContext = &podSecurity{FSGroup: 2000}
 	m.Spec.ShareProcessNamespace = true
-	m.main().Env = []envVar{{Name: "PART", Value: "sub"}}
-	m.main().VolumeMounts = append(m.main().VolumeMounts,
-		volumeMount{Name: "data", MountPath: "/mnt/sub", SubPath: "sub"},
-		volumeMount{Name: "data", MountPath: "/mnt/expression", SubPathExpr: "$(PART)"},
-		volumeMount{Name: "data", MountPath: "/mnt/read-only", ReadOnly: true})
+	m.addSubPaths()
+	m.main().VolumeMounts = append(m.main().VolumeMounts, volumeMount{Name: "data", MountPath: "/mnt/read-only", ReadOnly: true})
 	no := false
 	for _, c := range []*container{sidecar, before, m.main()} {
 		c.SecurityContext = &containerSecurity{
@@ -153,11 +213,11 @@ func TestPodFuseOfASidecar(t *testing.T) {
 	}
 	p := runPod(t, m)
 	for path, want := range map[string]string{
-		dataDir + "/file":      "content\n",
-		dataDir + "/sub/file":  "below\n",
-		"/mnt/sub/file":        "below\n",
-		"/mnt/expression/file": "below\n",
-		"/mnt/read-only/file":  "content\n",
+		dataDir + "/file":       "content\n",
+		dataDir + "/sub/file":   "below\n",
+		subDir + "/file":        "below\n",
+		expressionDir + "/file": "below\n",
+		"/mnt/read-only/file":   "content\n",
 	} {
 		if out := p.mustExec(t, "main", "cat", path); out != want {
 			t.Errorf("%s has %q, want %q", path, out, want)

@@ -15,7 +15,8 @@ type Status struct {
 		LastTakeover struct{ Cause string }
 		Cgroup       string
 	}
-	Volumes []Volume
+	Volumes  []Volume
+	Programs []Program // of pod-fuse
 }
 
 // A DaemonProcess is one process of the daemon's pair, zero where there is none.
@@ -26,6 +27,13 @@ type DaemonProcess struct {
 
 type Volume struct {
 	ID, Dir, PodUID, PodName, PodNamespace, State string
+}
+
+// A Program is what is served for a client volume of pod-fuse.
+type Program struct {
+	Pod     string // namespace/name
+	State   string
+	Waiting int // requests
 }
 
 // Status asks the driver. Its exit status tells of its health; here only what it
