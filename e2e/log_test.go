@@ -16,8 +16,15 @@ import (
 // that was restarted has a file for each time.
 func (p *testPod) containerLog(t *testing.T, container string) (lines []string) {
 	t.Helper()
+	return p.containerLogs(t, container, "*")
+}
+
+// containerLogs is that of the times that a pattern matches, of which the first is 0. The kubelet keeps
+// two.
+func (p *testPod) containerLogs(t *testing.T, container, times string) (lines []string) {
+	t.Helper()
 	dir := fmt.Sprintf("default_%s-%s_%s", p.Metadata.Name, nodeName, p.uid)
-	paths, err := filepath.Glob(filepath.Join(p.node.podLogs(), dir, container, "*.log"))
+	paths, err := filepath.Glob(filepath.Join(p.node.podLogs(), dir, container, times+".log"))
 	if err != nil {
 		t.Fatal(err)
 	}

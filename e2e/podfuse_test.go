@@ -89,24 +89,24 @@ func (m *manifest) readsFirst() {
 		"; do cat $dir/file & done; trap exit TERM; sleep 100000 & wait"}
 }
 
-// hasReadFirst waits until main has read what readsFirst makes it read.
-func (p *testPod) hasReadFirst(t *testing.T) {
+// hasReadFirst waits until main, restarted so many times, has read what readsFirst makes it read.
+func (p *testPod) hasReadFirst(t *testing.T, restarts int) {
 	t.Helper()
 	var read []string
 	err := harness.Eventually(startLimit, func() error {
 		read = nil
-		for _, line := range p.containerLog(t, "main") {
+		for _, line := range p.containerLogs(t, "main", strconv.Itoa(restarts)) {
 			_, text, _ := strings.Cut(line, " F ") // after the time and the stream; an error is a line, too
 			read = append(read, text)
 		}
 		if len(read) < 3 {
-			return fmt.Errorf("main has read %q", read)
+			return fmt.Errorf("main, restarted %d times, has read %q", restarts, read)
 		}
 		return nil
 	})
 	slices.Sort(read)
 	if want := []string{"below\n", "below\n", "content\n"}; err == nil && !slices.Equal(read, want) {
-		err = fmt.Errorf("main has read %q, want %q", read, want)
+		err = fmt.Errorf("main, restarted %d times, has read %q, want %q", restarts, read, want)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -155,9 +155,25 @@ func (p *testPod) program(t *testing.T) int {
 // killProgram kills it, and returns when it has ended: until then, it may answer.
 func (p *testPod) killProgram(t *testing.T) {
 	t.Helper()
-	if err := harness.Kill(p.program(t)); err != nil {
+	mustKill(t, p.program(t))
+}
+
+// mustKill does so with any process of a pod.
+func mustKill(t *testing.T, pid int) {
+	t.Helper()
+	if err := harness.Kill(pid); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// first is the PID, on the host, of a container's first process, with which the container ends.
+func (p *testPod) first(t *testing.T, container string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(p.init(t, container))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
 }
 
 // A reader that is there before the program waits, and then reads, also by sub-paths: the kubelet has
@@ -173,7 +189,7 @@ func TestPodFuseReaderComesFirst(t *testing.T) {
 			p := runPod(t, m)
 			p.waiting(t, 3)
 			p.mustExec(t, "program", "touch", shownDir+"/serve")
-			p.hasReadFirst(t)
+			p.hasReadFirst(t, 0)
 			p.mustExec(t, "main", "touch", dataDir+"/made", subDir+"/made", expressionDir+"/made-too")
 			for dir, want := range map[string]string{
 				shownDir:          "file\nmade\nserve\nsub\n",
@@ -182,6 +198,39 @@ func TestPodFuseReaderComesFirst(t *testing.T) {
 				if out := p.mustExec(t, "program", "ls", dir); out != want {
 					t.Errorf("what the reader made is shown in %s as %q", dir, out)
 				}
+			}
+		})
+	}
+}
+
+// The reader's container ends, and the kubelet starts another one, for which it binds the stand-in and its
+// sub-paths again: that reads, too, and meets no error. The program may be killed with the reader, and be
+// started again by the launcher before that is there, or by the kubelet after it.
+func TestPodFuseReaderIsRestarted(t *testing.T) {
+	for name, test := range map[string]struct {
+		mountPoint string
+		killed     bool
+	}{
+		"served":                 {ways["descriptor"], false},
+		"with-program":           {ways["descriptor"], true},
+		"with-program-container": {ways["fusermount"], true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// A pod of its own: the kubelet delays the second restart of a container by ten seconds, and
+			// a program that is killed with it would be long back.
+			m := newPodFuse("restarted-" + name)
+			m.readsFirst()
+			m.Spec.Containers[1] = newProgram(test.mountPoint)
+			p := runPod(t, m)
+			p.hasReadFirst(t, 0)
+			reader, program := p.first(t, "main"), p.program(t)
+			mustKill(t, reader)
+			if test.killed {
+				mustKill(t, program)
+			}
+			p.hasReadFirst(t, 1)
+			if now := p.program(t); (now != program) != test.killed {
+				t.Errorf("the program was %d, and is %d", program, now)
 			}
 		})
 	}
@@ -256,10 +305,7 @@ func TestPodFuseSurvivesItsProgram(t *testing.T) {
 		p.goesOn(t, "main")
 	}
 	// The launcher too, so that the kubelet starts another container.
-	launcher, _ := strconv.Atoi(p.init(t, "program"))
-	if err := harness.Kill(launcher); err != nil {
-		t.Fatal(err)
-	}
+	mustKill(t, p.first(t, "program"))
 	p.goesOn(t, "main")
 	if now := p.mustContainer(t, "main"); now != reader {
 		t.Errorf("the reader was %s and is %s: it has met an error", reader, now)
