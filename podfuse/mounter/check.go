@@ -312,6 +312,31 @@ func pick(a, b *mountinfo.Info) *mountinfo.Info {
 	return a
 }
 
+// mountAt is the mount that a path without links leads to, nil if the table does not have the root directory's. It
+// goes from mount to mount, as the kernel does: of several on one directory, the order of the table does not tell
+// which one is on top.
+func mountAt(path string, mounts []*mountinfo.Info) (at *mountinfo.Info) {
+	known := map[int]bool{}
+	for _, info := range mounts {
+		known[info.ID] = true
+	}
+	for range mounts { // what is read while mounts move may have no end
+		var next *mountinfo.Info
+		for _, info := range mounts {
+			isRoot := at == nil && info.Mountpoint == "/" && (!known[info.Parent] || info.Parent == info.ID)
+			isOn := at != nil && info.Parent == at.ID && info != at
+			if _, below := cutPath(path, strings.TrimSuffix(info.Mountpoint, "/")); below && (isRoot || isOn) {
+				next = pick(next, info) // the first that the path meets
+			}
+		}
+		if next == nil {
+			return at
+		}
+		at = next
+	}
+	return at
+}
+
 // isHostPath tells whether a path is the kubelet's for a volume of a pod:
 // .../pods/UID/volumes/... or .../pods/UID/volume-subpaths/...
 func isHostPath(path, uid string) bool { return strings.Contains(path, "/pods/"+uid+"/volume") }

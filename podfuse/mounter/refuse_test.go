@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/podfuse/packet"
@@ -178,6 +180,83 @@ func TestHostileOrders(t *testing.T) {
 	}
 }
 
+// What is mounted below a mount that a container shares with the host, as with mountPropagation: Bidirectional,
+// appears on the host, where the kubelet and df(1) would wait for the program. So nothing is mounted there, be it the
+// volume or the program's own mount point; and who is refused reads why.
+func TestBidirectionalIsRefused(t *testing.T) {
+	w := newWorld(t)
+	kubelets, own := w.data.Dir, w.client.RunDir+"/own"
+	w.share(filepath.Join(w.client.FS(), w.data.ID().String()), kubelets)
+	must(t, os.Mkdir(own, 0o777))
+	w.share(own, own)
+	before := w.hostMounts()
+	// As the mount on /data is on top of one that is not shared, and older, a list of mounts has them in the other order.
+	shares := w.container(containerOptions{Shared: map[string]string{"/data": kubelets, "/mine": own}})
+	receives := w.container(containerOptions{Receiving: map[string]string{"/data": kubelets, "/mine": own}})
+	unchanged := func(when string) {
+		t.Helper()
+		if after := w.hostMounts(); after != before {
+			t.Errorf("%s: the host has mounted\n%s, and had\n%s", when, after, before)
+		}
+		for _, mounted := range shares.mounts("fuse") {
+			if !strings.Contains(mounted, " /m ") {
+				t.Errorf("%s: the container that shares has %s", when, mounted)
+			}
+		}
+	}
+	const what, remedy = " would appear on the host", "remove mountPropagation: Bidirectional from the container"
+	for path, shared := range map[string]string{"/mine": "/mine", "/mine/below": "/mine", "/data/below": "/data"} {
+		answer := shares.refused(0, launchOptions{Mountpoint: path})
+		if !strings.Contains(answer, "what is mounted on "+path+what+", because the mount on "+shared+" is shared") || !strings.Contains(answer, remedy) {
+			t.Errorf("a program that mounts on %s: %q", path, answer)
+		}
+		unchanged("a program that mounts on " + path)
+	}
+
+	// A program that mounts elsewhere serves, and other containers have the volume.
+	generation := shares.serve(launchOptions{Mountpoint: "/m", Text: "one"})
+	problem := w.attach(generation, shares.pid)
+	if !strings.Contains(problem, "what is mounted on /data in the container"+what) || !strings.Contains(problem, remedy) {
+		t.Errorf("attach: %q", problem)
+	}
+	unchanged("attach")
+	if problem := w.attach(generation, receives.pid); problem != "" {
+		t.Errorf("attach where mounts do not go to the host: %s", problem)
+	}
+	if text, err := receives.read("/data/text"); text != "one" {
+		t.Errorf("where mounts do not go to the host: %q, %v", text, err)
+	}
+	if problem := w.attach(generation, 0); problem != "" { // wherever a former program's mount is
+		t.Errorf("attach in all containers: %s", problem)
+	}
+	unchanged("all")
+}
+
+// share has a mount of the host's in a place, whose peers get what is mounted there.
+func (w *world) share(from, at string) {
+	w.t.Helper()
+	must(w.t, os.MkdirAll(at, 0o755))
+	must(w.t, unix.Mount(from, at, "", unix.MS_BIND, ""))
+	w.t.Cleanup(func() {
+		for unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil { // and what has come from a container
+		}
+	})
+	must(w.t, unix.Mount("", at, "", unix.MS_SHARED, ""))
+}
+
+// hostMounts is what is mounted below the run directory where the mounter is.
+func (w *world) hostMounts() (found string) {
+	w.t.Helper()
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	must(w.t, err)
+	for line := range strings.Lines(string(table)) {
+		if strings.Contains(line, w.client.RunDir) {
+			found += line
+		}
+	}
+	return found
+}
+
 // The pod that a process is in counts, whatever it has mounted.
 func TestWrongPod(t *testing.T) {
 	w := newWorld(t)
@@ -231,4 +310,31 @@ func send(s *packet.Socket, text []byte) (err error) {
 		err = controlErr
 	}
 	return err
+}
+
+// Of mounts on top of each other, a path leads to that which covers the others, whatever their order in the list.
+func TestMountAt(t *testing.T) {
+	const table = `1 0 0:1 / / rw - tmpfs x rw
+7 1 0:2 / /a rw - tmpfs x rw
+3 7 0:3 / /a rw - tmpfs x rw
+8 7 0:4 / /a/hidden rw - tmpfs x rw
+4 3 0:5 / /a/b rw - tmpfs x rw
+6 1 0:6 / /ab rw - tmpfs x rw
+`
+	const covered = "5 1 0:7 / / rw - tmpfs x rw\n9 5 0:8 / /top rw - tmpfs x rw\n" // the root directory is, too
+	for text, want := range map[string]map[string]int{
+		table:           {"/a": 3, "/a/hidden/x": 3, "/a/b": 4, "/a/bc": 3, "/ab": 6, "/b": 1},
+		table + covered: {"/a/hidden": 5, "/a/b": 5, "/top": 9, "/top/x": 9, "/x": 5},
+	} {
+		mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
+		must(t, err)
+		for path, id := range want {
+			if at := mountAt(path, mounts); at == nil || at.ID != id {
+				t.Errorf("%s is in mount %+v, want %d, of\n%s", path, at, id, text)
+			}
+		}
+	}
+	if at := mountAt("/a", nil); at != nil {
+		t.Errorf("%+v", at)
+	}
 }

@@ -354,15 +354,8 @@ func (m *mounter) checkMountpoint(path string, p *process) error {
 	if err != nil {
 		return err
 	}
-	at := ""
-	shared := false
-	for _, info := range mounts {
-		if _, below := cutPath(path, strings.TrimSuffix(info.Mountpoint, "/")); below && len(info.Mountpoint) >= len(at) {
-			at, shared = info.Mountpoint, host[peerGroup(info)]
-		}
-	}
-	if shared {
-		return fmt.Errorf("what is mounted on %s would appear on the host, because the mount on %s is shared; mount elsewhere, or remove mountPropagation: Bidirectional from the container", path, at)
+	if at := mountAt(path, mounts); at != nil && host[peerGroup(at)] {
+		return fmt.Errorf("what is mounted on %s would appear on the host, because the mount on %s is shared; mount elsewhere, or remove mountPropagation: Bidirectional from the container", path, at.Mountpoint)
 	}
 	return p.alive()
 }

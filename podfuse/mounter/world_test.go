@@ -355,12 +355,14 @@ type containerOptions struct {
 	Run            string // the run directory
 	Sub            string // directory of the volume that /sub shows
 	HostView       string // where the volume is, too, as in the host's namespace
-	Wide           bool   // the mounts are the host's peers
 	Below          string // directory of the volume that another volume is mounted on
 	Within         string // and one that the volume itself is mounted on
 	Slow           string // directory of the host that is /slow
 	Reads          bool   // it has no server volume: no program of its pod is begun in it
 	Many           int    // so many mounts more, of which mountinfo has 200 bytes each
+	// Shared are mounts of the host's, by where the container has peers of them, as with Bidirectional; Receiving the
+	// same, but what is mounted in the container does not go to the host, as with HostToContainer.
+	Shared, Receiving map[string]string
 }
 
 type pod struct {
@@ -409,6 +411,16 @@ func containerMain(args []string) error {
 	}
 	root := filepath.Join(o.Run, "root")
 	_ = os.Mkdir(root, 0o755)
+	peers := map[string]int{}
+	for _, what := range []map[string]string{o.Shared, o.Receiving} {
+		for path, from := range what { // before it is private, what is cloned is a peer
+			fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+			if err != nil {
+				return fmt.Errorf("clone %s: %w", from, err)
+			}
+			peers[path] = fd
+		}
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
@@ -476,6 +488,13 @@ func containerMain(args []string) error {
 	for range o.Many {
 		steps = append(steps, func() error { return os.MkdirAll(many, 0o755) },
 			func() error { return unix.Mount("tmpfs", many, "tmpfs", 0, "") })
+	}
+	for path, fd := range peers {
+		at := filepath.Join(root, path)
+		steps = append(steps, func() error { return unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH) })
+		if o.Receiving[path] != "" {
+			steps = append(steps, func() error { return unix.Mount("", at, "", unix.MS_SLAVE, "") })
+		}
 	}
 	if o.HostView != "" {
 		steps = append(steps, func() error { return os.MkdirAll(filepath.Join(root, o.HostView), 0o755) },
