@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,7 +85,7 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
-// The pair could be in the hands of a pod.
+// The pair could be in the hands of a pod. What it does not get is in the log, for who looks for the reason.
 func TestHostileOrders(t *testing.T) {
 	w := newWorld(t)
 	const otherUID = "99999999-2222-3333-4444-555555555555"
@@ -95,10 +96,13 @@ func TestHostileOrders(t *testing.T) {
 	generation := c.serve(launchOptions{Text: "good"})
 
 	must(t, send(w.link, []byte("garbage")))
+	w.logs(0, "refused: ", `"garbage"`)
 	must(t, send(w.link, []byte(`{"kind":"serve","ticket":"x"}`)))
+	w.logs(0, "refused: ", "ticket")
 	if err := send(w.link, make([]byte, wire.MaxPacket+1)); err != nil {
 		t.Error(err)
 	}
+	w.logs(0, "refused: ", packet.ErrTooLong.Error())
 	null, err := os.Open(os.DevNull)
 	must(t, err)
 	defer null.Close()
@@ -114,34 +118,41 @@ func TestHostileOrders(t *testing.T) {
 
 	data, server := w.data.ID(), w.server.ID()
 	for name, row := range map[string]struct {
-		order wire.Order
-		files []*os.File
-		want  string
+		order  wire.Order
+		files  []*os.File
+		want   string
+		atOnce bool // the order alone shows that it is refused
 	}{
-		"unknown":                        {wire.Order{Kind: "mount"}, nil, "no such order"},
-		"serve, no socket":               {wire.Order{Kind: wire.Serve, Server: server}, nil, "without the socket"},
-		"serve, two sockets":             {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{ours, theirs}, "more than one descriptor"},
-		"serve, no socket but a device":  {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{null}, "no socket"},
-		"serve, a stream":                {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{stream}, "no socket of packets"},
-		"serve, a process of the host":   {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{ours}, "does not have server volume"},
-		"serve, an unknown volume":       {wire.Order{Kind: wire.Serve, Server: 17}, []*os.File{ours}, "no such server volume"},
-		"serve, a client volume":         {wire.Order{Kind: wire.Serve, Server: data}, []*os.File{ours}, "no such server volume"},
-		"attach with a descriptor":       {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: c.pid}, []*os.File{null}, "with descriptors"},
-		"attach on the host":             {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: os.Getpid()}, nil, "does not have volume"},
-		"attach in the host's view":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: host.pid}, nil, "no container's"},
-		"attach to the first process":    {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1}, nil, "does not have volume"},
-		"attach to a negative":           {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: -1}, nil, "no process"},
-		"attach to one that is not":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1 << 22}, nil, "no such file"},
-		"attach in another pod":          {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: other.pid}, nil, "does not have volume"},
-		"attach another pod's volume":    {wire.Order{Kind: wire.Attach, Volume: otherData.ID(), Generation: generation, PID: other.pid}, nil, "does not serve"},
-		"attach another generation":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation - 1, PID: c.pid}, nil, "does not serve"},
-		"attach an unknown volume":       {wire.Order{Kind: wire.Attach, Volume: 17, Generation: generation, PID: c.pid}, nil, "no such file"},
-		"unmount of a process elsewhere": {wire.Order{Kind: wire.Unmount, Server: server, Mountpoint: "/m"}, []*os.File{ours}, "does not have server volume"},
+		"unknown":                        {wire.Order{Kind: "mount"}, nil, "no such order", true},
+		"serve, no socket":               {wire.Order{Kind: wire.Serve, Server: server}, nil, "without the socket", true},
+		"serve, two sockets":             {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{ours, theirs}, "more than one descriptor", true},
+		"serve, no socket but a device":  {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{null}, "no socket", true},
+		"serve, a stream":                {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{stream}, "no socket of packets", true},
+		"serve, a process of the host":   {wire.Order{Kind: wire.Serve, Server: server}, []*os.File{ours}, "does not have server volume", false},
+		"serve, an unknown volume":       {wire.Order{Kind: wire.Serve, Server: 17}, []*os.File{ours}, "no such server volume", false},
+		"serve, a client volume":         {wire.Order{Kind: wire.Serve, Server: data}, []*os.File{ours}, "no such server volume", false},
+		"attach with a descriptor":       {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: c.pid}, []*os.File{null}, "with descriptors", true},
+		"attach on the host":             {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: os.Getpid()}, nil, "does not have volume", false},
+		"attach in the host's view":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: host.pid}, nil, "no container's", false},
+		"attach to the first process":    {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1}, nil, "does not have volume", false},
+		"attach to a negative":           {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: -1}, nil, "no process", false},
+		"attach to one that is not":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1 << 22}, nil, "no such file", false},
+		"attach in another pod":          {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: other.pid}, nil, "does not have volume", false},
+		"attach another pod's volume":    {wire.Order{Kind: wire.Attach, Volume: otherData.ID(), Generation: generation, PID: other.pid}, nil, "does not serve", false},
+		"attach another generation":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation - 1, PID: c.pid}, nil, "does not serve", false},
+		"attach an unknown volume":       {wire.Order{Kind: wire.Attach, Volume: 17, Generation: generation, PID: c.pid}, nil, "no such file", false},
+		"unmount of a process elsewhere": {wire.Order{Kind: wire.Unmount, Server: server, Mountpoint: "/m"}, []*os.File{ours}, "does not have server volume", false},
 	} {
+		before := len(w.log())
 		ticket := w.order(row.order, row.files...)
 		if e := w.answered(ticket, name); !strings.Contains(e.Error, row.want) {
 			t.Errorf("%s: %q, want %q", name, e.Error, row.want)
 		}
+		begin, end := string(row.order.Kind)+" of volume ", "(failure "
+		if row.atOnce {
+			begin, end = "refused: "+begin, ""
+		}
+		w.logs(before, begin, row.want, end)
 	}
 	// An order is kept in a packet, which has more than the order's.
 	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
@@ -156,6 +167,7 @@ func TestHostileOrders(t *testing.T) {
 	}
 	must(t, w.link.Send(hang, long, ours))
 	w.order(wire.Order{Kind: wire.Spent, Volume: data, Generation: generation})
+	w.logs(0, "refused: spent of volume "+data.String(), "its program lives")
 	w.order(wire.Order{Kind: wire.Spent, Volume: 17, Generation: 4})
 	w.order(wire.Order{Kind: wire.Counts, Volume: data, Waiting: -7})
 	w.order(wire.Order{Kind: wire.Counts, Volume: 18, Waiting: 7})
@@ -255,6 +267,27 @@ func (w *world) hostMounts() (found string) {
 		}
 	}
 	return found
+}
+
+// log is what the mounter has logged.
+func (w *world) log() string {
+	w.t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.client.RunDir, "log"))
+	must(w.t, err)
+	return string(text)
+}
+
+// logs waits for a line of the log, behind so many bytes, with all these words.
+func (w *world) logs(after int, words ...string) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("the log has a line with %q", words), func() bool {
+		for line := range strings.Lines(w.log()[after:]) {
+			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // The pod that a process is in counts, whatever it has mounted.
