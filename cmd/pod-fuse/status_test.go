@@ -1,7 +1,9 @@
 package main_test
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,26 +85,98 @@ func TestStatusTellsOfAProgramThatDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// The kubelet mounts all volumes of a pod before it starts a container: a client volume that is not
-// there is a wrong name.
-func TestStatusTellsOfAServerWithoutAClient(t *testing.T) {
+// The kubelet mounts all volumes of a pod that its containers mount before it starts one: a client volume that is not
+// there is a wrong name. The user reads so where he looks first, in what the program prints; and the administrator in
+// status. One that is mounted later all the same, for a container that is added, is served.
+func TestAServerWithoutAClient(t *testing.T) {
 	n := newNode(t)
 	data, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
 	n.must("mount", data, options(podUID))
-	n.must("mount", server, options(podUID, "serves", "date"))
-	n.serves(data, server)
-	eventually(t, "the program serves nobody", func() bool {
-		for _, p := range n.status().Programs {
-			if p.State == "served" && p.Name == "" && strings.Contains(p.Problem, "no volume of the name") {
-				return true
+	n.must("mount", server, options(podUID, "serves", "dta"))
+	last := 0
+	serves := func(name, problem string) { // another process than before
+		t.Helper()
+		eventually(t, fmt.Sprintf("a program serves volume %q", name), func() bool {
+			for _, p := range n.status().Programs {
+				if p.State == "served" && p.Name == name && strings.Contains(p.Problem, problem) && p.PID != 0 && p.PID != last {
+					last = p.PID
+					return true
+				}
 			}
-		}
-		return false
-	})
+			return false
+		})
+	}
+	program := n.inContainer(data, server, "/mnt/server/pod-fuse", "run", "--restart", "--", self(t), "{}")
+	printed := n.prints(program)
+	serves("", "no volume of the name")
+	want := fmt.Sprintf("pod-fuse: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one\n", n.name)
+	if got := printed(); got != want {
+		t.Errorf("its launcher printed %q, want %q", got, want)
+	}
+	n.kills(last)
+	serves("", "no volume of the name")
+	if got := printed(); strings.Count(got, want) != 1 {
+		t.Errorf("started again, its launcher printed %q", got)
+	}
+
+	later := n.volume(podUID, "dta")
+	n.must("mount", later, options(podUID, "kubernetes.io/pvOrVolumeName", "dta"))
+	if got := n.reads(later, server); got != "hello" {
+		t.Errorf("of the volume that was mounted later, %q is read", got)
+	}
+	n.kills(last)
+	serves("dta", "")
+	if got := n.reads(later, server); got != "hello" {
+		t.Errorf("of the next program, %q is read", got)
+	}
+	must(t, program.Process.Kill())
+	_ = program.Wait()
+	printed = n.prints(n.inContainer(later, server, "/mnt/server/pod-fuse", "run", "--", self(t), "{}"))
+	serves("dta", "")
+	if got := printed(); got != "" {
+		t.Errorf("when there is a volume, a launcher printed %q", got)
+	}
+	n.must("unmount", later)
 	n.must("unmount", server)
 	if s := n.status().Programs; len(s) != 1 || s[0].State != "waiting" {
 		t.Errorf("after the end: %+v", s)
 	}
+}
+
+// A program that mounts by fusermount reads the same by that.
+func TestFusermountTellsThatThereIsNoVolume(t *testing.T) {
+	n := newNode(t)
+	data, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
+	n.must("mount", data, options(podUID))
+	n.must("mount", server, options(podUID, "serves", "dta"))
+	const own = `mkdir /mnt/own && PATH=/mnt/server:$PATH && exec "$0" /mnt/own`
+	printed := n.prints(n.inContainer(data, server, "sh", "-c", own, self(t)))
+	want := fmt.Sprintf("fusermount3: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one\n", n.name)
+	eventually(t, "the program serves", func() bool {
+		s := n.status().Programs
+		return len(s) == 2 && (s[0].State == "served" || s[1].State == "served")
+	})
+	if got := printed(); got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+}
+
+// prints starts a command that ends with the test, and returns what it has printed until now.
+func (n node) prints(command *exec.Cmd) (text func() string) {
+	n.t.Helper()
+	output, err := os.CreateTemp(n.t.TempDir(), "output")
+	must(n.t, err)
+	command.Stdout, command.Stderr = output, output
+	must(n.t, command.Start())
+	n.t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		output.Close()
+		if n.t.Failed() {
+			n.t.Logf("%q printed: %s", command.Args, read(n.t, output.Name()))
+		}
+	})
+	return func() string { return read(n.t, output.Name()) }
 }
 
 // The second program is refused while the first one serves, and takes its place after that.

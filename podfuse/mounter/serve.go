@@ -213,10 +213,28 @@ func (m *mounter) sendDevice(c *connection, socket *packet.Socket) error {
 		return err
 	}
 	defer file.Close()
-	if err := socket.Send(sendTime, wire.Answer{Format: wire.Format, Generation: c.Generation}, file); err != nil {
+	answer := wire.Answer{Format: wire.Format, Generation: c.Generation, Notice: m.notice(c)}
+	if err := socket.Send(sendTime, answer, file); err != nil {
 		return fmt.Errorf("send the descriptor: %w", err)
 	}
 	return nil
+}
+
+// notice tells a program that the volume which it serves is not there, as when its name is misspelt. It is not
+// refused: the kubelet may mount the volume later, for a container that is added to the pod.
+func (m *mounter) notice(c *connection) string {
+	server, err := m.ServerVolumes().Get(c.Server)
+	if err != nil {
+		return ""
+	}
+	serves, err := podfuse.AttributesOf(server)
+	if err != nil {
+		return ""
+	}
+	if _, err := m.Clients().Get(c.Volume); !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return wire.NoVolume(serves.Serves, m.Source)
 }
 
 // sendTime is how long a program in a pod may take to read an answer; it waits for it.

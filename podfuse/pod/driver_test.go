@@ -28,9 +28,17 @@ type fakeDriver struct {
 	mu       sync.Mutex
 	requests []wire.Request
 	mounts   []string
+	notice   string // of Serve
 	// answer, if it is set, is asked first; with false, the connection is closed instead.
 	answer func(n int, r wire.Request) (a *wire.Answer, goOn bool)
 }
+
+// What the real driver says, by the pair and by the mounter.
+const (
+	isGone   = "server volume 0000000000002a is not mounted any more, or its record cannot be read"
+	isServed = "another program serves the volume; end it first"
+	isNone   = `"/mnt" is not where the program has mounted`
+)
 
 // newNode makes what the driver has on a node: the tmpfs with a server volume.
 func newNode(t *testing.T) *fakeDriver {
@@ -164,7 +172,7 @@ func (d *fakeDriver) serve(c *net.UnixConn) {
 			break
 		}
 		defer unix.Close(device)
-		rights = unix.UnixRights(device)
+		rights, answer.Notice = unix.UnixRights(device), d.notice
 	case wire.Unmount:
 		if err := unix.Unmount(r.Mountpoint, unix.UMOUNT_NOFOLLOW); err != nil {
 			answer.Error = fmt.Sprintf("unmount %s: %v", r.Mountpoint, err)

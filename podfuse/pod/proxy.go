@@ -159,9 +159,12 @@ func (p proxy) doMount(name string) error {
 	if err != nil {
 		return fmt.Errorf("mount failed: %w", err)
 	}
-	_, device, err := s.ask(wire.Request{Kind: wire.Serve, Options: options, Mountpoint: p.mountDir}, patience, p.say(name))
+	answer, device, err := s.ask(wire.Request{Kind: wire.Serve, Options: options, Mountpoint: p.mountDir}, patience, p.say(name))
 	if err != nil {
 		return fmt.Errorf("mount failed: %w", err)
+	}
+	if answer.Notice != "" {
+		p.say(name)("%s", answer.Notice)
 	}
 	// Nobody else has the descriptor: if the program never gets it, the driver unmounts.
 	defer device.Close()

@@ -55,7 +55,7 @@ func TestAProgramMountsByTheProxy(t *testing.T) {
 // What fusermount3 says to those who call it in a wrong way, and what is ours.
 func TestProxyAnswersAsFusermountDoes(t *testing.T) {
 	d := newNode(t)
-	d.answer = func(_ int, r wire.Request) (*wire.Answer, bool) { return &wire.Answer{Error: "it is refused"}, false }
+	d.answer = func(_ int, r wire.Request) (*wire.Answer, bool) { return &wire.Answer{Error: isNone}, false }
 	d.start()
 	for _, test := range []struct {
 		args   []string
@@ -81,8 +81,8 @@ func TestProxyAnswersAsFusermountDoes(t *testing.T) {
 		{[]string{"-x", "/mnt"}, "2", 1, ": unknown shorthand flag: 'x' in -x\n"},
 		{[]string{"-o", "ro", "/mnt/no/such"}, "2", 1, ": bad mount point /mnt/no/such: lstat /mnt/no: no such file or directory\n"},
 		{[]string{"-u", ""}, "", 1, ": bad mount point : no such file or directory\n"},
-		{[]string{"-u", "/mnt"}, "", 1, ": failed to unmount /mnt: it is refused\n"},
-		{[]string{"--unmount", "--lazy", "--", "/mnt"}, "", 1, ": failed to unmount /mnt: it is refused\n"},
+		{[]string{"-u", "/mnt"}, "", 1, ": failed to unmount /mnt: " + isNone + "\n"},
+		{[]string{"--unmount", "--lazy", "--", "/mnt"}, "", 1, ": failed to unmount /mnt: " + isNone + "\n"},
 		{[]string{"-uqz", "/mnt"}, "", 1, ""},
 		{[]string{"--unmount", "--quiet", "--lazy", "--", "/mnt"}, "", 1, ""},
 		{[]string{"-V"}, "", 0, " version: pod-fuse 1.2.3\n"},
@@ -165,11 +165,21 @@ func TestProxySendsTheDescriptor(t *testing.T) {
 			}
 		}
 	}
+	d.mu.Lock()
+	d.notice = wire.NoVolume("dta", "example.com/pod-fuse")
+	d.mu.Unlock()
+	p := d.run(self, "library", "stream", "environment", filepath.Join(d.serverDir(), "fusermount3"), d.own())
+	if status := p.status(); status != 0 {
+		t.Errorf("without a volume: status %d", status)
+	}
+	if got, want := p.text(), "fusermount3: "+d.notice+"\nread [0] with 1 descriptors: /dev/fuse\nthe end\n"; got != want {
+		t.Errorf("without a volume: %q, want %q", got, want)
+	}
 	names := []string{}
 	for _, r := range d.asked(wire.Serve) {
 		names = append(names, r.Subtype)
 	}
-	if !slices.Equal(names, []string{"raw", "raw", "raw", "raw"}) {
+	if !slices.Equal(names, []string{"raw", "raw", "raw", "raw", "raw"}) {
 		t.Errorf("the subtypes are %q", names)
 	}
 }

@@ -93,6 +93,7 @@ type launcher struct {
 	args     []string
 	options  wire.Options
 	server   *server // nil: the program mounts by itself
+	notice   string  // of the driver, that the user was told last
 	signals  chan os.Signal
 	children chan os.Signal // that one has ended
 }
@@ -229,20 +230,22 @@ func (l *launcher) connect() (device *os.File, stopped *life) {
 		return nil, nil
 	}
 	type result struct {
+		answer wire.Answer
 		device *os.File
 		err    error
 	}
 	results := make(chan result, 1)
 	go func() {
-		_, device, err := l.server.ask(wire.Request{Kind: wire.Serve, Options: l.options}, patience, func(format string, args ...any) {
+		answer, device, err := l.server.ask(wire.Request{Kind: wire.Serve, Options: l.options}, patience, func(format string, args ...any) {
 			complain(program, format, args...)
 		})
-		results <- result{device, err}
+		results <- result{answer, device, err}
 	}()
 	for {
 		select {
 		case r := <-results:
 			if r.err == nil {
+				l.tell(r.answer.Notice)
 				return r.device, nil
 			}
 			refused, isRefusal := errors.AsType[refusal](r.err)
@@ -255,6 +258,14 @@ func (l *launcher) connect() (device *os.File, stopped *life) {
 			}
 		}
 	}
+}
+
+// tell tells the user what the driver has noticed, and not again with each program that is started.
+func (l *launcher) tell(notice string) {
+	if notice != "" && notice != l.notice {
+		complain(program, "%s", notice)
+	}
+	l.notice = notice
 }
 
 // start executes the program, with the descriptor of /dev/fuse if there is one.

@@ -251,7 +251,7 @@ func TestRunWaitsForTheDriver(t *testing.T) {
 		d := newNode(t)
 		d.answer = func(n int, _ wire.Request) (*wire.Answer, bool) {
 			if n <= 3 {
-				return &wire.Answer{Error: "another program serves it", Again: true}, false
+				return &wire.Answer{Error: isServed, Again: true}, false
 			}
 			return nil, true
 		}
@@ -278,14 +278,35 @@ func TestRunWaitsForTheDriver(t *testing.T) {
 func TestRunTellsWhatTheDriverRefuses(t *testing.T) {
 	d := newNode(t)
 	d.answer = func(int, wire.Request) (*wire.Answer, bool) {
-		return &wire.Answer{Error: "no volume is named x"}, false
+		return &wire.Answer{Error: isGone}, false
 	}
 	d.start()
 	for _, args := range [][]string{{"run", "--"}, {"run", "--restart", "--"}} {
 		p := d.launch(append(args, "/bin/true", "{}")...)
-		if status := p.status(); status != 1 || p.text() != "pod-fuse: no volume is named x\n" {
+		if status := p.status(); status != 1 || p.text() != "pod-fuse: "+isGone+"\n" {
 			t.Errorf("%q: status %d, printed %q", args, status, p.text())
 		}
+	}
+}
+
+// A program that serves a volume which is not there goes on, as the volume may come; and its user reads why nobody
+// is served, once, however often the program is started.
+func TestRunTellsThatThereIsNoVolume(t *testing.T) {
+	d := newNode(t)
+	d.notice = wire.NoVolume("dta", "example.com/pod-fuse")
+	d.start()
+	const want = `pod-fuse: no volume "dta" of driver example.com/pod-fuse is mounted in this pod; the program serves nobody until there is one` + "\n"
+	p := d.launch("run", "--", "/bin/true", "{}")
+	if status := p.status(); status != 0 || p.text() != want {
+		t.Errorf("status %d, printed %q", status, p.text())
+	}
+	p = d.launch("run", "--restart", "--", "/bin/true", "{}")
+	before := len(d.asked(wire.Serve))
+	eventually(t, "it is started again", func() bool { return len(d.asked(wire.Serve)) >= before+3 })
+	p.signal(unix.SIGTERM)
+	p.status()
+	if text := p.text(); !strings.HasPrefix(text, want) || strings.Count(text, "no volume") != 1 {
+		t.Errorf("started again, it printed %q", text)
 	}
 }
 
@@ -304,7 +325,7 @@ func TestReady(t *testing.T) {
 		{&wire.Answer{State: wire.Waiting}, nil, 1, "pod-fuse: the volume is not served: no program has served it yet\n"},
 		{&wire.Answer{State: wire.Dead}, nil, 1, "pod-fuse: the volume is not served: its program has died; readers wait for the next one\n"},
 		{&wire.Answer{State: wire.Gone}, nil, 1, "pod-fuse: the volume is not served: no program has served it for so long that readers get an error\n"},
-		{&wire.Answer{Error: "no volume is named x"}, nil, 1, "pod-fuse: no volume is named x\n"},
+		{&wire.Answer{Error: isGone}, nil, 1, "pod-fuse: " + isGone + "\n"},
 		{nil, []string{"--timeout", "100ms"}, 1, "; is the driver running on this node?\n"},
 		{nil, []string{"--timeout", "soon"}, 2, "invalid argument \"soon\""},
 		{nil, []string{"now"}, 2, "pod-fuse: ready: \"now\" is too much; see pod-fuse ready --help\n"},

@@ -96,6 +96,14 @@ type Answer struct {
 	Again      bool   `json:"again,omitempty"`      // the Error may pass, as that of another program which serves
 	Generation uint64 `json:"generation,omitempty"` // of Serve
 	State      State  `json:"state,omitempty"`      // of Ready
+	// Notice is for the user who reads what the program prints: it serves, but for nobody. Older launchers pass over it.
+	Notice string `json:"notice,omitempty"` // of Serve
+}
+
+// NoVolume is the Notice of a program whose server volume serves a volume that the pod does not have: all that its
+// containers mount are there before any of them starts, and a volume that none mounts may be mounted later.
+func NoVolume(name, driver string) string {
+	return fmt.Sprintf("no volume %q of driver %s is mounted in this pod; the program serves nobody until there is one", name, driver)
 }
 
 // State is that of a client volume.
