@@ -137,7 +137,7 @@ func TestForgetStopped(t *testing.T) {
 	case <-time.After(hang):
 		t.Error("the reader waits")
 	}
-	if took, late := watch.Stop(); took > childTime { // a child was waited for in vain
+	if took, late := watch.Stop(); took > time.Second { // as unmount promises, of which this is the driver's part
 		t.Errorf("took %v, and the machine stood still for %v", took, late)
 	}
 }
