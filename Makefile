@@ -216,7 +216,7 @@ chaos-pod-fuse: podchaos-builds
 	$(PODCHAOS) kill $(POD_FUSE) --by fusermount,run --kills $(KILLS)
 	$(PODCHAOS) kill $(POD_FUSE) --by fd --programs sshfs,gocryptfs --kills $(FEW)
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with pair
-	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with hang --programs bindfs
+	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with hang
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with upgrade --other-binary e2e/bin/pod-fuse-other
 	$(PODCHAOS) kill $(STRICT) --kills $(FEW) --with mounter
 	$(PODCHAOS) kill $(STRICT) --kills $(FEW) --with attach --programs bindfs,loopback
