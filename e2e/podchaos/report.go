@@ -231,8 +231,12 @@ func middle(times []time.Duration) (median, most string) {
 	if len(times) == 0 {
 		return "-", "-"
 	}
-	sorted := slices.Sorted(slices.Values(times))
-	return ms(sorted[len(sorted)/2]), ms(sorted[len(sorted)-1])
+	return ms(medianOf(times)), ms(slices.Max(times))
+}
+
+// medianOf is that of some times; of two, the shorter one.
+func medianOf(times []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(times))[(len(times)-1)/2]
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }

@@ -59,7 +59,7 @@ func parse(args []string) (settings, error) {
 	flags.StringVar(&s.with, "with", "", "kill: what else is done away with: pair, hang, upgrade, mounter; storm: a hostile pod beside; attach: the mounter while a program comes back")
 	flags.BoolVar(&s.control, "control", false, "root mounts the programs itself, without the driver, which has to fail")
 	flags.BoolVar(&s.staleAllowed, "estale-allowed", false, "wait: who waited through a take-over may get ESTALE, as before Linux 6.9")
-	flags.DurationVar(&promptly, "promptly", promptly, "wait, stop: how long what must not wait may take")
+	flags.DurationVar(&promised, "promptly", promised, "wait, stop: how long an unmount may take, and the end of a waiter that is killed")
 	flags.DurationVar(&s.duration, "duration", 10*time.Minute, "soak: how long it takes")
 	flags.DurationVar(&s.pause, "pause", 0, "soak: the `TIME` that each of the threads waits after each operation")
 	flags.StringVar(&s.samples, "samples", "", "soak: the `FILE` that what was seen is written to, as lines of JSON")

@@ -30,6 +30,7 @@ func (t *trial) stop(ctx context.Context) {
 			}
 		}
 	}
+	t.judgePromised()
 }
 
 // stopOne stops one, and then removes the pod: its containers first, as the kubelet does, or
@@ -66,7 +67,7 @@ func (t *trial) stopOne(one program, first string) (err error) {
 		return err
 	})
 	if first == "volumes" {
-		t.promptly(what+": unmount, beside its containers", func() error { return p.unmount("data") })
+		t.unmountPromptly(what, "unmount, beside its containers", p)
 		t.checkAborted(r)
 	}
 	// The kubelet kills all at once. A reader whose request the program has read ends with that.
@@ -80,7 +81,7 @@ func (t *trial) stopOne(one program, first string) (err error) {
 		return errors.Join(problems...)
 	})
 	if first == "containers" {
-		t.promptly(what+": unmount", func() error { return p.unmount("data") })
+		t.unmountPromptly(what, "unmount", p)
 	}
 	return p.remove("data-server")
 }
@@ -144,18 +145,25 @@ func (t *trial) onHost(what, volume string) {
 	}
 }
 
+// unmountPromptly unmounts, which is promised within a second.
+func (t *trial) unmountPromptly(what, kind string, p *pod) {
+	took := t.promptly(what+": "+kind, func() error { return p.unmount("data") })
+	t.took[kind] = append(t.took[kind], took)
+}
+
 // promptly demands that something that works is done promptly.
-func (t *trial) promptly(what string, do func() error) {
+func (t *trial) promptly(what string, do func() error) time.Duration {
 	watch := stopwatch.Start()
 	err := do()
 	took, late := watch.Stop()
-	if err == nil && took > promptly {
+	if err == nil && took > promptly() {
 		err = fmt.Errorf("took %v, and the machine stood still for %v", took, late)
 	}
 	if err != nil {
 		t.report.refute("%s: %v", what, err)
 	}
 	t.report.note("%7s ms  %s", ms(took), strings.ReplaceAll(what, t.rig.root, "…"))
+	return took
 }
 
 // runFor runs a command of the host. One that hangs is left to its fate: it may not be possible

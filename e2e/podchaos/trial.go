@@ -14,11 +14,13 @@ type trial struct {
 	rig    *rig
 	random *rand.Rand
 
-	upgrades int // so far
+	upgrades int                        // so far
+	took     map[string][]time.Duration // of what is promised within a second, by its kind
 }
 
 func newTrial(s settings) *trial {
-	return &trial{settings: s, report: newReport(s.control && (s.kills > 0 || s.verb == "stop")), random: rand.New(rand.NewPCG(s.seed, 0))}
+	return &trial{settings: s, report: newReport(s.control && (s.kills > 0 || s.verb == "stop")), random: rand.New(rand.NewPCG(s.seed, 0)),
+		took: map[string][]time.Duration{}}
 }
 
 // verbs are what a trial can do, and what it does unless flags say otherwise.
