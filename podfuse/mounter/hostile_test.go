@@ -496,7 +496,7 @@ type row struct {
 	quits string   // it is a process that asks, and no program begins; see quitterMain
 	path  string   // that is read; "": /data/text
 	want  []string // one of these; "waits": as long as the program lives
-	log   string   // the driver says that
+	says  string   // that the driver says
 	// begins: it serves, though what it does wrong is before that.
 	begins bool
 }
@@ -542,8 +542,8 @@ func (h *hostileTest) run(name string) {
 	} else if !slices.Contains(h.want, got) {
 		t.Errorf("the reader: %q, want one of %q", got, h.want)
 	}
-	if h.log != "" {
-		eventually(t, fmt.Sprintf("the driver says %q", h.log), func() bool { return strings.Contains(h.said(), h.log) })
+	if h.says != "" {
+		eventually(t, fmt.Sprintf("the driver says %q", h.says), func() bool { return strings.Contains(h.said(), h.says) })
 	}
 
 	h.killAll()
@@ -633,16 +633,16 @@ const gaveUp = "nobody has served it for 300ms, and who waits gets an error"
 // A program that does not answer the kernel's first request, or answers it with garbage, serves nobody.
 func TestAProgramWithoutAGoodBeginning(t *testing.T) {
 	rows := []row{
-		{what: "it reads nothing", hostile: hostile{Do: "hang"}, want: nobody, log: gaveUp},
-		{what: "it does not answer INIT", hostile: hostile{At: "INIT", Do: "hang"}, want: nobody, log: gaveUp},
-		{what: "it answers INIT, and not the first look", hostile: hostile{At: "STATFS", Do: "forget"}, want: nobody, log: gaveUp},
+		{what: "it reads nothing", hostile: hostile{Do: "hang"}, want: nobody, says: gaveUp},
+		{what: "it does not answer INIT", hostile: hostile{At: "INIT", Do: "hang"}, want: nobody, says: gaveUp},
+		{what: "it answers INIT, and not the first look", hostile: hostile{At: "STATFS", Do: "forget"}, want: nobody, says: gaveUp},
 	}
 	for _, do := range []string{"an error", "version 6"} { // which the kernel takes for an answer
 		const log = "does not serve: connection refused"
-		rows = append(rows, row{what: do, hostile: hostile{At: "INIT", Do: do}, want: nobody, log: log})
+		rows = append(rows, row{what: do, hostile: hostile{At: "INIT", Do: do}, want: nobody, says: log})
 	}
 	for _, do := range []string{"zeros", "one byte", "too long a length", "another's id", "an error above 0"} {
-		rows = append(rows, row{what: do, hostile: hostile{At: "INIT", Do: do}, want: nobody, log: gaveUp})
+		rows = append(rows, row{what: do, hostile: hostile{At: "INIT", Do: do}, want: nobody, says: gaveUp})
 	}
 	testHostile(t, rows)
 }
@@ -672,7 +672,7 @@ func TestAProgramThatAnswersGarbage(t *testing.T) {
 // What a program tells without having been asked harms its own volume only.
 func TestAProgramThatNotifiesWithoutAnEnd(t *testing.T) {
 	rows := []row{
-		{what: "unknown, before it has begun", hostile: hostile{At: "INIT", Do: "forget", Flood: "unknown"}, want: nobody, log: gaveUp},
+		{what: "unknown, before it has begun", hostile: hostile{At: "INIT", Do: "forget", Flood: "unknown"}, want: nobody, says: gaveUp},
 		{what: "of what another request has locked", hostile: hostile{At: "LOOKUP", Do: "lock"}, want: []string{"waits"}},
 	}
 	for flood, want := range map[string][]string{
