@@ -237,7 +237,8 @@ func TestPodFuseReaderIsRestarted(t *testing.T) {
 }
 
 // A sidecar with a startup probe: what follows starts when the volume is served, an init container, and
-// one with sub-paths and a read-only mount. And nobody has any privilege.
+// one with sub-paths and a read-only mount. And nobody has any privilege. A sub-path that is a file cannot be
+// had then, either: the kubelet never sees anything but directories.
 func TestPodFuseOfASidecar(t *testing.T) {
 	m := newPodFuse("sidecar")
 	sidecar := newProgram("")
@@ -248,7 +249,9 @@ func TestPodFuseOfASidecar(t *testing.T) {
 	before.Command = []string{"cat", dataDir + "/file"}
 	before.VolumeMounts = []volumeMount{{Name: "data", MountPath: dataDir}}
 	m.Spec.InitContainers = []*container{sidecar, before}
-	m.Spec.Containers = m.Spec.Containers[:1]
+	file := newContainer("file")
+	file.VolumeMounts = []volumeMount{{Name: "data", MountPath: "/mnt/file", SubPath: "file"}}
+	m.Spec.Containers = []*container{m.main(), file}
 	m.Spec.SecurityContext = &podSecurity{FSGroup: 2000}
 	m.Spec.ShareProcessNamespace = true
 	m.addSubPaths()
@@ -274,6 +277,9 @@ func TestPodFuseOfASidecar(t *testing.T) {
 	}
 	if out, err := p.exec(t, "main", "touch", "/mnt/read-only/new"); err == nil || !strings.Contains(out, "Read-only file system") {
 		t.Errorf("touch in a read-only mount: %v: %s", err, out)
+	}
+	if out, err := p.exec(t, "file", "cat", "/mnt/file"); err == nil || !strings.Contains(out, "Transport endpoint is not connected") {
+		t.Errorf("cat of a sub-path that is a file: %v: %s", err, out)
 	}
 	if log := strings.Join(p.containerLog(t, "before"), ""); !strings.HasSuffix(log, " content\n") {
 		t.Errorf("the init container has printed %q", log)
