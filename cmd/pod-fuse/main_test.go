@@ -25,6 +25,8 @@ const (
 	buildsVariable = "POD_FUSE_TEST_BUILDS"
 	// programVariable has this binary be a FUSE program; see serve.
 	programVariable = "POD_FUSE_TEST_PROGRAM"
+	// leakVariable has this binary be a process that hands descriptors on, or one that gets them; see leak_test.go.
+	leakVariable = "POD_FUSE_TEST_LEAK"
 	// attackLog is where the attacker says what it could do.
 	attackLog = "/run/attack.log"
 )
@@ -32,8 +34,12 @@ const (
 // TestMain runs the tests on a node of their own: with a PID, a mount and a cgroup namespace, which end
 // with all that is in them.
 func TestMain(m *testing.M) {
-	if text := os.Getenv(programVariable); text != "" {
+	if text := os.Getenv(programVariable); text != "" && os.Getenv(leakVariable) == "" {
 		fail("serve", serve(text, os.Args[1]))
+		return
+	}
+	if role := os.Getenv(leakVariable); role != "" {
+		fail(role, leaks[role]())
 		return
 	}
 	flag.Parse()
