@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -335,5 +336,27 @@ func TestAFullRunDirectory(t *testing.T) {
 	}
 	if outcomes["Success"] == 0 || outcomes["Failure"] == 0 {
 		t.Errorf("the sizes are of no use: %v", outcomes)
+	}
+}
+
+// A container that shares the volume's mount with the host, as with mountPropagation: Bidirectional, is refused what the
+// program serves, which would appear on the host. Other containers have it.
+func TestAContainerWithBidirectionalMounts(t *testing.T) {
+	n := newNode(t)
+	client, server := n.pod()
+	must(t, unix.Mount("", client, "", unix.MS_SHARED, ""))
+	n.serves(client, server)
+	if got := n.reads(client, server); got != "hello" {
+		t.Errorf("read %q", got)
+	}
+	shares := n.inContainer(client, server, "timeout", "60", "cat", "/mnt/data/text")
+	shares.Args = slices.Insert(shares.Args, 1, "--propagation", "unchanged")
+	if output, err := shares.CombinedOutput(); err == nil || !strings.Contains(string(output), "not connected") {
+		t.Errorf("where mounts go to the host: %v: %s", err, output)
+	}
+	for _, mounted := range n.mounts() {
+		if strings.Contains(mounted, " - fuse data ") {
+			t.Errorf("the host has %s", mounted)
+		}
 	}
 }
