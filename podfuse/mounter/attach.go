@@ -15,12 +15,26 @@ import (
 
 // attach puts what a program serves on top of the volume's stand-ins where a process runs. Of an
 // order without a process, it does so wherever something of a former program is on top of one.
+//
+// A program is not taken to live because it did before: see lives. Who waits for an order is not answered before it is
+// certain that it lived when all was attached.
 func (m *mounter) attach(o *order) error {
+	until := time.Now().Add(orderTime)
+	if err := m.lives(o, until); err != nil {
+		return err
+	}
+	if err := m.attachAll(o, until); err != nil {
+		return err
+	}
+	return m.lives(o, until)
+}
+
+// attachAll does so, whether or not the program lives.
+func (m *mounter) attachAll(o *order, until time.Time) error {
 	record, err := m.Clients().Get(o.Volume)
 	if err != nil {
 		return err
 	}
-	until := time.Now().Add(orderTime)
 	release, err := m.lockVolume(o.Volume, until)
 	if err != nil {
 		return err
@@ -196,11 +210,11 @@ func inNamespace(namespace mount.Namespace, pod string, f func(*process) error) 
 func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []standIn, until time.Time) error {
 	const tries = 5 // a child of a mounter that was killed may be at it, too
 	for try := 0; ; try++ {
-		dir, device, err := m.served(o)
+		c, err := m.living(o)
 		if err != nil {
 			return err
 		}
-		all = slices.DeleteFunc(all, func(s standIn) bool { return s.Top == device })
+		all = slices.DeleteFunc(all, func(s standIn) bool { return s.Top == c.Device })
 		if len(all) == 0 {
 			return nil
 		}
@@ -212,7 +226,7 @@ func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []sta
 			return errors.New("no time is left for it; it is tried again")
 		}
 		pause("attach")
-		_, err = m.send(min(childTime, left), job{Kind: "attach", Dir: dir, PID: p.pid, StandIns: all}, p.fd)
+		_, err = m.send(min(childTime, left), job{Kind: "attach", Dir: c.dir(), PID: p.pid, StandIns: all}, p.fd)
 		if !errors.Is(err, errAgain) || try == tries {
 			return err
 		}
@@ -226,13 +240,15 @@ func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []sta
 // all within its time.
 const mostStandIns = 100
 
-// served returns where the program of an order's generation is mounted in the vault.
-func (m *mounter) served(o *order) (dir string, device uint64, err error) {
-	err = fmt.Errorf("generation %d does not serve", o.Generation)
+// living returns the connection of an order's generation, if its program serves.
+func (m *mounter) living(o *order) (c *connection, err error) {
 	m.do(func() {
-		if c := m.volumes[o.Volume]; c != nil && c.living != nil && c.living.Generation == o.Generation && c.living.Served {
-			dir, device, err = c.living.dir(), c.living.Device, nil
+		client := m.volumes[o.Volume]
+		if client != nil && client.living != nil && client.living.Generation == o.Generation && client.living.Served {
+			c = client.living
+		} else {
+			err = fmt.Errorf("generation %d does not serve", o.Generation)
 		}
 	})
-	return dir, device, err
+	return c, err
 }

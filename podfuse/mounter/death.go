@@ -75,8 +75,9 @@ func (m *mounter) waitDead(c *connection) {
 		switch {
 		case seen.found:
 			parent := parentOf(seen.pid)
-			m.do(func() { c.program, c.parent = seen.pid, parent })
+			m.do(func() { c.program, c.parent, c.doubted = seen.pid, parent, false })
 			c.waitHolder(seen)
+			m.do(func() { c.doubted = true })
 			if !isClosed(c.gone) {
 				m.ready.prepare()
 			}
@@ -243,6 +244,45 @@ func (c *connection) waitHolder(seen sight) {
 			time.Sleep(lookAgain / 10) // no descriptor to wait for: before Linux 5.10?
 		}
 	}
+}
+
+// lives waits until it is known whether the program of an order lives, and returns an error if it does not. A look at
+// all processes may take seconds, and meanwhile its death is not known. Whoever was shown the mount of one that is dead
+// waits on that, and has used up what the kernel does for him: when the next program serves, he gets an error.
+//
+// As long as nobody was found who has the connection, which is so when the program has just begun, it lives unless
+// another one wants to serve.
+func (m *mounter) lives(o *order, until time.Time) error {
+	for pauses := firstPause; ; pauses = min(2*pauses, killedTime) {
+		c, err := m.living(o)
+		if err != nil {
+			return err
+		}
+		program, doubted := 0, false
+		m.do(func() { program, doubted = c.program, c.doubted || c.program == 0 && isClosed(c.hurry) })
+		if !doubted && (program == 0 || isAlive(program)) {
+			return nil
+		}
+		if time.Now().After(until) {
+			return errDoubted
+		}
+		select {
+		case <-time.After(pauses):
+		case <-c.over:
+		}
+	}
+}
+
+var errDoubted = errors.New("it is not known yet whether the program lives; it is tried again")
+
+// isAlive tells whether a process has neither ended nor been killed.
+func isAlive(pid int) bool {
+	number, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return !isEnded(err)
+	}
+	defer unix.Close(number)
+	return aliveAt(number, pid) == nil && !proc.IsEnding(pid)
 }
 
 // isStill tells whether a process that was found has the connection open, and counts.

@@ -97,6 +97,57 @@ func TestWhoExecutesMeanwhile(t *testing.T) {
 	}
 }
 
+// Who first looks while a program's death is not known yet is not shown its mount: he would wait there, and get
+// an error when the next one serves. Here the look for who else has the connection takes seconds.
+func TestNobodyIsShownWhatADeadProgramServed(t *testing.T) {
+	for _, groups := range []bool{true, false} {
+		t.Run(fmt.Sprintf("pods have cgroups: %t", groups), func(t *testing.T) {
+			f := slowclose.Mount(t)
+			w := newWorld(t)
+			group := ""
+			if groups {
+				group = podGroup(t, podUID)
+			}
+			c, late := w.container(containerOptions{Slow: f.Dir}), w.container(containerOptions{})
+			c.group, late.group = group, group
+			one := c.serve(launchOptions{Text: "one"})
+			if problem := w.attach(one, c.pid); problem != "" {
+				t.Fatal(problem)
+			}
+			program := c.programs("program")[0]
+			w.status("the program is found", func(s Status) bool { return s.Volumes[0].PID == program })
+			defer f.Answer() // or no container ends
+			c.hangInExecve(f)
+
+			c.killProgram()
+			waits := map[uint64]bool{}
+			for _, pid := range []int{late.pid, 0} { // 0: wherever one is that has died before
+				waits[w.order(wire.Order{Kind: wire.Attach, Volume: w.data.ID(), Generation: one, PID: pid})] = true
+			}
+			for died := false; !died || len(waits) > 0; {
+				switch e := <-w.events; {
+				case e.Kind == wire.Died:
+					died = true
+				case e.Kind == wire.Attached && (!died || e.Error == ""):
+					t.Fatalf("its death is known: %t; what it served is attached: %q", died, e.Error)
+				case e.Kind == wire.Attached:
+					delete(waits, e.Ticket)
+				}
+			}
+			if mounts := late.mounts("fuse"); len(mounts) != 0 {
+				t.Errorf("it has been attached: %q", mounts)
+			}
+			two := c.serve(launchOptions{Text: "two"})
+			if problem := w.attach(two, late.pid); problem != "" {
+				t.Fatal(problem)
+			}
+			if text, err := late.read("/data/text"); text != "two" {
+				t.Errorf("%q, %v", text, err)
+			}
+		})
+	}
+}
+
 // A mounter that begins while a process hangs finds the program that lives, and the death of one.
 func TestWhoExecutesWhileTheMounterBegins(t *testing.T) {
 	f := slowclose.Mount(t)

@@ -171,6 +171,7 @@ func (c *client) remove(gone *connection) {
 	c.dead, c.left = slices.DeleteFunc(c.dead, is), slices.DeleteFunc(c.left, is)
 	if c.living == gone {
 		c.living = nil
+		close(gone.over)
 	}
 }
 

@@ -28,10 +28,13 @@ type connection struct {
 	connectionMeta
 	file *os.File      // the mounter's duplicate. It stays blocking, as the program's is
 	gone chan struct{} // closed when it is not in the table any more
+	over chan struct{} // closed when its program serves the volume no more
 	// hurry is closed when another program wants to serve: a descriptor that nobody has by now
 	// is not waited for.
 	hurry   chan struct{}
 	program int // a process that has it open; 0: not known
+	// doubted: that process has it no more, or the mounter before knew it, and whether another one has is being found out.
+	doubted bool
 	parent  int // the parent of that, which is mostly in its container, and survives it; 0: not known
 	// followed: its program's death is waited for.
 	followed bool
@@ -119,7 +122,7 @@ func (m *mounter) drop(c *connection) {
 
 // addConnection makes an entry of one.
 func (m *mounter) addConnection(meta connectionMeta, file *os.File) *connection {
-	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), hurry: make(chan struct{})}
+	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), over: make(chan struct{}), hurry: make(chan struct{})}
 	switch client := m.client(c.Volume); {
 	case c.Dead:
 		client.dead = append(client.dead, c)
@@ -141,6 +144,7 @@ func (m *mounter) resumeConnection(name string) {
 		return
 	}
 	c := m.addConnection(meta, file)
+	c.doubted = true
 	_, ordered := m.set.Get(c.Order, nil)
 	switch {
 	case c.Dead, ordered: // the order goes on with it
