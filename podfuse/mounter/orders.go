@@ -167,7 +167,7 @@ func (m *mounter) answer(o *order, err error) {
 	e := wire.Event{Kind: wire.Done, Ticket: o.Ticket, Volume: o.Volume, Generation: o.Generation}
 	switch o.Kind {
 	case wire.Attach:
-		e.Kind = wire.Attached
+		e.Kind, e.Doubted = wire.Attached, errors.Is(err, errDoubted)
 	case wire.Creating:
 		e.Kind, e.Names, e.Threads, e.All = wire.Creating, o.makers.Names, o.makers.Threads, o.makers.All
 	}

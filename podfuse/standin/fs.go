@@ -294,7 +294,7 @@ func (s *service) event(e wire.Event, file *os.File) {
 			s.spent(e.Volume, e.Generation) // there may have been no room for it here
 		}
 	case wire.Attached:
-		s.outages.attached(e.Ticket, e.Error)
+		s.outages.attached(e)
 	case wire.Creating:
 		s.outages.created(e)
 	case wire.Done:

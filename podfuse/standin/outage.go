@@ -24,7 +24,8 @@ import (
 // Who asks while a volume is not Served is held, until it is, or until it is Gone: ENOTCONN. Who is
 // held while it is Served is answered ESTALE as soon as the program's mount is in his view, and
 // never before: the kernel then walks the path again, with LOOKUP_REVAL, but only once
-// (fs/namei.c, retry_estale).
+// (fs/namei.c, retry_estale). A mount of a program that is dead would be the end of that: so the mounter says that
+// it is in place when it is certain that the program lives, and as long as it is not, it says so.
 //
 // It is driven by the requests of the stand-ins (hold), those on connections of dead programs
 // (lose), and the mounter's events. It never waits, and nor may its env. Time is that of package
@@ -598,23 +599,23 @@ func (v *outage) attach(w *view) {
 	w.ticket, w.generation = ticket, v.generation
 	v.orders[ticket] = w
 	v.underWay++
-	w.answered = time.AfterFunc(orderTime, func() { v.attached(ticket, "the mounter does not answer") })
+	w.answered = time.AfterFunc(orderTime, func() { v.attached(wire.Event{Ticket: ticket, Error: "the mounter does not answer"}) })
 	v.order(wire.Order{Kind: wire.Attach, Ticket: ticket, Volume: v.id, Generation: v.generation, PID: int(pid)})
 }
 
-// attached: an order to attach is done; problem says why it failed.
-func (o *outages) attached(ticket uint64, problem string) {
+// attached: an order to attach is done, or has failed.
+func (o *outages) attached(e wire.Event) {
 	o.do(func() {
-		w := o.orders[ticket]
+		w := o.orders[e.Ticket]
 		if w == nil {
 			return
 		}
 		v := w.outage
-		delete(o.orders, ticket)
+		delete(o.orders, e.Ticket)
 		w.answered.Stop()
 		w.ticket = 0
 		v.underWay--
-		w.result(problem)
+		w.result(e)
 		for v.underWay < atOnce && len(v.queue) > 0 {
 			next := v.queue[0]
 			v.queue = v.queue[1:]
@@ -628,8 +629,8 @@ func (o *outages) attached(ticket uint64, problem string) {
 }
 
 // result is what follows from the end of an order.
-func (w *view) result(problem string) {
-	v := w.outage
+func (w *view) result(e wire.Event) {
+	v, problem := w.outage, e.Error
 	switch {
 	case !v.served: // who waits goes on waiting
 	case w.generation != v.generation: // it died, and another one serves
@@ -640,14 +641,16 @@ func (w *view) result(problem string) {
 		}
 		v.finish(w, fuse.Status(unix.ESTALE))
 	case len(w.callers) == 0 && w != v.lost: // nobody is there any more
-	case w.failures+1 < attempts:
+	case w.failures+1 < attempts || e.Doubted: // of whom nobody knows whether he lives, this comes to an end
 		w.rest = v.after(firstRest<<(2*w.failures), func() {
 			if w.rest = nil; v.served {
 				v.attach(w)
 			}
 			v.tidy(w)
 		})
-		w.failures++
+		if !e.Doubted {
+			w.failures++
+		}
 		return
 	case w == v.lost:
 		v.say("volume %v: the program's mount cannot be attached in a container, where errors are seen: %s", v.id, problem)

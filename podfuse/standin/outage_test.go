@@ -142,7 +142,12 @@ func diedBefore(generation uint64, ago time.Duration) step {
 }
 
 // attaches has the mounter answer the oldest order, with an error or not.
-func attaches(problem string) step {
+func attaches(problem string) step { return answersAttach(wire.Event{Error: problem}) }
+
+// doubts has the mounter answer that it does not know yet whether the program lives.
+func doubts() step { return answersAttach(wire.Event{Error: "who knows", Doubted: true}) }
+
+func answersAttach(e wire.Event) step {
 	return func(w *world) {
 		w.mu.Lock()
 		if len(w.pending) == 0 {
@@ -150,10 +155,10 @@ func attaches(problem string) step {
 			w.mu.Unlock()
 			return
 		}
-		ticket := w.pending[0].Ticket
+		e.Ticket = w.pending[0].Ticket
 		w.pending = w.pending[1:]
 		w.mu.Unlock()
-		w.o.attached(ticket, problem)
+		w.o.attached(e)
 	}
 }
 
@@ -351,6 +356,10 @@ var stories = map[string][]step{
 		serves(1), asks(1, "a", 10), is(attachFor(1, 10)),
 		times(attempts-1, attaches("no"), passes(2*time.Second), is(attachFor(1, 10))), attaches("no"), is("log", "s1 ENOTCONN"),
 		asks(2, "a", 10), is(attachFor(1, 10)), attaches("no"), passes(firstRest), is(attachFor(1, 10)),
+	},
+	"that nobody knows whether the program lives is no failure": {
+		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), times(2*attempts, doubts(), passes(firstRest), is(attachFor(1, 10))),
+		dies(1), attaches("it does not"), nothing, serves(2), is(attachFor(2, 10), attachAll(2)), attaches(""), is("s1 ESTALE"),
 	},
 	"a view that failed is tried anew with the next program": {
 		serves(1), asks(1, "a", 10), times(attempts-1, attaches("no"), passes(2*time.Second)), vanishes(1), attaches("no"), serves(2), is(

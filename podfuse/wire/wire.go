@@ -161,8 +161,9 @@ type Event struct {
 	Ticket     uint64    `json:"ticket,omitempty"` // of the Order that it answers, 0 for none
 	Volume     volume.ID `json:"volume,omitempty"`
 	Generation uint64    `json:"generation,omitempty"`
-	Error      string    `json:"error,omitempty"` // of Attached, Creating and Done
-	Names      [][]byte  `json:"names,omitempty"` // of Creating: at most [MostNames]
+	Error      string    `json:"error,omitempty"`   // of Attached, Creating and Done
+	Doubted    bool      `json:"doubted,omitempty"` // of Attached: the Error is that nobody knows yet whether the program lives
+	Names      [][]byte  `json:"names,omitempty"`   // of Creating: at most [MostNames]
 	// Threads are those that make these names, or ran when they were looked at, at most [MostThreads].
 	// With All, all others waited for something else.
 	Threads []uint32 `json:"threads,omitempty"`
