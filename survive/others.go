@@ -1,10 +1,13 @@
 package survive
 
+import "slices"
+
 // Others are the node's volumes that the node mount has no part in, of a driver whose call-outs
 // mount volumes of another kind, too. They are in use like all others: status shows them, and stop
 // refuses while they are mounted.
 type Others interface {
-	// Volumes lists those that are recorded, with their states.
+	// Volumes lists those that are recorded, with their states, and those that are mounted, but have
+	// no record: [VolumeUnrecorded]; see [Node.WithoutRecord].
 	Volumes() ([]Volume, error)
 	// Unmount removes one from a directory, with its record; a directory that has none is a
 	// success. The caller has locked the volume, unless the driver has nothing on the node.
@@ -27,4 +30,22 @@ func (n Node) others() ([]Volume, error) {
 		return nil, nil
 	}
 	return n.Others(n).Volumes()
+}
+
+// lostOthers lists those of them that are mounted, but have no record.
+func (n Node) lostOthers() ([]Volume, error) {
+	all, err := n.others()
+	return slices.DeleteFunc(all, func(v Volume) bool { return v.State != VolumeUnrecorded }), err
+}
+
+// logLostOthers says which they are. Their path does not tell what they are for, so that nobody
+// makes their records anew.
+func (n Node) logLostOthers() {
+	lost, err := n.lostOthers()
+	if err != nil {
+		n.Log("look for volumes that have no record: %v", err)
+	}
+	for _, v := range lost {
+		n.Log("%s is mounted, but has no record, and its path does not tell what it is for; delete its pod", v.Dir)
+	}
 }

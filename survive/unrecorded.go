@@ -32,8 +32,7 @@ import (
 func (n Node) volumeMounts(table *mount.Table) (found []*mountinfo.Info, err error) {
 	infos, err := table.All(n.fsType(), n.Name.String())
 	for _, info := range infos {
-		_, ok := volumeOf(info)
-		if ok && strings.Count(rootOf(info), "/") == 1 && !n.isKept(info.Mountpoint) &&
+		if _, ok := wholeVolumeOf(info); ok && !n.isKept(info.Mountpoint) &&
 			slices.Contains(strings.Split(info.VFSOptions, ","), "user_id=0") {
 			found = append(found, info)
 		}
@@ -41,12 +40,28 @@ func (n Node) volumeMounts(table *mount.Table) (found []*mountinfo.Info, err err
 	return found, err
 }
 
-// unrecorded lists the volumes that are mounted, but have no record, each once.
-func (n Node) unrecorded(table *mount.Table) (all []Volume, err error) {
+// wholeVolumeOf returns the volume that a mount shows, unless it is for a subPath.
+func wholeVolumeOf(info *mountinfo.Info) (id volume.ID, ok bool) {
+	id, ok = volumeOf(info)
+	return id, ok && strings.Count(rootOf(info), "/") == 1
+}
+
+// unrecorded lists the volumes of the node mount that are mounted, but have no record.
+func (n Node) unrecorded(table *mount.Table) ([]Volume, error) {
 	infos, err := n.volumeMounts(table)
-	for _, info := range infos {
-		id, _ := volumeOf(info)
-		if _, err := n.Volumes().Get(id); !errors.Is(err, fs.ErrNotExist) {
+	return n.WithoutRecord(infos, n.Volumes()), err
+}
+
+// WithoutRecord lists the volumes that mounts in this mount namespace show as a whole, but of which
+// there are no records, each once. The root of such a mount is /<id>. It is for the driver's [Others],
+// too: the caller knows that these mounts are of the driver.
+func (n Node) WithoutRecord(mounts []*mountinfo.Info, records volume.Store) (all []Volume) {
+	for _, info := range mounts {
+		id, ok := wholeVolumeOf(info)
+		if !ok {
+			continue
+		}
+		if _, err := records.Get(id); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		record, known := n.recordOf(id, info.Mountpoint)
@@ -57,14 +72,15 @@ func (n Node) unrecorded(table *mount.Table) (all []Volume, err error) {
 			all[at].Record = record
 		}
 	}
-	return all, err
+	return all
 }
 
-// Unrecorded counts the volumes that are mounted, but have no record. It costs time with
-// the number of mounts on the node.
+// Unrecorded counts the volumes of any kind that are mounted, but have no record. It costs time
+// with the number of mounts on the node.
 func (n Node) Unrecorded() (int, error) {
 	all, err := n.unrecorded(new(mount.Table))
-	return len(all), err
+	lost, lostErr := n.lostOthers()
+	return len(all) + len(lost), errors.Join(err, lostErr)
 }
 
 // kubeletRoot is the default root of a kubelet's directories.
@@ -104,6 +120,7 @@ func (n Node) adopt() error {
 	if err != nil {
 		return err
 	}
+	n.logLostOthers()
 	for _, info := range infos {
 		if err := n.adoptVolume(info); err != nil {
 			n.Log("%s is mounted, but has no record: %v", info.Mountpoint, err)
