@@ -88,7 +88,8 @@ func (k *Keeper) record() error {
 	if k.lost = err; err != nil || count == 0 {
 		return err
 	}
-	k.lost = fmt.Errorf("%d volumes are mounted, but their records are lost; %s status names them, and restore heals them", count, k.Program)
+	k.lost = fmt.Errorf("%d volumes are mounted, but their records are lost; %s status names them, and "+
+		"restore heals them, or logs why not", count, k.Program)
 	k.recordDue = time.Time{} // the next look tells what became of it
 	if before != nil {
 		k.recordDue = time.Now().Add(recordRetry)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
@@ -24,7 +25,7 @@ import (
 // is started is not asked for by what it is to serve.
 type Servers struct {
 	Layout
-	Version string // of this binary
+	Node survive.Node // that they are on
 	// Owner of the copy of this binary, which all pods have in common: a user that nobody is. An
 	// owner can take a lease, for which others' opens wait (man 2 F_SETLEASE).
 	Owner uint32
@@ -33,14 +34,15 @@ type Servers struct {
 var _ survive.Others = Servers{}
 
 // ServersOn are those of a node.
-func ServersOn(n survive.Node) Servers { return Servers{Layout{n.RunDir}, n.Version, n.User.UID + 1} }
+func ServersOn(n survive.Node) Servers { return Servers{Layout{n.RunDir}, n, n.User.UID + 1} }
 
-// Volumes lists those that are recorded, with their states.
+// Volumes lists those that are recorded, with their states, and those that are mounted only.
 func (s Servers) Volumes() ([]survive.Volume, error) {
 	ids, err := s.ServerVolumes().IDs()
 	if err != nil {
 		return nil, err
 	}
+	table := new(mount.Table) // once, for all volumes
 	var all []survive.Volume
 	for _, id := range ids {
 		v := survive.Volume{ID: id, State: survive.VolumeUnknown}
@@ -49,15 +51,47 @@ func (s Servers) Volumes() ([]survive.Volume, error) {
 			continue // unmounted just now
 		}
 		if v.Problem == nil {
-			v.State, _ = s.state(v.Dir)
+			v.State, _ = s.state(v.Dir, table)
 		}
 		all = append(all, v)
 	}
-	return all, nil
+	// As they are now: what is mounted in an older table may have been unmounted since.
+	mounts, err := s.mounts(new(mount.Table))
+	return append(all, s.Node.WithoutRecord(mounts, s.ServerVolumes())...), err
+}
+
+// mounts are those of this installation's server volumes in our own mount namespace, where only root
+// makes a tmpfs of our source. Other installations have one of the same source.
+func (s Servers) mounts(table *mount.Table) ([]*mountinfo.Info, error) {
+	type device struct{ major, minor int }
+	deviceOf := func(info *mountinfo.Info) device { return device{info.Major, info.Minor} }
+	all, err := table.All("tmpfs", wire.Source)
+	own, elsewhere := map[device]bool{}, map[device]bool{} // whole
+	for _, info := range all {
+		switch {
+		case info.Mountpoint == s.Servers():
+			own[deviceOf(info)] = true
+		case info.Root == "/":
+			elsewhere[deviceOf(info)] = true
+		}
+	}
+	isOthers := func(info *mountinfo.Info) bool {
+		if own[deviceOf(info)] {
+			return false
+		}
+		// Its tmpfs was unmounted, or is another's. All drivers' volumes have the same plugin by CSI.
+		if _, rest, ok := volume.SplitDir(info.Mountpoint); ok {
+			if plugin := strings.Split(rest, "/")[2]; plugin != volume.CSIPlugin {
+				return plugin != s.Node.Name.Dir()
+			}
+		}
+		return elsewhere[deviceOf(info)]
+	}
+	return slices.DeleteFunc(all, isOthers), err
 }
 
 // state is what is mounted on the directory of a server volume.
-func (s Servers) state(dir string) (survive.VolumeState, error) {
+func (s Servers) state(dir string, table *mount.Table) (survive.VolumeState, error) {
 	on, err := volume.OpenDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, mount.ErrLink) {
 		return survive.VolumeNotMounted, nil
@@ -65,18 +99,18 @@ func (s Servers) state(dir string) (survive.VolumeState, error) {
 		return survive.VolumeUnknown, err
 	}
 	defer on.Close()
-	return s.stateOf(on)
+	return s.stateOf(on, table)
 }
 
 // stateOf is what is mounted on a directory. Only root mounts there: a tmpfs of our source is
 // ours, also one that another has replaced since.
-func (s Servers) stateOf(on *mount.Point) (survive.VolumeState, error) {
+func (s Servers) stateOf(on *mount.Point, table *mount.Table) (survive.VolumeState, error) {
 	if something, err := on.Mounted(); err != nil {
 		return survive.VolumeUnknown, err
 	} else if !something {
 		return survive.VolumeNotMounted, nil
 	}
-	info, err := on.Info()
+	info, err := table.Info(on)
 	switch {
 	case err != nil:
 		return survive.VolumeUnknown, err
@@ -109,7 +143,7 @@ func (s Servers) check(dir string) (survive.VolumeState, error) {
 		return survive.VolumeUnknown, err
 	}
 	defer on.Close()
-	state, err := s.stateOf(on)
+	state, err := s.stateOf(on, new(mount.Table))
 	if err == nil && state == survive.VolumeForeign {
 		err = fmt.Errorf("directory %q is a mount point of something else; unmount that first", dir)
 	}
@@ -148,7 +182,7 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 			return
 		}
 		// Who stops the driver knows what is mounted by its record: where it may be, a record stays.
-		switch state, _ := s.state(record.Dir); {
+		switch state, _ := s.state(record.Dir, new(mount.Table)); {
 		case state == survive.VolumeNotMounted:
 			err = errors.Join(err, s.forget(id))
 		case known:
@@ -211,7 +245,7 @@ func (s Servers) binary() string { return filepath.Join(s.Servers(), "binary") }
 // keeps the version that it was mounted with: its launcher goes on.
 func (s Servers) refreshBinary() error {
 	note := filepath.Join(s.Servers(), "binary-version")
-	if version, err := os.ReadFile(note); err == nil && string(version) == s.Version {
+	if version, err := os.ReadFile(note); err == nil && string(version) == s.Node.Version {
 		return nil
 	}
 	source, err := os.Open("/proc/self/exe")
@@ -232,7 +266,7 @@ func (s Servers) refreshBinary() error {
 	if err := os.Rename(target.Name(), s.binary()); err != nil {
 		return err
 	}
-	return volume.WriteFile(note, []byte(s.Version))
+	return volume.WriteFile(note, []byte(s.Node.Version))
 }
 
 // bind binds a volume's directory to the kubelet's, in the place of one that is of no use any more.
@@ -270,7 +304,7 @@ func (s Servers) Unmount(dir string) error {
 	if err := s.detachAll(dir); err != nil {
 		return err
 	}
-	if state, err := s.state(dir); err != nil || state != survive.VolumeNotMounted {
+	if state, err := s.state(dir, new(mount.Table)); err != nil || state != survive.VolumeNotMounted {
 		return err // what covers it is somebody else's
 	}
 	return s.forget(volume.NewID(dir))
@@ -296,7 +330,7 @@ func (s Servers) detach(dir string) (more bool, err error) {
 		return false, err
 	}
 	defer on.Close()
-	state, err := s.stateOf(on)
+	state, err := s.stateOf(on, new(mount.Table))
 	if err != nil || state != survive.VolumeOK && state != survive.VolumeDead {
 		return false, err
 	}
