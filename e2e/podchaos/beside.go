@@ -56,6 +56,36 @@ func (t *trial) startBeside() *beside {
 	return b
 }
 
+// startOther starts a second pod of pod-fuse, whose program nobody harms, and reads it at leisure, if that was
+// asked for: no error is allowed, also of what is open. To measure, there must be none.
+func (t *trial) startOther() (stop func()) {
+	if t.beside == "" || t.verb == "measure" {
+		return func() {}
+	}
+	calm := *t
+	calm.threads, calm.pause = 2, 5*time.Millisecond
+	p, err := calm.newPod(programs[0])
+	if err != nil {
+		t.report.check(err)
+		return func() {}
+	}
+	s, r, err := calm.startPod(p, programs[0], byFusermount)
+	if err != nil {
+		return func() { t.report.check(errors.Join(err, s.stop())) }
+	}
+	t.untouched = r
+	began := now()
+	return func() {
+		seen, err := r.stop()
+		t.report.check(errors.Join(err, s.stop()))
+		_, longest := r.outage(began, now())
+		t.report.note("pod-fuse, beside: %d operations, at most %s ms", seen.Operations, ms(longest))
+		if len(seen.Paths)+len(seen.Open)+len(seen.Repeated) > 0 || longest > promptly() {
+			t.report.violation("pod-fuse, beside: %s; %s; %s; at most %s ms", counts(seen.Paths), counts(seen.Open), counts(seen.Repeated), ms(longest))
+		}
+	}
+}
+
 func (b *beside) stop() {
 	b.ended.Store(true)
 	b.done.Wait()

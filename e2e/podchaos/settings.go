@@ -48,7 +48,7 @@ func parse(args []string) (settings, error) {
 	flags := flag.NewFlagSet("podchaos "+s.verb, flag.ContinueOnError)
 	flags.StringVar(&s.binary, "driver-binary", "", "the driver, a `FILE`")
 	flags.StringVar(&s.other, "other-binary", "", "--with upgrade: another version of the driver, a `FILE`")
-	flags.StringVar(&s.beside, "beside", "", "a pod-info-fuse whose volume is read meanwhile, a `FILE`")
+	flags.StringVar(&s.beside, "beside", "", "a pod-info-fuse, a `FILE`: a volume of it is read meanwhile, and one of a second pod of pod-fuse")
 	flags.StringVar(&s.modules, "modules", "e2e/bin", "the `DIRECTORY` of the programs that setup.sh builds from modules")
 	flags.StringVar(&names, "programs", verb.programs, "which, separated by commas, or all")
 	flags.StringVar(&by, "by", verb.by, "how they get the device and who starts them again, separated by commas: "+strings.Join(ways, ", "))

@@ -59,6 +59,9 @@ func (t *trial) stopOne(one program, first string) (err error) {
 	}
 	what := one.name + ", stopped"
 	t.onHost(what, p.volume("data"))
+	if t.untouched != nil {
+		t.promptly(what+": another pod reads", func() error { return t.untouched.awaitProgress(context.Background(), now()) })
+	}
 	t.promptly(what+": the kubelet starts again", func() error {
 		return errors.Join(t.rig.callOut("init"), p.mount("data", map[string]string{"wait": "60s"}))
 	})

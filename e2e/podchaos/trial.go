@@ -14,8 +14,9 @@ type trial struct {
 	rig    *rig
 	random *rand.Rand
 
-	upgrades int                        // so far
-	took     map[string][]time.Duration // of what is promised within a second, by its kind
+	upgrades  int                        // so far
+	untouched *reader                    // of another pod; nil: nobody asks
+	took      map[string][]time.Duration // of what is promised within a second, by its kind
 }
 
 func newTrial(s settings) *trial {
@@ -70,6 +71,7 @@ func (t *trial) run(ctx context.Context) {
 	}
 	beside := t.startBeside()
 	defer beside.stop()
+	defer t.startOther()()
 	verbs[t.verb].do(t, ctx)
 }
 
