@@ -19,22 +19,22 @@ import (
 // A program is not taken to live because it did before: see lives. Who waits for an order is not answered before it is
 // certain that it lived when all was attached.
 func (m *mounter) attach(o *order) error {
+	record, err := m.Clients().Get(o.Volume)
+	if err != nil {
+		return err
+	}
 	until := time.Now().Add(orderTime)
 	if err := m.lives(o, until); err != nil {
 		return err
 	}
-	if err := m.attachAll(o, until); err != nil {
+	if err := m.attachAll(o, record, until); err != nil {
 		return err
 	}
 	return m.lives(o, until)
 }
 
 // attachAll does so, whether or not the program lives.
-func (m *mounter) attachAll(o *order, until time.Time) error {
-	record, err := m.Clients().Get(o.Volume)
-	if err != nil {
-		return err
-	}
+func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) error {
 	release, err := m.lockVolume(o.Volume, until)
 	if err != nil {
 		return err
