@@ -134,7 +134,14 @@ func (p *testPod) program(t *testing.T) int {
 	t.Helper()
 	var pid int
 	err := harness.Eventually(startLimit, func() error {
-		namespace := pidNamespace(t, p.init(t, "program"))
+		first, err := p.findInit("program") // the kubelet may be about to start it again
+		if err != nil {
+			return err
+		}
+		namespace, err := os.Readlink(fmt.Sprintf("/proc/%s/ns/pid", first))
+		if err != nil {
+			return err
+		}
 		all, _ := filepath.Glob("/proc/[0-9]*/comm")
 		for _, path := range all {
 			name, _ := os.ReadFile(path)

@@ -31,18 +31,29 @@ func (p *testPod) checkReader(t *testing.T, container, read, own string) {
 // init is the PID, in the host, of a container's first process.
 func (p *testPod) init(t *testing.T, container string) string {
 	t.Helper()
-	id := p.mustContainer(t, container)
-	table, err := p.node.Ctr("tasks", "list")
+	pid, err := p.findInit(container)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return pid
+}
+
+// findInit is the same for a container that may not run now.
+func (p *testPod) findInit(container string) (pid string, err error) {
+	id, err := p.container(container)
+	if err != nil {
+		return "", err
+	}
+	table, err := p.node.Ctr("tasks", "list")
+	if err != nil {
+		return "", err
+	}
 	for line := range strings.Lines(table) {
 		if fields := strings.Fields(line); fields[0] == id {
-			return fields[1]
+			return fields[1], nil
 		}
 	}
-	t.Fatalf("containerd does not list the container %s of %s:\n%s", container, p.Metadata.Name, table)
-	return ""
+	return "", fmt.Errorf("containerd does not list the container %s of %s:\n%s", container, p.Metadata.Name, table)
 }
 
 // procStatus is /proc/PID/status.
