@@ -202,7 +202,7 @@ func (n Node) survey(namespaces []mount.Namespace, all dead, until time.Time) (p
 // what is dead in those of processes that cannot be asked now, into which nobody can go.
 func (n Node) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 	var missed error
-	for range 3 { // it may end here, too
+	for range 10 { // it may end here, too, and where containers come and go one often does
 		namespaces, untold, err := mount.Others()
 		if err != nil {
 			return unlisted(err)
