@@ -67,11 +67,16 @@ type kubelet struct {
 func kubelets(root string) (all []kubelet) {
 	processes, _ := filepath.Glob(filepath.Join(root, "proc/[0-9]*"))
 	for _, dir := range processes {
+		// First: a process that hangs with its memory's lock keeps who reads its command line waiting for ever,
+		// and a pod can have such a one. Of its status, the kernel needs no lock to tell.
+		if !privileged(dir) {
+			continue
+		}
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil {
 			continue // it has ended
 		}
-		if args, is := kubeletArgs(strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")); is && privileged(dir) {
+		if args, is := kubeletArgs(strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")); is {
 			all = append(all, kubelet{dir, args})
 		}
 	}
@@ -174,7 +179,7 @@ func pluginDirIn(path string) (string, error) {
 
 // Any pod can have a process that calls itself kubelet, and an installer with hostPID
 // sees it. It must neither say where drivers are, nor be taken for a process of the
-// host, in whose mount namespace we execute something as root.
+// host, in whose mount namespace we execute something as root, nor keep us waiting.
 
 // privileged tells whether a process may mount, as a kubelet must. Of pods, only a privileged
 // one may, and it gains nothing by a lie. dir is /proc/PID.
