@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/internal/filelock"
 )
 
 // ConfigFile is the name of a driver's configuration, in the driver's directory.
@@ -70,6 +72,10 @@ func (t Target) check() error {
 	return nil
 }
 
+// lockTime is how long an installer waits for another one, which may be executing the driver, or ending the daemon.
+// Whoever may read the plugin directory can lock it.
+var lockTime = time.Minute
+
 // lock keeps other installers out of the plugin directory until unlock is called,
 // or this process ends.
 func (t Target) lock() (unlock func(), err error) {
@@ -77,12 +83,9 @@ func (t Target) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-		err = unix.Flock(int(directory.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
+	if err := filelock.Within(time.Now().Add(lockTime), directory, filelock.Flock(unix.LOCK_EX)); err != nil {
 		directory.Close()
-		return nil, fmt.Errorf("lock %s: %w", t.PluginDir, err)
+		return nil, err
 	}
 	return func() { directory.Close() }, nil
 }

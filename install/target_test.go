@@ -2,9 +2,12 @@ package install
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestAPlaceThatIsNoDriversIsRefusedAndStays(t *testing.T) {
@@ -41,5 +44,32 @@ func TestAPlaceThatIsNoDriversIsRefusedAndStays(t *testing.T) {
 				t.Errorf("%s: %s: it was %v and is %v", name, operation, was, now)
 			}
 		}
+	}
+}
+
+// Whoever may read the plugin directory can lock it.
+func TestALockThatIsNeverReleased(t *testing.T) {
+	defer func(was time.Duration) { lockTime = was }(lockTime)
+	lockTime = 50 * time.Millisecond
+	target := newTarget(t, map[string]string{"exec/": ""})
+	locked, err := os.Open(target.PluginDir)
+	if err == nil {
+		defer locked.Close()
+		err = syscall.Flock(int(locked.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := content(t, version("1"))
+	for operation, do := range map[string]func() error{
+		"install":   func() error { _, err := target.Install(c); return err },
+		"uninstall": func() error { return target.Uninstall(c.Binary, true) },
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "lock "+target.PluginDir+": another process holds it for too long; see who with fuser") {
+			t.Errorf("%s: %v", operation, err)
+		}
+	}
+	if names := listing(t, target.PluginDir); len(names) > 1 {
+		t.Errorf("left: %v", names)
 	}
 }

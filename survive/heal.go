@@ -14,6 +14,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
@@ -251,7 +252,7 @@ func (n Node) healEach(patients []patient, all dead, until, lockUntil time.Time)
 			some, lockErr := n.healNamespace(p, all, until, lockUntil)
 			mu.Lock()
 			defer mu.Unlock()
-			if again && errors.Is(lockErr, errLocked) {
+			if again && errors.Is(lockErr, filelock.ErrLocked) {
 				locked = append(locked, p)
 				return
 			}
@@ -285,7 +286,7 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 	if len(p.dead) == 0 {
 		lockUntil = time.Time{}
 	}
-	if lockErr = within(lockUntil, file, flock(unix.LOCK_EX)); lockErr != nil {
+	if lockErr = filelock.Within(lockUntil, file, filelock.Flock(unix.LOCK_EX)); lockErr != nil {
 		lockErr = fmt.Errorf("another healing of its namespace goes on, or does not end: %w", lockErr)
 	}
 	found, err := n.stacksIn(p.Namespace, all)

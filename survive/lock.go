@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -27,7 +28,7 @@ func (n Node) lock(how int) (unlock func(), err error) {
 		if err := os.MkdirAll(n.RunDir, 0o750); err != nil {
 			return nil, fmt.Errorf("make the run directory: %w", err)
 		}
-		unlock, err := n.lockFile(os.O_RDWR|os.O_CREATE, deadline, flock(how))
+		unlock, err := n.lockFile(os.O_RDWR|os.O_CREATE, deadline, filelock.Flock(how))
 		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
 			return unlock, err
 		}
@@ -60,7 +61,7 @@ func (n Node) lockFile(flags int, deadline time.Time, try func(*os.File) error) 
 		if err != nil {
 			return nil, err
 		}
-		err = within(deadline, file, try)
+		err = filelock.Within(deadline, file, try)
 		if err == nil && n.isLockFile(file) {
 			return func() { file.Close() }, nil
 		}
@@ -69,32 +70,6 @@ func (n Node) lockFile(flags int, deadline time.Time, try func(*os.File) error) 
 			return nil, err
 		}
 		// Stop removed the file while we waited: it locks nothing.
-	}
-}
-
-// errLocked says that another process has a lock.
-var errLocked = errors.New("another call-out holds it for too long")
-
-// flock returns a function that tries to lock a file with flock(2).
-func flock(how int) func(*os.File) error {
-	return func(file *os.File) error { return unix.Flock(int(file.Fd()), how|unix.LOCK_NB) }
-}
-
-// within tries to lock a file until a deadline. It does not wait in the kernel: nothing
-// would end that.
-func within(deadline time.Time, file *os.File, try func(*os.File) error) error {
-	for {
-		switch err := try(file); {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EINTR):
-		case !errors.Is(err, unix.EAGAIN):
-			return &fs.PathError{Op: "lock", Path: file.Name(), Err: err}
-		case time.Now().After(deadline):
-			return fmt.Errorf("lock %s: %w; see who with fuser", file.Name(), errLocked)
-		default:
-			time.Sleep(2 * time.Millisecond)
-		}
 	}
 }
 

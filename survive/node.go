@@ -10,6 +10,7 @@ import (
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
@@ -124,7 +125,7 @@ func (n Node) MountState() (MountState, error) {
 // Died tells whether the daemon is gone. A file system that is being mounted has no daemon
 // yet; so it is an error if a call-out is starting one, or ending it.
 func (n Node) Died() (bool, error) {
-	unlock, err := n.lockFile(os.O_RDONLY, time.Time{}, flock(shared))
+	unlock, err := n.lockFile(os.O_RDONLY, time.Time{}, filelock.Flock(shared))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // nor is there a mount
 	} else if err != nil {
