@@ -170,9 +170,8 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 		return false, s.ServerVolumes().Put(record)
 	}
 	known := err == nil
-	// It gets the daemon's group from the run directory.
-	if err := os.Mkdir(s.ServerVolumes().Dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
-		return false, err
+	if err := s.Node.MakeReadable(s.ServerVolumes().Dir); err != nil {
+		return false, fmt.Errorf("make the directory of the server volumes' records: %w", err)
 	}
 	if err := s.ServerVolumes().Put(record); err != nil {
 		return false, fmt.Errorf("record the volume: %w", err)
@@ -204,7 +203,11 @@ func isSame(stored, other volume.Record) bool {
 // makeDir makes what the pod finds in the volume.
 func (s Servers) makeDir(id volume.ID) error {
 	if err := s.refreshBinary(); err != nil {
-		return err
+		// Each version that a pod was mounted with takes up space until that pod has ended.
+		if !errors.Is(err, unix.ENOSPC) || unix.Access(s.binary(), unix.F_OK) != nil {
+			return err
+		}
+		s.Node.Log("%v; volumes get the launcher of the version before, until pods that were mounted with older ones have ended", err)
 	}
 	dir := s.ServerDir(id)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -248,25 +251,42 @@ func (s Servers) refreshBinary() error {
 	if version, err := os.ReadFile(note); err == nil && string(version) == s.Node.Version {
 		return nil
 	}
+	if err := s.copyBinary(); err != nil {
+		return fmt.Errorf("copy this program to %s: %w", s.Servers(), err)
+	}
+	return volume.WriteFile(note, []byte(s.Node.Version))
+}
+
+// copyBinary copies this program to a file without a name, which a call-out that is killed leaves nothing of, and
+// gives it its name. Two call-outs may be at it.
+func (s Servers) copyBinary() error {
 	source, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	// Two call-outs may be at it.
-	target, err := os.CreateTemp(s.Servers(), ".new-binary-*")
+	target, err := os.OpenFile(s.Servers(), unix.O_TMPFILE|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(target.Name())
-	_, err = io.Copy(target, source)
-	if err = errors.Join(err, target.Chmod(0o755), target.Chown(int(s.Owner), 0), target.Close()); err != nil {
-		return fmt.Errorf("copy this program to %s: %w", s.Servers(), err)
-	}
-	if err := os.Rename(target.Name(), s.binary()); err != nil {
+	defer target.Close()
+	if _, err := io.Copy(target, source); err != nil {
 		return err
 	}
-	return volume.WriteFile(note, []byte(s.Node.Version))
+	if err := errors.Join(target.Chmod(0o755), target.Chown(int(s.Owner), 0)); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s/.new-binary-%d", s.Servers(), os.Getpid())
+	_ = os.Remove(name) // of a call-out that was killed, and had our PID
+	unnamed := fmt.Sprintf("/proc/self/fd/%d", target.Fd())
+	if err := unix.Linkat(unix.AT_FDCWD, unnamed, unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW); err != nil {
+		return &os.LinkError{Op: "link", Old: unnamed, New: name, Err: err}
+	}
+	// Nobody can execute what somebody has open to write (ETXTBSY).
+	if err := target.Close(); err != nil {
+		return err
+	}
+	return os.Rename(name, s.binary())
 }
 
 // bind binds a volume's directory to the kubelet's, in the place of one that is of no use any more.

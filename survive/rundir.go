@@ -36,6 +36,10 @@ func (n Node) makeDirs() error {
 // readable is the mode of directories that the daemon reads.
 const readable = os.ModeSetgid | 0o750
 
+// MakeReadable makes a directory in the run directory, or takes the one that is there, whatever the umask is: root
+// writes there, the daemon reads, and nobody else sees it.
+func (n Node) MakeReadable(path string) error { return makeDir(path, int(n.User.GID), readable) }
+
 // makeDir makes a directory, or takes the one that is there, if it is root's.
 func makeDir(path string, group int, mode os.FileMode) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

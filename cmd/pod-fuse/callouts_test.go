@@ -310,6 +310,18 @@ func TestUnmountLeavesOthersMountsAlone(t *testing.T) {
 	n.must("unmount", dir)
 }
 
+// The umask is the kubelet's, or that of who calls by hand. What the daemon has to read, it can read.
+func TestAUmaskThatKeepsTheGroupOut(t *testing.T) {
+	n := newNode(t)
+	before := unix.Umask(0o077)
+	defer unix.Umask(before)
+	client, server := n.pod()
+	n.serves(client, server)
+	if got := n.reads(client, server); got != "hello" {
+		t.Errorf("it reads %q", got)
+	}
+}
+
 func TestAFullRunDirectory(t *testing.T) {
 	outcomes := map[string]int{}
 	for _, pages := range []int{1, 3, 5, 6, 7, 8, 9, 10, 12, 40} {

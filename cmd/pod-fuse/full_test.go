@@ -61,6 +61,28 @@ func TestARunDirectoryThatFillsUp(t *testing.T) {
 	}
 }
 
+// Each version that a pod was mounted with keeps its launcher, for as long as the pod lives. Where there is no space for
+// one more, new volumes get the launcher that is there.
+func TestNoSpaceForANewLauncher(t *testing.T) {
+	n := newNode(t)
+	n.pod()
+	servers := filepath.Join(n.runDir, "servers")
+	must(t, os.WriteFile(filepath.Join(servers, "binary-version"), []byte("1.0.0"), 0o644))
+	fillSpace(t, servers)
+
+	const otherPod = "99999999-9999-4999-8999-999999999999"
+	client, server := n.volume(otherPod, "data"), n.volume(otherPod, "data-server")
+	n.must("mount", client, options(otherPod))
+	n.must("mount", server, options(otherPod, "serves", "data"))
+	n.serves(client, server)
+	if got := n.reads(client, server); got != "hello" {
+		t.Errorf("it reads %q", got)
+	}
+	if left, _ := filepath.Glob(servers + "/.new-*"); len(left) > 0 {
+		t.Errorf("copies are left: %q", left)
+	}
+}
+
 func fillSpace(t *testing.T, dir string) {
 	file, err := os.Create(filepath.Join(dir, "filler"))
 	must(t, err)
