@@ -13,7 +13,7 @@ import (
 
 // mounterMetrics tell of the mounter; unknown says why it does not answer.
 func mounterMetrics(now mounter.Status, unknown error) []command.Metric {
-	up := gauge("mounter_up", "Whether the mounter answers. There is none before the first mount.", truth(unknown == nil))
+	up := gauge("mounter_up", "Whether the mounter answers. Before the first mount, none runs, and it is 0.", truth(unknown == nil))
 	if unknown != nil {
 		return []command.Metric{up}
 	}

@@ -14,7 +14,7 @@ import (
 const readyUsage = `usage: pod-fuse ready [--timeout 1s]
 
 Exits with 0 if a program serves the volume, and else with 1 and a line that says what is.
-For the startup probe of a container, which it delays no reader of the volume: those wait.
+Use it as the startup probe of the program's container. Readers of the volume do not need it: they wait by themselves.
 
 `
 
