@@ -37,7 +37,7 @@ func (t *trial) disturb(ctx context.Context) *disturbed {
 		times := 0
 		var took []time.Duration
 		defer func() { t.report.note("--with %s: %d times; complete again %s", t.with, times, spread(took)) }()
-		for sleep(ctx, 500*time.Millisecond) == nil {
+		for { // the first time at once: a single kill would be over before
 			began := time.Now()
 			// What has begun is ended: both of the pair, say, are there again.
 			if err := do(t, context.WithoutCancel(ctx), times); err != nil {
@@ -46,6 +46,9 @@ func (t *trial) disturb(ctx context.Context) *disturbed {
 			}
 			took = append(took, time.Since(began))
 			times++
+			if sleep(ctx, 500*time.Millisecond) != nil {
+				return
+			}
 		}
 	})
 	return d
