@@ -10,10 +10,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive"
@@ -203,11 +205,7 @@ func isSame(stored, other volume.Record) bool {
 // makeDir makes what the pod finds in the volume.
 func (s Servers) makeDir(id volume.ID) error {
 	if err := s.refreshBinary(); err != nil {
-		// Each version that a pod was mounted with takes up space until that pod has ended.
-		if !errors.Is(err, unix.ENOSPC) || unix.Access(s.binary(), unix.F_OK) != nil {
-			return err
-		}
-		s.Node.Log("%v; volumes get the launcher of the version before, until pods that were mounted with older ones have ended", err)
+		return fmt.Errorf("copy this program to %s: %w", s.Servers(), err)
 	}
 	dir := s.ServerDir(id)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -247,18 +245,34 @@ func (s Servers) binary() string { return filepath.Join(s.Servers(), "binary") }
 // refreshBinary copies this program to the tmpfs, unless that of this version is there. A volume
 // keeps the version that it was mounted with: its launcher goes on.
 func (s Servers) refreshBinary() error {
+	// Several call-outs may be at it, and together their copies may need more space than there is.
+	dir, err := os.Open(s.Servers())
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := filelock.Within(time.Now().Add(copyTime), dir, filelock.Flock(unix.LOCK_EX)); err != nil {
+		return err
+	}
 	note := filepath.Join(s.Servers(), "binary-version")
 	if version, err := os.ReadFile(note); err == nil && string(version) == s.Node.Version {
 		return nil
 	}
-	if err := s.copyBinary(); err != nil {
-		return fmt.Errorf("copy this program to %s: %w", s.Servers(), err)
+	// Each version that a pod was mounted with takes up space until that pod has ended.
+	if err := s.copyBinary(); errors.Is(err, unix.ENOSPC) && unix.Access(s.binary(), unix.F_OK) == nil {
+		s.Node.Log("copy this program to %s: %v; a volume gets the launcher of the version before, as long as pods that were mounted with older ones take up the space", s.Servers(), err)
+		return nil
+	} else if err != nil {
+		return err
 	}
 	return volume.WriteFile(note, []byte(s.Node.Version))
 }
 
-// copyBinary copies this program to a file without a name, which a call-out that is killed leaves nothing of, and
-// gives it its name. Two call-outs may be at it.
+// copyTime is how long a call-out waits for others that copy.
+const copyTime = 10 * time.Second
+
+// copyBinary copies this program to a file without a name, of which a call-out that is killed leaves nothing, and
+// gives it its name.
 func (s Servers) copyBinary() error {
 	source, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -276,8 +290,8 @@ func (s Servers) copyBinary() error {
 	if err := errors.Join(target.Chmod(0o755), target.Chown(int(s.Owner), 0)); err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%s/.new-binary-%d", s.Servers(), os.Getpid())
-	_ = os.Remove(name) // of a call-out that was killed, and had our PID
+	name := filepath.Join(s.Servers(), ".new-binary")
+	_ = os.Remove(name) // of a call-out that was killed just then
 	unnamed := fmt.Sprintf("/proc/self/fd/%d", target.Fd())
 	if err := unix.Linkat(unix.AT_FDCWD, unnamed, unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW); err != nil {
 		return &os.LinkError{Op: "link", Old: unnamed, New: name, Err: err}

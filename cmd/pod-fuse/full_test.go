@@ -74,6 +74,11 @@ func TestNoSpaceForANewLauncher(t *testing.T) {
 	client, server := n.volume(otherPod, "data"), n.volume(otherPod, "data-server")
 	n.must("mount", client, options(otherPod))
 	n.must("mount", server, options(otherPod, "serves", "data"))
+	there, err := os.Stat(filepath.Join(servers, "binary"))
+	must(t, err)
+	if got, err := os.Stat(filepath.Join(server, "pod-fuse")); err != nil || !os.SameFile(there, got) {
+		t.Errorf("the volume has another launcher, %v", err)
+	}
 	n.serves(client, server)
 	if got := n.reads(client, server); got != "hello" {
 		t.Errorf("it reads %q", got)
