@@ -52,6 +52,8 @@ type job struct {
 type result struct {
 	Error string `json:"error,omitempty"`
 	Again bool   `json:"again,omitempty"` // what it was to do does not fit what is there any more
+	// Either, of a probe's error: the kernel says so, or the program has answered that.
+	Either bool `json:"either,omitempty"`
 	// Of an order about who creates, as in an event. A child tells of names only.
 	Names   [][]byte `json:"names,omitempty"`
 	Threads []uint32 `json:"threads,omitempty"`

@@ -140,8 +140,10 @@ func more(bytes int) func([]byte) [][]byte {
 	}
 }
 
-func failure(reply []byte) [][]byte {
-	return [][]byte{message(-int32(unix.EIO), binary.NativeEndian.Uint64(reply[8:]), nil)}
+func failure(errno unix.Errno) func([]byte) [][]byte {
+	return func(reply []byte) [][]byte {
+		return [][]byte{message(-int32(errno), binary.NativeEndian.Uint64(reply[8:]), nil)}
+	}
 }
 
 func body(value any) func([]byte) [][]byte {
@@ -171,7 +173,11 @@ var mutations = map[string]func(reply []byte) [][]byte{
 	"an error above 0":    put(4, uint32(7)),
 	"an error below all":  put(4, uint32(1<<31)),
 	"all of it twice":     func(reply []byte) [][]byte { return [][]byte{reply, reply} },
-	"an error":            failure,
+	"an error":            failure(unix.EIO),
+	"ENOENT":              failure(unix.ENOENT),
+	"ENOTCONN":            failure(unix.ENOTCONN),
+	"ECONNABORTED":        failure(unix.ECONNABORTED),
+	"ECONNREFUSED":        failure(unix.ECONNREFUSED),
 	"version 6":           patch(0, uint32(6)),
 	"the most of all":     patch(4, [9]uint32{ones, ones, ones, ones, 4096, 1, ones, ones, ones}),
 	"a root that is none": patch(inAttr+attrMode, uint32(fuse.S_IFREG|0o644)),
@@ -643,6 +649,16 @@ func TestAProgramWithoutAGoodBeginning(t *testing.T) {
 	}
 	for _, do := range []string{"zeros", "one byte", "too long a length", "another's id", "an error above 0"} {
 		rows = append(rows, row{what: do, hostile: hostile{At: "INIT", Do: do}, want: nobody, says: gaveUp})
+	}
+	testHostile(t, rows)
+}
+
+// A program that hands on what its source says has answered, also where the kernel says the same of a connection that
+// has ended.
+func TestAProgramWhoseSourceIsGone(t *testing.T) {
+	var rows []row
+	for _, do := range []string{"ENOENT", "ENOTCONN", "ECONNABORTED", "ECONNREFUSED"} {
+		rows = append(rows, row{what: do, hostile: hostile{At: "STATFS", Do: do}, begins: true, want: isServed})
 	}
 	testHostile(t, rows)
 }

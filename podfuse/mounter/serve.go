@@ -492,7 +492,10 @@ func (m *mounter) lockVolume(id volume.ID, until time.Time) (release func(), err
 // waitServed waits for the program's first answer. One that has been unmounted before serves nobody.
 func (m *mounter) waitServed(c *connection) {
 	for said := false; ; said = true {
-		_, err := m.send(0, job{Kind: "probe", Dir: c.dir()})
+		done, err := m.send(0, job{Kind: "probe", Dir: c.dir()})
+		if done.Either && !m.ended(c) {
+			err = nil
+		}
 		left := false
 		m.do(func() { left = c.Left })
 		if left || isClosed(c.gone) {
@@ -532,6 +535,22 @@ func (m *mounter) waitServed(c *connection) {
 			m.log("volume %s: unmount what dead programs served: %v", c.Volume, err)
 		}
 	}
+}
+
+// ended tells whether the kernel has ended a connection. No program is asked (fs/fuse/dev.c, fuse_dev_poll).
+func (m *mounter) ended(c *connection) bool {
+	file, err := m.device(c)
+	if err != nil {
+		return true
+	}
+	defer file.Close()
+	number, err := packet.Number(file)
+	if err != nil {
+		return true
+	}
+	poll := []unix.PollFd{{Fd: int32(number)}} // POLLERR is always told
+	_, err = unix.Poll(poll, 0)
+	return err != nil || poll[0].Revents != 0
 }
 
 // abandon removes a connection, and all that was mounted of it.

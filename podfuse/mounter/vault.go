@@ -151,17 +151,38 @@ var errNoVault = errors.New("there is no vault")
 
 // The errands. They run in a child.
 
-// probe returns when the program has answered, be it with an error: many have no statfs(2). These
-// errors are the kernel's (fs/fuse/dev.c, fuse_get_req and fuse_abort_conn).
-func probe(j job) (result, error) {
-	return result{}, inVault(vaultFD, func() error {
+// probe returns when the program has answered, be it with an error: many have no statfs(2), or have what they serve
+// from a file system that fails. Of some errors only the mounter knows whose they are: the kernel says the same of a
+// connection that has ended (fs/fuse/dev.c, fuse_get_req and fuse_abort_conn), and asks no program.
+func probe(j job) (done result, err error) {
+	err = inVault(vaultFD, func() error {
+		path := "/" + j.Dir
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // asks no program
+		if err != nil {
+			return &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		defer unix.Close(fd)
 		var stat unix.Statfs_t
-		switch err := unix.Statfs("/"+j.Dir, &stat); err {
-		case unix.ENOENT, unix.ENOTCONN, unix.ECONNABORTED, unix.ECONNREFUSED:
+		switch err := unix.Fstatfs(fd, &stat); {
+		case err == nil && stat.Type != unix.FUSE_SUPER_MAGIC:
+			return fmt.Errorf("nothing is mounted on %s", path)
+		case err == unix.ENOTCONN || err == unix.ECONNABORTED:
+			done.Either = true
+			return err
+		case err == unix.ECONNREFUSED && refusesAll(fd):
 			return err
 		}
 		return nil
 	})
+	return done, err
+}
+
+// refusesAll tells whether a root directory's attributes are refused, too. Where the program has answered the first
+// request of all with an error, the kernel refuses everything, and its connection has not ended.
+func refusesAll(root int) bool {
+	var stat unix.Statx_t
+	err := unix.Statx(root, "", unix.AT_EMPTY_PATH|unix.AT_STATX_FORCE_SYNC, unix.STATX_BASIC_STATS, &stat)
+	return err == unix.ECONNREFUSED
 }
 
 // provoke makes a request on a connection whose program is dead. It may not be in the vault any more:
