@@ -174,13 +174,16 @@ const (
 	stopTime   = 2 * childTime
 )
 
-// forget ends the connections of a volume, or those that came by a server volume.
+// forget ends the connections of a volume, or those that came by a server volume. It does not wait for what is at
+// work on the volume: containers may hold that up. What is mounted of a connection from now on, its order removes, which
+// finds that it is forgotten.
 func (m *mounter) forget(id volume.ID) {
 	var ended []*connection
 	m.do(func() {
 		for _, client := range m.volumes {
 			for _, c := range client.all() {
 				if c.Volume == id || c.Server == id {
+					c.forgotten = true
 					ended = append(ended, c)
 				}
 			}
@@ -190,6 +193,7 @@ func (m *mounter) forget(id volume.ID) {
 	if !together(len(ended), detachTime, func(i int) { m.detachOwn(ended[i]) }) {
 		m.log("volume %s: its programs' own mounts stay in their containers, where a file system does not answer", id)
 	}
+	pause("forget")
 	m.do(func() {
 		for _, c := range ended {
 			if !isClosed(c.gone) {

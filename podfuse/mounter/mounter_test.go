@@ -159,6 +159,63 @@ func TestUnmountBeforeItAnswers(t *testing.T) {
 	}
 }
 
+// A volume is unmounted while the mounter mounts what a program is to serve on it. The program is refused, and nothing
+// is left of it.
+func TestUnmountWhileItIsMounted(t *testing.T) {
+	for _, row := range []struct {
+		what  string
+		later bool // what is unmounted is gone before, and the volume is not forgotten yet
+	}{{"it is forgotten before", false}, {"it is forgotten after", true}} {
+		t.Run(row.what, func(t *testing.T) {
+			dir := t.TempDir()
+			mounts, forgets := filepath.Join(dir, "mounts"), filepath.Join(dir, "forgets")
+			steps := "device=" + mounts
+			if row.later {
+				steps += ",forget=" + forgets
+			}
+			old := environment
+			environment = append(slices.Clone(environment), "PAUSE="+steps)
+			defer func() { environment = old }()
+			waits := func(file string) {
+				t.Helper()
+				eventually(t, "the mounter waits", func() bool { text, _ := os.ReadFile(file); return len(text) > 0 })
+			}
+			w := newWorld(t)
+			c := w.container(containerOptions{})
+			answer, forgotten := make(chan string, 1), make(chan error, 1)
+			go func() { answer <- c.refused(0, launchOptions{Mountpoint: "/m"}) }()
+			waits(mounts)
+			go func() { forgotten <- w.client.Forget(w.data.ID()) }()
+			if row.later {
+				waits(forgets)
+			} else {
+				must(t, <-forgotten)
+			}
+			must(t, os.WriteFile(mounts, []byte(goOn), 0o600))
+			if text := <-answer; !strings.Contains(text, errUnmounted.Error()) {
+				t.Errorf("the program: %s", text)
+			}
+			if row.later {
+				must(t, os.WriteFile(forgets, []byte(goOn), 0o600))
+				must(t, <-forgotten)
+			}
+			if left := w.inVault(); len(left) > 0 {
+				t.Errorf("left in the vault: %q", left)
+			}
+			if left := c.mounts("fuse"); len(left) > 0 {
+				t.Errorf("left in the container: %q", left)
+			}
+			if status := w.now(); len(status.Volumes) > 0 {
+				t.Errorf("left: %+v", status)
+			}
+			c.serve(launchOptions{Text: "next", Mountpoint: "/m"})
+			if text, err := c.read("/m/text"); text != "next" {
+				t.Errorf("the next program: %q, %v", text, err)
+			}
+		})
+	}
+}
+
 // What the container has below the volume stays there, for each program: another volume, and
 // this one.
 func TestVolumeBelow(t *testing.T) {

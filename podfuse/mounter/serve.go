@@ -43,6 +43,8 @@ type connection struct {
 	provokeAgain bool
 	// abandoned: nobody uses it any more, and it is being removed.
 	abandoned bool
+	// forgotten: its volume is unmounted, and nothing more may be mounted of it.
+	forgotten bool
 }
 
 // connectionMeta is what the next mounter has to know of it.
@@ -81,25 +83,27 @@ func (c *connection) name() string { return connectionName(c.Volume, c.Generatio
 // dir is its directory in the vault.
 func (c *connection) dir() string { return fmt.Sprintf("%s.%d", c.Volume, c.Generation) }
 
-// note keeps what has changed of a connection. It returns an error if it is gone.
+// note keeps what has changed of a connection. It returns an error if its volume was unmounted.
 func (m *mounter) note(c *connection, change func()) (err error) {
 	m.do(func() {
-		select {
-		case <-c.gone:
+		if c.isUnmounted() {
 			err = errUnmounted
-		default:
-			change()
-			m.set.Note(c.name(), c.connectionMeta)
+			return
 		}
+		change()
+		m.set.Note(c.name(), c.connectionMeta)
 	})
 	return err
 }
+
+// isUnmounted tells whether its volume is. It is asked in a turn.
+func (c *connection) isUnmounted() bool { return c.forgotten || isClosed(c.gone) }
 
 // device returns a duplicate of a connection's descriptor, for use beside turns: in any of these that may be
 // closed, and its number become another file's.
 func (m *mounter) device(c *connection) (file *os.File, err error) {
 	m.do(func() {
-		if isClosed(c.gone) {
+		if c.isUnmounted() {
 			err = errUnmounted
 		} else {
 			file, err = duplicate(c.file)
@@ -181,7 +185,10 @@ func (m *mounter) serve(o *order) error {
 		// read another answer.
 		_ = m.sendDevice(c, socket)
 	} else if c, err = m.serveOn(o, socket); err != nil {
-		if c, begun := m.begun(o); begun {
+		if c == nil { // it was not got so far, but the mounter before may have
+			c, _ = m.begun(o)
+		}
+		if c != nil { // also one that is not in the table any more: it may have been mounted since
 			m.abandon(c)
 		}
 		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes) || errors.Is(err, errHangs) || proc.IsUntold(err)})
@@ -244,6 +251,7 @@ func (m *mounter) notice(c *connection) string {
 // sendTime is how long a program in a pod may take to read an answer; it waits for it.
 const sendTime = 100 * time.Millisecond
 
+// serveOn returns the connection also with an error, if there is one.
 func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) {
 	p, err := peerOf(socket)
 	if err != nil {
@@ -272,32 +280,32 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	}
 	release, err := m.lockVolume(client, time.Now().Add(orderTime))
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	defer release()
 	pause("mount")
 	if c.Device == 0 {
 		device, err := m.mount(c, fileSystem)
 		if err != nil {
-			return nil, err
+			return c, err
 		}
 		if err := m.note(c, func() { c.Device = device }); err != nil {
-			return nil, err
+			return c, err
 		}
 	}
 	pause("own")
 	if o.Mountpoint != "" {
 		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
-			return nil, err
+			return c, err
 		}
 		own := job{Kind: "own", Dir: c.dir(), PID: p.pid, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p)}
 		if _, err := m.send(childTime, own, p.fd); err != nil {
-			return nil, err
+			return c, err
 		}
 	}
 	pause("send")
 	if err := m.sendDevice(c, socket); err != nil {
-		return nil, err
+		return c, err
 	}
 	pause("sent")
 	return c, nil

@@ -117,6 +117,7 @@ func (m *mounter) mount(c *connection, fs fileSystem) (device uint64, err error)
 		return 0, err
 	}
 	defer file.Close()
+	pause("device")
 	namespace, vaultErr := packet.Number(vault)
 	number, err := packet.Number(file)
 	if err = errors.Join(vaultErr, err); err != nil {

@@ -105,25 +105,28 @@ var roles = map[string]func([]string) error{
 	"reader":       readerMain,
 }
 
-// pauseAt has the mounter stop at a step, once: it makes a file, and stops itself.
-func pauseAt(step string) {
-	step, file, given := strings.Cut(step, "=")
-	if !given {
-		return
+// pauseAt has the mounter stop at some steps, "step=file,step=file", at each once: it makes the file, and waits until
+// somebody has it goOn.
+func pauseAt(steps string) {
+	files := map[string]string{}
+	for one := range strings.SplitSeq(steps, ",") {
+		step, file, _ := strings.Cut(one, "=")
+		files[step] = file
 	}
 	pause = func(now string) {
-		if now != step {
+		f, err := os.OpenFile(files[now], os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
 			return
 		}
-		if f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
-			fmt.Fprint(f, os.Getpid())
-			f.Close()
-			for { // and Go takes nothing for a deadlock
-				time.Sleep(time.Hour)
-			}
+		fmt.Fprint(f, os.Getpid())
+		f.Close()
+		for text := []byte(nil); string(text) != goOn; time.Sleep(5 * time.Millisecond) {
+			text, _ = os.ReadFile(files[now])
 		}
 	}
 }
+
+const goOn = "go on"
 
 const (
 	podUID   = "11111111-2222-3333-4444-555555555555"
@@ -865,6 +868,35 @@ func eventually(t *testing.T, what string, is func() bool) {
 			t.Fatalf("never: %s", what)
 		}
 	}
+}
+
+// inVault lists the connections' directories in the mounter's vault.
+func (w *world) inVault() (dirs []string) {
+	w.t.Helper()
+	pid := w.now().PID
+	numbers, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	must(w.t, err)
+	for _, number := range numbers {
+		link, _ := os.Readlink(number)
+		if !strings.HasPrefix(link, "mnt:[") {
+			continue
+		}
+		vault, err := os.Open(number)
+		if err != nil {
+			continue // that of an errand, which was closed meanwhile
+		}
+		defer vault.Close()
+		must(w.t, inVault(int(vault.Fd()), func() error {
+			entries, err := os.ReadDir("/")
+			for _, entry := range entries {
+				dirs = append(dirs, entry.Name())
+			}
+			return err
+		}))
+		return dirs
+	}
+	w.t.Fatal("the mounter has no vault")
+	return nil
 }
 
 // checkLeft fails if something is left: it runs last.
