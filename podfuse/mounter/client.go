@@ -66,7 +66,9 @@ func (c Client) Ensure() (identity string, err error) {
 			err = c.launch()
 		case errors.Is(err, errSilent):
 			c.Log.Line("%v; it is killed, and its spare goes on", err)
-			c.kill()
+			if killErr := c.kill(); killErr != nil {
+				c.Log.Line("kill the mounter: %v", killErr)
+			}
 		}
 		if err != nil && !errors.Is(err, errSilent) {
 			return "", fmt.Errorf("start the mounter: %w", err)
@@ -110,7 +112,9 @@ func (c Client) Stop() error {
 			break
 		}
 		c.Log.Line("%v; it is killed", err)
-		c.kill()
+		if killErr := c.kill(); killErr != nil {
+			return fmt.Errorf("%w, and it cannot be killed: %w", err, killErr)
+		}
 	}
 	if err == nil || errors.Is(err, errNone) {
 		return c.remove()
@@ -120,16 +124,12 @@ func (c Client) Stop() error {
 
 // stop returns when the processes have ended: they are in a cgroup that is to be removed.
 func (c Client) stop() error {
-	now, _, err := c.ask(request{Kind: askStatus}, answerTime)
+	ending, err := c.processes()
 	if err != nil {
 		return err
 	}
-	var ending []*process
-	for _, pid := range []int{now.PID, now.Spare} {
-		if p, err := openProcess(pid); err == nil {
-			defer p.close()
-			ending = append(ending, p)
-		}
+	for _, p := range ending {
+		defer p.close()
 	}
 	if _, _, err := c.ask(request{Kind: askStop}, forgetTime); err != nil {
 		return err
@@ -138,12 +138,46 @@ func (c Client) stop() error {
 		ending = slices.DeleteFunc(ending, func(p *process) bool { return p.alive() != nil })
 		if time.Now().After(until) {
 			for _, p := range ending {
-				_ = unix.Kill(p.pid, unix.SIGKILL)
+				err = errors.Join(err, p.kill())
 			}
 			break
 		}
 	}
-	return nil
+	return err
+}
+
+// processes opens the mounter and its spare.
+func (c Client) processes() (all []*process, err error) {
+	for until := time.Now().Add(answerTime); ; time.Sleep(10 * time.Millisecond) {
+		now, _, err := c.ask(request{Kind: askStatus}, answerTime)
+		if err != nil {
+			return nil, err
+		}
+		p, err := c.itself()
+		var own []string
+		if err == nil {
+			own, err = p.numbers()
+		}
+		switch {
+		case err == nil && isCalled(own, now.PID):
+			all = append(all, p)
+			if spare, err := childOf(p.pid, now.Spare); err == nil { // or it has ended
+				all = append(all, spare)
+			}
+			return all, nil
+		case errors.Is(err, errElsewhere) || time.Now().After(until):
+			err = cmp.Or(err, fmt.Errorf("it is process %v", own))
+			err = fmt.Errorf("find the mounter, which says that it is process %d, to wait for its end: %w", now.PID, err)
+		default:
+			err = nil // another one takes over
+		}
+		if p != nil {
+			p.close()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // Status asks for the mounter's state. The error is [fs.ErrNotExist] if none runs.
@@ -292,24 +326,38 @@ func (c Client) replace() error {
 	defer link.Close()
 	c.settle(process)
 	go func() { _, _ = process.Wait() }()
-	_, _, err = c.askOnce(request{Kind: askReplace, PID: process.Pid}, time.Now().Add(forgetTime), []*os.File{link})
+	r := request{Kind: askReplace, Child: process.Pid}
+	if c.isHere() {
+		r.PID = process.Pid
+	}
+	_, _, err = c.askOnce(r, time.Now().Add(forgetTime), []*os.File{link})
 	if hasEnded(err) {
 		return nil // who has it all by now is asked again
 	}
 	return err
 }
 
-// kill kills the process that is the mounter.
-func (c Client) kill() {
-	file, err := os.OpenFile(c.lockPath(), os.O_RDWR, 0)
+// isHere tells whether the mounter is in the PID namespace of this process.
+func (c Client) isHere() bool {
+	p, err := c.itself()
 	if err != nil {
-		return
+		return false
 	}
-	defer file.Close()
-	query := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &query); err == nil && query.Type != unix.F_UNLCK && query.Pid > 1 {
-		_ = unix.Kill(int(query.Pid), unix.SIGKILL)
+	defer p.close()
+	own, err := p.numbers()
+	return err == nil && len(own) == 1
+}
+
+// kill kills the process that is the mounter.
+func (c Client) kill() error {
+	p, err := c.itself()
+	if errors.Is(err, errNone) {
+		return nil
+	} else if err != nil {
+		return err
 	}
+	defer p.close()
+	return p.kill()
 }
 
 // lockCallOuts has one call-out at a time start or end the mounter.

@@ -20,7 +20,10 @@ import (
 type request struct {
 	Kind   string    `json:"kind"`
 	Volume volume.ID `json:"volume,omitempty"` // of forget; of status, the first to be told of
-	// PID, of replace, is the spare's, which answers; 0: it is of a version that does not.
+	// Child, of replace, is the number that the spare has for the call-out, whose child it is. It answers.
+	Child int `json:"child,omitempty"`
+	// PID is the same. It is for mounters before, which take it for a number in their own PID namespace, and
+	// for call-outs before. Without either, the spare is of a version that does not answer.
 	PID int `json:"pid,omitempty"`
 }
 
@@ -109,7 +112,7 @@ func (m *mounter) callOut(socket *packet.Socket) {
 	var r request
 	var give []*os.File
 	if err = packet.Decode(text, &r); err == nil {
-		give, err = m.ask(r, files)
+		give, err = m.ask(r, files, int(user.Pid))
 	}
 	answer := reply{Status: m.status(r.Volume)}
 	if err != nil {
@@ -122,7 +125,8 @@ func (m *mounter) callOut(socket *packet.Socket) {
 	}
 }
 
-func (m *mounter) ask(r request, files []*os.File) (give []*os.File, err error) {
+// ask does what a process asks for, whose number is 0 if it is in no PID namespace from this one on.
+func (m *mounter) ask(r request, files []*os.File, caller int) (give []*os.File, err error) {
 	switch r.Kind {
 	case askStatus:
 		m.do(m.mend)
@@ -134,7 +138,7 @@ func (m *mounter) ask(r request, files []*os.File) (give []*os.File, err error) 
 		if len(files) != 1 {
 			return nil, errors.New("replace comes with one descriptor")
 		}
-		err = m.replace(files[0], r.PID)
+		err = m.replace(files[0], cmp.Or(r.Child, r.PID), caller)
 	case askStop:
 		err = m.stop()
 	default:
@@ -209,23 +213,25 @@ func (m *mounter) forget(id volume.ID) {
 const replaceTime = 10 * time.Second
 
 // replace gives all that there is to a process of another version, which takes over when this one
-// ends. One that does not read it is killed, and this one goes on.
-func (m *mounter) replace(link *os.File, pid int) error {
+// ends: a child of the caller's, which calls it by a number. One that does not read it is killed, if the kernel shows
+// it here, and this one goes on.
+func (m *mounter) replace(link *os.File, number, caller int) error {
 	var kill func()
-	number := -1
-	if pid > 0 {
-		var err error
-		if number, err = unix.PidfdOpen(pid, 0); err != nil {
-			return fmt.Errorf("hand over to process %d: %w", pid, err)
+	end, forget := func() { m.set.Leave() }, func() {} // it reads that if it reads at all
+	if number > 0 && caller > 0 {
+		p, err := childOf(caller, number)
+		if err != nil {
+			return fmt.Errorf("hand over to process %d: %w", number, err)
 		}
-		kill = func() { _ = unix.PidfdSendSignal(number, unix.SIGKILL, nil, 0) } // also after this function
+		kill = func() { _ = p.kill() } // also after this function
+		end, forget = m.set.Kill, p.close
 	}
 	var err error
 	answered := func(time.Duration) error { return nil }
 	m.do(func() {
 		m.spare, m.leaving = nil, true
 		m.set.Leave()
-		if err = m.set.Feed(link, kill); err == nil && kill != nil {
+		if err = m.set.Feed(link, kill); err == nil && number > 0 {
 			answered = m.set.Ask()
 		}
 	})
@@ -234,12 +240,12 @@ func (m *mounter) replace(link *os.File, pid int) error {
 	}
 	if err != nil {
 		m.do(func() {
-			m.set.Kill()
+			end()
 			if m.leaving = false; m.spare == nil {
 				m.newSpare(spareBackoff)
 			}
 		})
-		unix.Close(number)
+		forget()
 		return fmt.Errorf("hand over: the process of another version has not read what it was given: %w; version %s goes on", err, m.Version)
 	}
 	// As soon as the call-out has its answer, and in any case.

@@ -103,6 +103,7 @@ var roles = map[string]func([]string) error{
 	"hider":        hiderMain,
 	"quitter":      quitterMain,
 	"reader":       readerMain,
+	"elsewhere":    elsewhereMain,
 }
 
 // pauseAt has the mounter stop at some steps, "step=file,step=file", at each once: it makes the file, and waits until

@@ -1,0 +1,252 @@
+package mounter
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/packet"
+)
+
+// callOut is one in a PID namespace of its own, with other processes.
+type callOut struct {
+	Config Config
+	Do     string // "ensure" or "stop"
+	Pause  string // of the mounters that it starts
+	// Before and After are how many other processes it starts before and after those of "ensure"; "stop" has none of
+	// the latter. So its mounters have numbers between.
+	Before, After int
+
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.Closer
+	out *bufio.Reader
+}
+
+// begin returns what the call-out's error is. The processes stay until end.
+func (c *callOut) begin(t *testing.T) string {
+	t.Helper()
+	c.t = t
+	text, _ := json.Marshal(c)
+	c.cmd = exec.Command("/proc/self/exe", "elsewhere", string(text))
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID}
+	c.cmd.Stderr = os.Stderr
+	in, err := c.cmd.StdinPipe()
+	must(t, err)
+	out, err := c.cmd.StdoutPipe()
+	must(t, err)
+	must(t, c.cmd.Start())
+	c.in, c.out = in, bufio.NewReader(out)
+	t.Cleanup(func() { c.end() })
+	return c.line()
+}
+
+func (c *callOut) line() string {
+	c.t.Helper()
+	line, err := c.out.ReadString('\n')
+	if err != nil {
+		c.t.Errorf("the call-out has ended: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// end ends all in the namespace, and returns how many of the other processes had been killed before.
+func (c *callOut) end() (killed string) {
+	if c.in == nil {
+		return "0"
+	}
+	c.in.Close()
+	c.in = nil
+	killed = c.line()
+	_ = c.cmd.Wait()
+	return killed
+}
+
+// elsewhereMain is the first process of the namespace.
+func elsewhereMain(args []string) error {
+	var c callOut
+	if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return err
+	}
+	if c.Pause != "" {
+		environment = append(environment, "PAUSE="+c.Pause)
+	}
+	var others []int
+	start := func(many int) error {
+		for range many {
+			cmd := exec.Command("/bin/sleep", "3600") // one thread, one number
+			if err := cmd.Start(); err != nil {
+				return err
+			}
+			others = append(others, cmd.Process.Pid)
+		}
+		return nil
+	}
+	client := Client{Config: c.Config, Log: calllog.New("test", filepath.Join(c.Config.RunDir, "log"))}
+	err := start(c.Before)
+	if err == nil && c.Do == "stop" {
+		err = client.Stop()
+	} else if err == nil {
+		_, err = client.Ensure()
+		err = errors.Join(err, start(c.After))
+	}
+	text := strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
+	fmt.Println(text)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	killed := 0
+	for _, pid := range others {
+		if ended, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); err != nil || ended == pid {
+			killed++
+		}
+	}
+	fmt.Println(killed)
+	return nil
+}
+
+// none is an error that there is not, as a call-out prints it.
+const none = "<nil>"
+
+func newElsewhere(t *testing.T) Client {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Fatal("this test mounts: run it as root")
+	}
+	dir := t.TempDir()
+	client := Client{Config: Config{podfuse.Layout{RunDir: dir}, "fuse.pod-fuse", source, thisTest}, Log: calllog.New("test", filepath.Join(dir, "log"))}
+	w := &world{t: t, client: client}
+	t.Cleanup(w.checkLeft)
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			t.Logf("log:\n%s", log)
+		}
+	})
+	return client
+}
+
+// Who stops the mounter from another PID namespace is told so, and kills nobody who has there the number that the
+// mounter or its spare has in its own. From a namespace above, it can be stopped.
+func TestStopFromAnotherPIDNamespace(t *testing.T) {
+	client := newElsewhere(t)
+	w := &world{t: t, client: client}
+	a := &callOut{Config: client.Config, Do: "ensure", Before: 100}
+	if text := a.begin(t); text != none {
+		t.Fatal(text)
+	}
+	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+	b := &callOut{Config: client.Config, Do: "stop", Before: before.Spare + 10}
+	if text := b.begin(t); !strings.Contains(text, "call the driver in the namespaces in which the mounter was started") || !strings.Contains(text, fmt.Sprintf("process %d,", before.PID)) {
+		t.Errorf("%s", text)
+	}
+	if killed := b.end(); killed != "0" {
+		t.Errorf("%s processes of its own namespace are killed", killed)
+	}
+	if t.Failed() {
+		return // or the next one might do so to this machine's
+	}
+	if after := w.now(); after.PID != before.PID || after.Spare != before.Spare {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+
+	ending, err := client.processes()
+	must(t, err)
+	if len(ending) != 2 {
+		t.Errorf("not the mounter and its spare, but %d", len(ending))
+	}
+	must(t, client.Stop())
+	for _, p := range ending {
+		if p.alive() == nil {
+			t.Errorf("process %d is left", p.pid)
+		}
+		p.close()
+	}
+	if _, err := client.Status(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("somebody answers: %v", err)
+	}
+	if killed := a.end(); killed != "0" {
+		t.Errorf("%s processes of its namespace are killed", killed)
+	}
+}
+
+// A process of another version that is in another PID namespace takes over. Where it hangs, the mounter goes on, and
+// nobody is killed who has the same number where that is.
+func TestReplaceFromAnotherPIDNamespace(t *testing.T) {
+	client := newElsewhere(t)
+	w := &world{t: t, client: client}
+	a := &callOut{Config: client.Config, Do: "ensure", After: 500}
+	if text := a.begin(t); text != none {
+		t.Fatal(text)
+	}
+	before := w.now()
+	newer := client.Config
+	newer.Version = "2.0"
+	hung := &callOut{Config: newer, Do: "ensure", Before: 300, Pause: "stand=" + filepath.Join(t.TempDir(), "stopped")}
+	if text := hung.begin(t); !strings.Contains(text, "version 1.0 goes on") {
+		t.Errorf("%s", text)
+	}
+	hung.end()
+	w.status("the mounter, with a spare", func(s Status) bool { return s.PID == before.PID && s.Version == thisTest && s.Spare != 0 })
+	b := &callOut{Config: newer, Do: "ensure", Before: 300}
+	if text := b.begin(t); text != none {
+		t.Error(text)
+	}
+	w.status("the other version", func(s Status) bool { return s.Version == "2.0" && s.Identity == before.Identity })
+	if killed := a.end(); killed != "0" {
+		t.Errorf("%s processes of the mounter's namespace are killed", killed)
+	}
+	b.end()
+}
+
+// The mounter hands over to a child of who asks, and kills nobody else.
+func TestReplaceByAStranger(t *testing.T) {
+	w := newWorld(t)
+	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+	cmd := exec.Command("/bin/sh", "-c", "sleep 3600 & echo $!; wait")
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	var stranger int
+	_, err = fmt.Fscan(out, &stranger)
+	must(t, err)
+	defer func() {
+		_ = unix.Kill(stranger, unix.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	for _, r := range []request{{PID: stranger}, {Child: stranger}, {PID: before.Spare}} {
+		ours, theirs, err := packet.Pair()
+		must(t, err)
+		r.Kind = askReplace
+		_, _, err = w.client.askOnce(r, time.Now().Add(forgetTime), []*os.File{theirs})
+		if err == nil || !strings.Contains(err.Error(), "has no child") {
+			t.Errorf("%+v: %v", r, err)
+		}
+		ours.Close()
+		theirs.Close()
+	}
+	if err := unix.Kill(stranger, 0); err != nil {
+		t.Errorf("it is killed: %v", err)
+	}
+	if after := w.now(); after.PID != before.PID || after.Spare != before.Spare {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+}
