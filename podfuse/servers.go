@@ -258,14 +258,16 @@ func (s Servers) refreshBinary() error {
 	if version, err := os.ReadFile(note); err == nil && string(version) == s.Node.Version {
 		return nil
 	}
-	// Each version that a pod was mounted with takes up space until that pod has ended.
-	if err := s.copyBinary(); errors.Is(err, unix.ENOSPC) && unix.Access(s.binary(), unix.F_OK) == nil {
-		s.Node.Log("copy this program to %s: %v; a volume gets the launcher of the version before, as long as pods that were mounted with older ones take up the space", s.Servers(), err)
-		return nil
-	} else if err != nil {
-		return err
+	err = s.copyBinary()
+	if err == nil {
+		err = volume.WriteFile(note, []byte(s.Node.Version))
 	}
-	return volume.WriteFile(note, []byte(s.Node.Version))
+	// Each version that a pod was mounted with takes up space until that pod has ended.
+	if errors.Is(err, unix.ENOSPC) && unix.Access(s.binary(), unix.F_OK) == nil {
+		s.Node.Log("copy this program to %s: %v; a volume gets the launcher that is there, of an older version, as long as pods that were mounted with others take up the space", s.Servers(), err)
+		return nil
+	}
+	return err
 }
 
 // copyTime is how long a call-out waits for others that copy.
@@ -274,6 +276,8 @@ const copyTime = 10 * time.Second
 // copyBinary copies this program to a file without a name, of which a call-out that is killed leaves nothing, and
 // gives it its name.
 func (s Servers) copyBinary() error {
+	name := filepath.Join(s.Servers(), ".new-binary")
+	_ = os.Remove(name) // of a call-out that was killed before it had its name
 	source, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return err
@@ -290,8 +294,6 @@ func (s Servers) copyBinary() error {
 	if err := errors.Join(target.Chmod(0o755), target.Chown(int(s.Owner), 0)); err != nil {
 		return err
 	}
-	name := filepath.Join(s.Servers(), ".new-binary")
-	_ = os.Remove(name) // of a call-out that was killed just then
 	unnamed := fmt.Sprintf("/proc/self/fd/%d", target.Fd())
 	if err := unix.Linkat(unix.AT_FDCWD, unnamed, unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW); err != nil {
 		return &os.LinkError{Op: "link", Old: unnamed, New: name, Err: err}

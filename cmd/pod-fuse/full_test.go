@@ -68,6 +68,7 @@ func TestNoSpaceForANewLauncher(t *testing.T) {
 	n.pod()
 	servers := filepath.Join(n.runDir, "servers")
 	must(t, os.WriteFile(filepath.Join(servers, "binary-version"), []byte("1.0.0"), 0o644))
+	must(t, os.WriteFile(filepath.Join(servers, ".new-binary"), nil, 0o755)) // of a call-out that was killed
 	fillSpace(t, servers)
 
 	const otherPod = "99999999-9999-4999-8999-999999999999"

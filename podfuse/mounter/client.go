@@ -165,6 +165,8 @@ func (c Client) processes() (all []*process, err error) {
 				all = append(all, spare)
 			}
 			return all, nil
+		case errors.Is(err, errNone) && time.Now().After(until):
+			return nil, nil // somebody has removed the file of its lock: it ends when it is told, and nobody can wait for that
 		case errors.Is(err, errElsewhere) || time.Now().After(until):
 			err = cmp.Or(err, fmt.Errorf("it is process %v", own))
 			err = fmt.Errorf("find the mounter, which says that it is process %d, to wait for its end: %w", now.PID, err)

@@ -216,6 +216,38 @@ func TestUnmountWhileItIsMounted(t *testing.T) {
 	}
 }
 
+// What is removed of a program whose volume was unmounted is not the next program's, whose device may have the same
+// number.
+func TestUnmountWhileItIsSent(t *testing.T) {
+	dir := t.TempDir()
+	sends, abandons := filepath.Join(dir, "sends"), filepath.Join(dir, "abandons")
+	old := environment
+	environment = append(slices.Clone(environment), "PAUSE=send="+sends+",abandon="+abandons)
+	defer func() { environment = old }()
+	waits := func(file string) {
+		t.Helper()
+		eventually(t, "the mounter waits", func() bool { text, _ := os.ReadFile(file); return len(text) > 0 })
+	}
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	answer := make(chan string, 1)
+	go func() { answer <- c.refused(0, launchOptions{Mountpoint: "/m"}) }()
+	waits(sends)
+	must(t, w.client.Forget(w.data.ID()))
+	c.launch(0, launchOptions{Text: "next", Mountpoint: "/m"})
+	must(t, os.WriteFile(sends, []byte(goOn), 0o600))
+	waits(abandons)
+	time.Sleep(500 * time.Millisecond) // in which the next one would have its mount
+	must(t, os.WriteFile(abandons, []byte(goOn), 0o600))
+	if text := <-answer; !strings.Contains(text, errUnmounted.Error()) {
+		t.Errorf("the program: %s", text)
+	}
+	w.event(wire.ServedNow)
+	if text, err := c.read("/m/text"); text != "next" {
+		t.Errorf("the next program: %q, %v", text, err)
+	}
+}
+
 // What the container has below the volume stays there, for each program: another volume, and
 // this one.
 func TestVolumeBelow(t *testing.T) {

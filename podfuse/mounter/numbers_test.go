@@ -188,6 +188,24 @@ func TestStopFromAnotherPIDNamespace(t *testing.T) {
 	}
 }
 
+// Somebody has removed the file of its lock, by which nobody can tell any more who it is. It ends all the same.
+func TestStopWithoutTheFileOfTheLock(t *testing.T) {
+	w := newWorld(t)
+	now := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+	var all []*process
+	for _, pid := range []int{now.PID, now.Spare} {
+		p, err := openProcess(pid)
+		must(t, err)
+		defer p.close()
+		all = append(all, p)
+	}
+	must(t, os.Remove(w.client.lockPath()))
+	must(t, w.client.Stop())
+	for _, p := range all {
+		eventually(t, "it has ended", func() bool { return p.alive() != nil })
+	}
+}
+
 // A process of another version that is in another PID namespace takes over. Where it hangs, the mounter goes on, and
 // nobody is killed who has the same number where that is.
 func TestReplaceFromAnotherPIDNamespace(t *testing.T) {

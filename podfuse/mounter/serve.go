@@ -185,10 +185,7 @@ func (m *mounter) serve(o *order) error {
 		// read another answer.
 		_ = m.sendDevice(c, socket)
 	} else if c, err = m.serveOn(o, socket); err != nil {
-		if c == nil { // it was not got so far, but the mounter before may have
-			c, _ = m.begun(o)
-		}
-		if c != nil { // also one that is not in the table any more: it may have been mounted since
+		if c, begun := m.begun(o); begun { // by the mounter before, and this one has refused it
 			m.abandon(c)
 		}
 		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes) || errors.Is(err, errHangs) || proc.IsUntold(err)})
@@ -251,7 +248,6 @@ func (m *mounter) notice(c *connection) string {
 // sendTime is how long a program in a pod may take to read an answer; it waits for it.
 const sendTime = 100 * time.Millisecond
 
-// serveOn returns the connection also with an error, if there is one.
 func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) {
 	p, err := peerOf(socket)
 	if err != nil {
@@ -279,36 +275,48 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 		return nil, err
 	}
 	release, err := m.lockVolume(client, time.Now().Add(orderTime))
-	if err != nil {
-		return c, err
+	if err == nil {
+		defer release()
+		err = m.mountFor(o, c, fileSystem, p, socket)
 	}
-	defer release()
+	if err != nil {
+		// Before the next program can mount in the same place: its device may have the number of this one's. And also
+		// what is not in the table any more, as it may have been mounted since.
+		pause("abandon")
+		m.abandon(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// mountFor mounts what a program is to serve, at its own mount point as well, and sends it the connection.
+func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *process, socket *packet.Socket) error {
 	pause("mount")
 	if c.Device == 0 {
 		device, err := m.mount(c, fileSystem)
 		if err != nil {
-			return c, err
+			return err
 		}
 		if err := m.note(c, func() { c.Device = device }); err != nil {
-			return c, err
+			return err
 		}
 	}
 	pause("own")
 	if o.Mountpoint != "" {
 		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
-			return c, err
+			return err
 		}
 		own := job{Kind: "own", Dir: c.dir(), PID: p.pid, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p)}
 		if _, err := m.send(childTime, own, p.fd); err != nil {
-			return c, err
+			return err
 		}
 	}
 	pause("send")
 	if err := m.sendDevice(c, socket); err != nil {
-		return c, err
+		return err
 	}
 	pause("sent")
-	return c, nil
+	return nil
 }
 
 // fileSystem returns the options of a program's mount.
