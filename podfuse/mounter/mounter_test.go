@@ -167,36 +167,28 @@ func TestUnmountWhileItIsMounted(t *testing.T) {
 		later bool // what is unmounted is gone before, and the volume is not forgotten yet
 	}{{"it is forgotten before", false}, {"it is forgotten after", true}} {
 		t.Run(row.what, func(t *testing.T) {
-			dir := t.TempDir()
-			mounts, forgets := filepath.Join(dir, "mounts"), filepath.Join(dir, "forgets")
-			steps := "device=" + mounts
+			steps := []string{"device"}
 			if row.later {
-				steps += ",forget=" + forgets
+				steps = append(steps, "forget")
 			}
-			old := environment
-			environment = append(slices.Clone(environment), "PAUSE="+steps)
-			defer func() { environment = old }()
-			waits := func(file string) {
-				t.Helper()
-				eventually(t, "the mounter waits", func() bool { text, _ := os.ReadFile(file); return len(text) > 0 })
-			}
+			awaits, lets := stopsAt(t, steps...)
 			w := newWorld(t)
 			c := w.container(containerOptions{})
 			answer, forgotten := make(chan string, 1), make(chan error, 1)
 			go func() { answer <- c.refused(0, launchOptions{Mountpoint: "/m"}) }()
-			waits(mounts)
+			awaits("device")
 			go func() { forgotten <- w.client.Forget(w.data.ID()) }()
 			if row.later {
-				waits(forgets)
+				awaits("forget")
 			} else {
 				must(t, <-forgotten)
 			}
-			must(t, os.WriteFile(mounts, []byte(goOn), 0o600))
+			lets("device")
 			if text := <-answer; !strings.Contains(text, errUnmounted.Error()) {
 				t.Errorf("the program: %s", text)
 			}
 			if row.later {
-				must(t, os.WriteFile(forgets, []byte(goOn), 0o600))
+				lets("forget")
 				must(t, <-forgotten)
 			}
 			if left := w.inVault(); len(left) > 0 {
@@ -219,26 +211,18 @@ func TestUnmountWhileItIsMounted(t *testing.T) {
 // What is removed of a program whose volume was unmounted is not the next program's, whose device may have the same
 // number.
 func TestUnmountWhileItIsSent(t *testing.T) {
-	dir := t.TempDir()
-	sends, abandons := filepath.Join(dir, "sends"), filepath.Join(dir, "abandons")
-	old := environment
-	environment = append(slices.Clone(environment), "PAUSE=send="+sends+",abandon="+abandons)
-	defer func() { environment = old }()
-	waits := func(file string) {
-		t.Helper()
-		eventually(t, "the mounter waits", func() bool { text, _ := os.ReadFile(file); return len(text) > 0 })
-	}
+	awaits, lets := stopsAt(t, "send", "abandon")
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	answer := make(chan string, 1)
 	go func() { answer <- c.refused(0, launchOptions{Mountpoint: "/m"}) }()
-	waits(sends)
+	awaits("send")
 	must(t, w.client.Forget(w.data.ID()))
 	c.launch(0, launchOptions{Text: "next", Mountpoint: "/m"})
-	must(t, os.WriteFile(sends, []byte(goOn), 0o600))
-	waits(abandons)
+	lets("send")
+	awaits("abandon")
 	time.Sleep(500 * time.Millisecond) // in which the next one would have its mount
-	must(t, os.WriteFile(abandons, []byte(goOn), 0o600))
+	lets("abandon")
 	if text := <-answer; !strings.Contains(text, errUnmounted.Error()) {
 		t.Errorf("the program: %s", text)
 	}

@@ -129,6 +129,24 @@ func pauseAt(steps string) {
 
 const goOn = "go on"
 
+// stopsAt has the test's mounters stop at steps, each the first time that one comes there: awaits returns when it has,
+// and lets has it go on.
+func stopsAt(t *testing.T, steps ...string) (awaits, lets func(step string)) {
+	t.Helper()
+	dir, old := t.TempDir(), environment
+	var all []string
+	for _, step := range steps {
+		all = append(all, step+"="+filepath.Join(dir, step))
+	}
+	environment = append(slices.Clone(environment), "PAUSE="+strings.Join(all, ","))
+	t.Cleanup(func() { environment = old })
+	awaits = func(step string) {
+		t.Helper()
+		eventually(t, "the mounter is at "+step, func() bool { text, _ := os.ReadFile(filepath.Join(dir, step)); return len(text) > 0 })
+	}
+	return awaits, func(step string) { t.Helper(); must(t, os.WriteFile(filepath.Join(dir, step), []byte(goOn), 0o600)) }
+}
+
 const (
 	podUID   = "11111111-2222-3333-4444-555555555555"
 	source   = "example.com/pod-fuse"
