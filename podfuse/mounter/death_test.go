@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,22 +205,7 @@ func TestKilled(t *testing.T) {
 		"order attach", "attach", "answer attach", "died", "told", "order hello"}
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {
-			stopped := filepath.Join(t.TempDir(), "stopped")
-			old := environment
-			environment = append(slices.Clone(environment), "PAUSE="+step+"="+stopped)
-			defer func() { environment = old }()
-			killed := make(chan bool, 1)
-			go func() {
-				defer close(killed)
-				for began := time.Now(); time.Since(began) < hang; time.Sleep(5 * time.Millisecond) {
-					text, _ := os.ReadFile(stopped)
-					var pid int
-					if _, err := fmt.Sscan(string(text), &pid); err == nil {
-						killed <- unix.Kill(pid, unix.SIGKILL) == nil
-						return
-					}
-				}
-			}()
+			killed := killsAt(t, step)
 			w := newWorld(t)
 			c := w.container(containerOptions{Sub: "there"})
 			before := w.now()
@@ -319,21 +302,17 @@ func TestAVersionThatHangs(t *testing.T) {
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{Text: "one"})
 	before := w.now()
-	stopped := filepath.Join(t.TempDir(), "stopped")
-	old := environment
-	environment = append(slices.Clone(environment), "PAUSE=stand="+stopped)
-	defer func() { environment = old }()
+	dir := t.TempDir()
+	pausesIn(t, dir, "stand")
 	newer := w.client
 	newer.Version = "2.0"
 	if _, err := newer.Ensure(); err == nil || !strings.Contains(err.Error(), "version 1.0 goes on") {
 		t.Errorf("the upgrade: %v", err)
 	}
-	environment = old
-	text, err := os.ReadFile(stopped)
-	must(t, err)
-	var hung int
-	_, err = fmt.Sscan(string(text), &hung)
-	must(t, err)
+	hung := pausedAt(dir, "stand")
+	if hung == 0 {
+		t.Fatal("no process of the other version was started")
+	}
 	eventually(t, "the process of the other version is killed", func() bool { return unix.Kill(hung, 0) != nil })
 	w.status("the mounter, with a spare", func(s Status) bool { return s.PID == before.PID && s.Version == thisTest && s.Spare != 0 })
 	if problem := w.attach(generation, c.pid); problem != "" {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -267,20 +266,8 @@ func TestVolumeBelow(t *testing.T) {
 func TestUnmount(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("the mounter is killed meanwhile: %v", killed), func(t *testing.T) {
-			if stopped := filepath.Join(t.TempDir(), "stopped"); killed {
-				old := environment
-				environment = append(slices.Clone(environment), "PAUSE=left="+stopped)
-				defer func() { environment = old }()
-				go func() {
-					var pid int
-					for began := time.Now(); time.Since(began) < hang; time.Sleep(5 * time.Millisecond) {
-						text, _ := os.ReadFile(stopped)
-						if _, err := fmt.Sscan(string(text), &pid); err == nil {
-							_ = unix.Kill(pid, unix.SIGKILL)
-							return
-						}
-					}
-				}()
+			if killed {
+				killsAt(t, "left")
 			}
 			w := newWorld(t)
 			c, other := w.container(containerOptions{Sub: "there"}), w.container(containerOptions{})

@@ -129,22 +129,53 @@ func pauseAt(steps string) {
 
 const goOn = "go on"
 
-// stopsAt has the test's mounters stop at steps, each the first time that one comes there: awaits returns when it has,
+// stopsAt has the test's mounters stop at steps, each the first time that one comes there. awaits returns when it has,
 // and lets has it go on.
 func stopsAt(t *testing.T, steps ...string) (awaits, lets func(step string)) {
 	t.Helper()
-	dir, old := t.TempDir(), environment
+	dir := t.TempDir()
+	pausesIn(t, dir, steps...)
+	awaits = func(step string) {
+		t.Helper()
+		eventually(t, "the mounter is at "+step, func() bool { return pausedAt(dir, step) != 0 })
+	}
+	return awaits, func(step string) { t.Helper(); must(t, os.WriteFile(filepath.Join(dir, step), []byte(goOn), 0o600)) }
+}
+
+// killsAt has the first of the test's mounters killed that comes to a step. killed has whether that was done, or is closed.
+func killsAt(t *testing.T, step string) (killed <-chan bool) {
+	t.Helper()
+	dir, done := t.TempDir(), make(chan bool, 1)
+	pausesIn(t, dir, step)
+	go func() {
+		defer close(done)
+		for began := time.Now(); time.Since(began) < hang; time.Sleep(5 * time.Millisecond) {
+			if pid := pausedAt(dir, step); pid != 0 {
+				done <- unix.Kill(pid, unix.SIGKILL) == nil
+				return
+			}
+		}
+	}()
+	return done
+}
+
+// pausesIn has mounters that are started from now on pause at steps, each with a file of that name.
+func pausesIn(t *testing.T, dir string, steps ...string) {
+	t.Helper()
+	old := environment
 	var all []string
 	for _, step := range steps {
 		all = append(all, step+"="+filepath.Join(dir, step))
 	}
 	environment = append(slices.Clone(environment), "PAUSE="+strings.Join(all, ","))
 	t.Cleanup(func() { environment = old })
-	awaits = func(step string) {
-		t.Helper()
-		eventually(t, "the mounter is at "+step, func() bool { text, _ := os.ReadFile(filepath.Join(dir, step)); return len(text) > 0 })
-	}
-	return awaits, func(step string) { t.Helper(); must(t, os.WriteFile(filepath.Join(dir, step), []byte(goOn), 0o600)) }
+}
+
+// pausedAt is the PID of the mounter that is at a step; 0: there is none.
+func pausedAt(dir, step string) (pid int) {
+	text, _ := os.ReadFile(filepath.Join(dir, step))
+	_, _ = fmt.Sscan(string(text), &pid)
+	return pid
 }
 
 const (
