@@ -186,7 +186,7 @@ func pluginDirIn(path string) (string, error) {
 // hostPID is, for which it must be allowed to do anything, and it gains nothing by a lie. dir is /proc/PID.
 func canBeKubelet(dir string) bool {
 	status, err := proc.StatusIn(dir)
-	if err != nil || strings.Join(strings.Fields(status["Uid"]), " ") != "0 0 0 0" || len(strings.Fields(status["NSpid"])) > 1 {
+	if err != nil || strings.Join(strings.Fields(status["Uid"]), " ") != "0 0 0 0" || len(status.NSpid()) > 1 {
 		return false
 	}
 	capabilities, err := status.Mask("CapEff")

@@ -245,6 +245,14 @@ func (s Servers) binary() string { return filepath.Join(s.Servers(), "binary") }
 // refreshBinary copies this program to the tmpfs, unless that of this version is there. A volume
 // keeps the version that it was mounted with: its launcher goes on.
 func (s Servers) refreshBinary() error {
+	note := filepath.Join(s.Servers(), "binary-version")
+	isThere := func() bool {
+		version, err := os.ReadFile(note)
+		return err == nil && string(version) == s.Node.Version
+	}
+	if isThere() {
+		return nil
+	}
 	// Several call-outs may be at it, and together their copies may need more space than there is.
 	dir, err := os.Open(s.Servers())
 	if err != nil {
@@ -254,8 +262,7 @@ func (s Servers) refreshBinary() error {
 	if err := filelock.Within(time.Now().Add(copyTime), dir, filelock.Flock(unix.LOCK_EX)); err != nil {
 		return err
 	}
-	note := filepath.Join(s.Servers(), "binary-version")
-	if version, err := os.ReadFile(note); err == nil && string(version) == s.Node.Version {
+	if isThere() { // by now
 		return nil
 	}
 	err = s.copyBinary()

@@ -1,4 +1,4 @@
-// Package filelock takes locks of files, for which it waits no longer than it is told.
+// Package filelock takes locks of files, for which it waits no longer than it is told, and tells who has one.
 package filelock
 
 import (
@@ -35,4 +35,19 @@ func Within(deadline time.Time, file *os.File, try func(*os.File) error) error {
 			time.Sleep(2 * time.Millisecond)
 		}
 	}
+}
+
+// Holder asks the kernel who has a lock of fcntl(2) on some bytes of a file, on all from start on if length is 0: the
+// number of the process that took it, or 0 if this PID namespace does not show it.
+func Holder(file *os.File, start, length int64) (pid int, held bool, err error) {
+	query := unix.Flock_t{Type: unix.F_WRLCK, Start: start, Len: length}
+	if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &query); err != nil {
+		return 0, false, &fs.PathError{Op: "query the lock of", Path: file.Name(), Err: err}
+	}
+	if query.Type == unix.F_UNLCK {
+		return 0, false, nil
+	}
+	// It is 0 for a process of another PID namespace, and -1 for a lock of an open file
+	// description (fs/locks.c, locks_translate_pid). To kill -1 would be to kill all.
+	return max(0, int(query.Pid)), true, nil
 }

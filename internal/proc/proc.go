@@ -37,6 +37,9 @@ func ParseStatus(text string) Status {
 	return s
 }
 
+// NSpid are the numbers that the process has in PID namespaces, from that of the /proc which was read to its own.
+func (s Status) NSpid() []string { return strings.Fields(s["NSpid"]) }
+
 // Mask is a line that is a set, of signals or of capabilities: bit n-1 is signal n, bit n capability n.
 func (s Status) Mask(name string) (uint64, error) {
 	mask, err := strconv.ParseUint(s[name], 16, 64)

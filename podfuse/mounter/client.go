@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
 	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/survive/volume"
@@ -147,37 +148,24 @@ func (c Client) stop() error {
 }
 
 // processes opens the mounter and its spare.
-func (c Client) processes() (all []*process, err error) {
+func (c Client) processes() ([]*process, error) {
 	for until := time.Now().Add(answerTime); ; time.Sleep(10 * time.Millisecond) {
 		now, _, err := c.ask(request{Kind: askStatus}, answerTime)
 		if err != nil {
 			return nil, err
 		}
-		p, err := c.itself()
-		var own []string
-		if err == nil {
-			own, err = p.numbers()
-		}
-		switch {
-		case err == nil && isCalled(own, now.PID):
-			all = append(all, p)
+		p, err := c.called(now.PID)
+		switch late := time.Now().After(until); {
+		case err == nil:
+			all := []*process{p}
 			if spare, err := childOf(p.pid, now.Spare); err == nil { // or it has ended
 				all = append(all, spare)
 			}
 			return all, nil
-		case errors.Is(err, errNone) && time.Now().After(until):
+		case errors.Is(err, errNone) && late:
 			return nil, nil // somebody has removed the file of its lock: it ends when it is told, and nobody can wait for that
-		case errors.Is(err, errElsewhere) || time.Now().After(until):
-			err = cmp.Or(err, fmt.Errorf("it is process %v", own))
-			err = fmt.Errorf("find the mounter, which says that it is process %d, to wait for its end: %w", now.PID, err)
-		default:
-			err = nil // another one takes over
-		}
-		if p != nil {
-			p.close()
-		}
-		if err != nil {
-			return nil, err
+		case errors.Is(err, errElsewhere) || late: // or another one takes over
+			return nil, fmt.Errorf("find the mounter, which says that it is process %d, to wait for its end: %w", now.PID, err)
 		}
 	}
 }
@@ -368,13 +356,9 @@ func (c Client) lockCallOuts() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for until := time.Now().Add(ensureTime); ; time.Sleep(10 * time.Millisecond) {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { file.Close() }, nil
-		} else if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Now().After(until) {
-			file.Close()
-			return nil, fmt.Errorf("another call-out starts or ends the mounter: %w", err)
-		}
+	if err := filelock.Within(time.Now().Add(ensureTime), file, filelock.Flock(unix.LOCK_EX)); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("another call-out starts or ends the mounter: %w", err)
 	}
+	return func() { file.Close() }, nil
 }

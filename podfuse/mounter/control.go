@@ -217,14 +217,14 @@ const replaceTime = 10 * time.Second
 // it here, and this one goes on.
 func (m *mounter) replace(link *os.File, number, caller int) error {
 	var kill func()
-	end, forget := func() { m.set.Leave() }, func() {} // it reads that if it reads at all
+	forget := func() {}
 	if number > 0 && caller > 0 {
 		p, err := childOf(caller, number)
 		if err != nil {
 			return fmt.Errorf("hand over to process %d: %w", number, err)
 		}
 		kill = func() { _ = p.kill() } // also after this function
-		end, forget = m.set.Kill, p.close
+		forget = p.close
 	}
 	var err error
 	answered := func(time.Duration) error { return nil }
@@ -240,7 +240,7 @@ func (m *mounter) replace(link *os.File, number, caller int) error {
 	}
 	if err != nil {
 		m.do(func() {
-			end()
+			m.set.Kill()
 			if m.leaving = false; m.spare == nil {
 				m.newSpare(spareBackoff)
 			}

@@ -7,10 +7,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/packet"
 )
@@ -54,33 +54,47 @@ func (c Config) itself() (*process, error) {
 
 // lockHolder is the number that the process which has the mounter's lock has here.
 func lockHolder(file *os.File) (int, error) {
-	query := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &query); err != nil {
-		return 0, fmt.Errorf("find out who has the lock %s: %w", file.Name(), err)
+	pid, held, err := filelock.Holder(file, 0, 0)
+	if err != nil {
+		return 0, err
 	}
 	// /proc may be that of another namespace, too.
 	self, err := os.Readlink("/proc/self")
 	switch {
-	case query.Type == unix.F_UNLCK:
+	case !held:
 		return 0, errNone
 	case err != nil:
 		return 0, err
-	case query.Pid <= 0 || self != strconv.Itoa(os.Getpid()):
+	case pid == 0 || self != strconv.Itoa(os.Getpid()):
 		return 0, errElsewhere
 	}
-	return int(query.Pid), nil
+	return pid, nil
 }
 
-// numbers are those that a process has in the PID namespaces from this one to its own.
-func numbers(status proc.Status) []string { return strings.Fields(status["NSpid"]) }
+// called opens the process that is the mounter, if it has a number in its own PID namespace.
+func (c Config) called(number int) (*process, error) {
+	p, err := c.itself()
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := p.numbers()
+	if err == nil && !isCalled(numbers, number) {
+		err = fmt.Errorf("it is process %v", numbers)
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
 
-// numbers returns them for a process that is alive afterwards.
+// numbers are those that a process, which is alive afterwards, has in the PID namespaces from this one to its own.
 func (p *process) numbers() ([]string, error) {
 	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", p.pid))
 	if err == nil {
 		err = p.alive()
 	}
-	return numbers(status), err
+	return status.NSpid(), err
 }
 
 // isCalled tells whether a process has a number in its own PID namespace.
@@ -92,7 +106,7 @@ func isCalled(numbers []string, number int) bool {
 func childOf(parent, number int) (*process, error) {
 	is := func(pid int) bool {
 		status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
-		return err == nil && status["PPid"] == strconv.Itoa(parent) && isCalled(numbers(status), number)
+		return err == nil && status["PPid"] == strconv.Itoa(parent) && isCalled(status.NSpid(), number)
 	}
 	pids, err := proc.PIDs()
 	for _, pid := range slices.Concat([]int{number}, pids) { // it is mostly the first one

@@ -232,9 +232,11 @@ func (s *Set) Ask() (answered func(limit time.Duration) error) {
 	}
 }
 
-// Kill kills the spare, and forgets it.
+// Kill kills the spare, and forgets it. Where nothing can kill it, it is told to leave, if it reads that.
 func (s *Set) Kill() {
-	if s.spare != nil && s.kill != nil {
+	if s.kill == nil {
+		s.Leave()
+	} else if s.spare != nil {
 		s.kill()
 	}
 	s.Forget()

@@ -2,13 +2,11 @@ package pair
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/proc"
 )
 
@@ -25,16 +23,8 @@ type Holder struct {
 
 // holderOf asks the kernel for the holder of a byte's lock.
 func holderOf(file *os.File, b int64) (Holder, error) {
-	query := byteLock(unix.F_WRLCK, b)
-	if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &query); err != nil {
-		return Holder{}, &fs.PathError{Op: "query the lock of", Path: file.Name(), Err: err}
-	}
-	if query.Type == unix.F_UNLCK {
-		return Holder{}, nil
-	}
-	// It is 0 for a process of another PID namespace, and -1 for a lock of an open file
-	// description (fs/locks.c, locks_translate_pid). To kill -1 would be to kill all.
-	return Holder{Held: true, PID: max(0, int(query.Pid))}, nil
+	pid, held, err := filelock.Holder(file, b, 1)
+	return Holder{Held: held, PID: pid}, err
 }
 
 // State is the state of a lock's holder, from the worst to the best: up to Dead it cannot
