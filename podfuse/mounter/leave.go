@@ -61,7 +61,8 @@ func (m *mounter) unmount(o *order) error {
 	// It may wait for what is written back, which a program that waits for this does not take.
 	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
 	if _, err := m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}}); err != nil {
-		return errors.Join(sendErr, err)
+		// Its own mount is gone. When it dies, the kernel may have given its number to the next program's, on the same path.
+		return errors.Join(sendErr, err, m.note(c, func() { c.Mountpoint = "" }))
 	}
 	return errors.Join(sendErr, m.note(c, func() { c.Mountpoint, c.Unmounted = "", true }))
 }
@@ -94,8 +95,8 @@ func (m *mounter) leave(c *connection) error {
 		client.left = append(client.left, c)
 		if c.Served {
 			m.remember(c.Volume, 0)
-			m.tell(wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: c.Since})
 		}
+		m.tellLeft(c)
 	})
 }
 

@@ -389,11 +389,21 @@ func (m *mounter) tellDead(c *connection) {
 	m.tell(wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: c.Since}, c.file)
 }
 
+// tellLeft tells it that a program that lives serves its volume no more.
+func (m *mounter) tellLeft(c *connection) {
+	if c.Served {
+		m.tell(wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: c.Since})
+	}
+}
+
 // tellAll tells it what it has to know of all volumes. It may know a part of it.
 func (m *mounter) tellAll() {
 	for id, c := range m.volumes {
 		for _, dead := range c.dead {
 			m.tellDead(dead)
+		}
+		for _, left := range c.left {
+			m.tellLeft(left)
 		}
 		if c.living != nil && c.living.Served {
 			m.tell(wire.Event{Kind: wire.ServedNow, Volume: id, Generation: c.living.Generation})

@@ -198,6 +198,7 @@ func (p *peer) tell(e wire.Event, files ...*os.File) {
 
 func (m *mounter) write(p *peer) {
 	for e := range p.events {
+		pause("tell " + string(e.Kind))
 		if err := p.socket.Send(10*time.Second, e.Event, e.files...); err != nil {
 			p.lost.Store(true) // its death is read
 		}
