@@ -72,9 +72,9 @@ func (t Target) check() error {
 	return nil
 }
 
-// lockTime is how long an installer waits for another one, which may be ending the daemon: longer than stopTime. Whoever
-// may read the plugin directory can lock it.
-var lockTime = 3 * time.Minute
+// lockTime is how long an installer waits for another one, which may be ending the daemon: longer than
+// uninstall takes, which may have it stop twice. Whoever may read the plugin directory can lock it.
+var lockTime = 2*stopTime + time.Minute
 
 // lock keeps other installers out of the plugin directory until unlock is called,
 // or this process ends.

@@ -284,7 +284,10 @@ const copyTime = 10 * time.Second
 // gives it its name.
 func (s Servers) copyBinary() error {
 	name := filepath.Join(s.Servers(), ".new-binary")
-	_ = os.Remove(name) // of a call-out that was killed before it had its name
+	left, _ := filepath.Glob(name + "*") // by a call-out that was killed; in 0.1.0, each left one of a name of its own
+	for _, path := range left {
+		_ = os.Remove(path)
+	}
 	source, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return err
@@ -295,6 +298,14 @@ func (s Servers) copyBinary() error {
 		return err
 	}
 	defer target.Close()
+	info, err := source.Stat()
+	if err != nil {
+		return err
+	}
+	// Where it has no space, it takes none meanwhile, and others that wait for the lock do not wait long.
+	if err := unix.Fallocate(int(target.Fd()), 0, 0, info.Size()); err != nil {
+		return &os.PathError{Op: "fallocate", Path: s.Servers(), Err: err}
+	}
 	if _, err := io.Copy(target, source); err != nil {
 		return err
 	}

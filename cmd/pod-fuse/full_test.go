@@ -68,7 +68,9 @@ func TestNoSpaceForANewLauncher(t *testing.T) {
 	n.pod()
 	servers := filepath.Join(n.runDir, "servers")
 	must(t, os.WriteFile(filepath.Join(servers, "binary-version"), []byte("1.0.0"), 0o644))
-	must(t, os.WriteFile(filepath.Join(servers, ".new-binary"), nil, 0o755)) // of a call-out that was killed
+	for _, left := range []string{".new-binary", ".new-binary-1234567"} { // of call-outs that were killed, of this version and 0.1.0
+		must(t, os.WriteFile(filepath.Join(servers, left), nil, 0o755))
+	}
 	fillSpace(t, servers)
 
 	const otherPod = "99999999-9999-4999-8999-999999999999"

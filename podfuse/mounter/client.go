@@ -302,7 +302,8 @@ func (c Client) settle(process *os.Process) {
 }
 
 // replace starts a mounter of this version, and has the one of another version give it all. The new
-// one ends by itself if it is not given all; if it is, nobody else has it.
+// one ends by itself if it is not given all; if it is, nobody else has it. If the other one goes on, it may have given
+// all to a process that has not read it yet, and that it can neither kill nor tell: the kernel does not show it there.
 func (c Client) replace() error {
 	log, err := c.Log.Open()
 	if err != nil {
@@ -320,9 +321,12 @@ func (c Client) replace() error {
 	if c.isHere() {
 		r.PID = process.Pid
 	}
-	_, _, err = c.askOnce(r, time.Now().Add(forgetTime), []*os.File{link})
-	if hasEnded(err) {
+	answer, _, err := c.askOnce(r, time.Now().Add(forgetTime), []*os.File{link})
+	switch {
+	case hasEnded(err):
 		return nil // who has it all by now is asked again
+	case answer.Error != "":
+		_ = process.Kill() // before it can read the end of the link
 	}
 	return err
 }

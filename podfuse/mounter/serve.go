@@ -565,7 +565,11 @@ func (m *mounter) ended(c *connection) bool {
 		return true
 	}
 	poll := []unix.PollFd{{Fd: int32(number)}} // POLLERR is always told
-	_, err = unix.Poll(poll, 0)
+	for {
+		if _, err = unix.Poll(poll, 0); err != unix.EINTR {
+			break
+		}
+	}
 	return err != nil || poll[0].Revents != 0
 }
 

@@ -432,6 +432,7 @@ func attachOwn(j job) (done result, err error) {
 		if err != nil {
 			return err
 		}
+		defer tree.Close()
 		if err := there.enter(); err != nil {
 			return err
 		}
