@@ -20,21 +20,34 @@ var cases = []struct {
 	fires, doesNot map[string]moment
 }{
 	{"PodInfoFuseMountDead",
-		map[string]moment{"both processes are gone": {series: `pod_info_fuse_mount{state="ok"} 0x600
-			pod_info_fuse_mount{state="dead"} 1x600`, at: 3 * minute, severity: "critical"}},
+		map[string]moment{
+			"both processes are gone": {series: `pod_info_fuse_mount{state="ok"} 0x600
+				pod_info_fuse_mount{state="dead"} 1x600`, at: 3 * minute, severity: "critical"},
+			"and all volumes with them": {series: `pod_info_fuse_mount{state="ok"} 0x600
+				pod_info_fuse_mount{state="dead"} 1x600
+				pod_info_fuse_volumes{state="dead"} 7x600`, at: 30 * minute, severity: "critical"}},
 		map[string]moment{
 			"it is healed within two minutes": {series: `pod_info_fuse_mount{state="ok"} 0 0 1x600
 				pod_info_fuse_mount{state="dead"} 1 1 0x600`, at: 3 * minute},
 			"no volume was ever mounted": {series: `pod_info_fuse_mount{state="ok"} 0x600
 				pod_info_fuse_mount{state="absent"} 1x600`, at: 300 * minute}}},
 	{"PodInfoFuseNotServing",
-		map[string]moment{"it does not answer": {series: `pod_info_fuse_process_info{role="active",version="1"} 1 1 1 _x600
-			pod_info_fuse_process_info{role="standby",version="1"} 1 1 1 _x600`, at: 20 * minute, severity: "critical"}},
+		map[string]moment{
+			"it does not answer": {series: `pod_info_fuse_process_info{role="active",version="1"} 1 1 1 _x600
+				pod_info_fuse_process_info{role="standby",version="1"} 1 1 1 _x600
+				pod_info_fuse_confinement{role="active",measure="landlock"} 1 1 1 _x600
+				pod_info_fuse_confinement{role="active",measure="seccomp"} 1 1 1 _x600`, at: 20 * minute, severity: "critical"},
+			"a stranger answers": {series: `pod_info_fuse_confinement{role="active",measure="landlock"} 1 1 1 _x600
+				pod_info_fuse_confinement{role="active",measure="seccomp"} 1 1 1 _x600`, at: 20 * minute, severity: "critical"}},
 		map[string]moment{
 			"it did not answer once": {series: `pod_info_fuse_process_info{role="active",version="1"} 1 1 1 stale stale 1x600
-				pod_info_fuse_process_info{role="standby",version="1"} 1 1 1 stale stale 1x600`, at: 9 * minute},
+				pod_info_fuse_process_info{role="standby",version="1"} 1 1 1 stale stale 1x600
+				pod_info_fuse_confinement{role="active",measure="landlock"} 1 1 1 stale stale 1x600
+				pod_info_fuse_confinement{role="active",measure="seccomp"} 1 1 1 stale stale 1x600`, at: 9 * minute},
 			"there is no mount": {series: `pod_info_fuse_process_info{role="active",version="1"} _x600
 				pod_info_fuse_process_info{role="standby",version="1"} _x600
+				pod_info_fuse_confinement{role="active",measure="landlock"} _x600
+				pod_info_fuse_confinement{role="active",measure="seccomp"} _x600
 				pod_info_fuse_mount{state="ok"} 0x600
 				pod_info_fuse_mount{state="absent"} 1x600`, at: 20 * minute}}},
 	{"PodInfoFuseCannotMount",
@@ -45,7 +58,12 @@ var cases = []struct {
 			pod_info_fuse_mount{state="absent"} 1x600
 			pod_info_fuse_callouts_total{callout="mount",outcome="Failure"} 1 2x600`, at: 60 * minute}}},
 	{"PodInfoFuseVolumesDead",
-		map[string]moment{"healing does not reach two": {series: `pod_info_fuse_volumes{state="dead"} 2x600`, at: 16 * minute, severity: "critical"}},
+		map[string]moment{
+			"healing does not reach two": {series: `pod_info_fuse_volumes{state="dead"} 2x600`, at: 16 * minute, severity: "critical"},
+			"no daemon could be started": {series: `pod_info_fuse_volumes{state="dead"} 7x600
+				pod_info_fuse_mount{state="ok"} 0x600
+				pod_info_fuse_mount{state="dead"} 1 0x600
+				pod_info_fuse_mount{state="absent"} 0 1x600`, at: 18 * minute, severity: "critical"}},
 		map[string]moment{"they are healed": {series: `pod_info_fuse_volumes{state="dead"} 2x14 0x600`, at: 16 * minute}}},
 	{"PodInfoFuseRecordsWithoutMounts",
 		map[string]moment{"somebody has unmounted one": {series: `pod_info_fuse_volumes{state="notMounted"} 1x600`, at: 16 * minute, severity: "critical"}},
@@ -111,8 +129,11 @@ var cases = []struct {
 		map[string]moment{"it cannot be found out": {series: `pod_info_fuse_status_error 1x600`, at: 16 * minute, severity: "warning"}},
 		map[string]moment{"for a moment": {series: `pod_info_fuse_status_error 1x3 0x600`, at: 16 * minute}}},
 	{"PodInfoFuseInstallerDown",
-		map[string]moment{"it does not answer": {series: `up 1x5 0x600
-			pod_info_fuse_installer_info{version="1",driver="example.com/pod-info-fuse"} 1x5 stale`, at: 25 * minute, severity: "warning"}},
+		map[string]moment{
+			"it does not answer": {series: `up 1x5 0x600
+				pod_info_fuse_installer_info{version="1",driver="example.com/pod-info-fuse"} 1x5 stale`, at: 25 * minute, severity: "warning"},
+			"it has not for hours": {series: `up 1x5 0x600
+				pod_info_fuse_installer_info{version="1",driver="example.com/pod-info-fuse"} 1x5 stale`, at: 300 * minute, severity: "warning"}},
 		map[string]moment{
 			"it is replaced, and has another address": {series: `up 1x5 stale
 				pod_info_fuse_installer_info{version="1",driver="example.com/pod-info-fuse"} 1x5 stale`, at: 25 * minute},
