@@ -100,17 +100,19 @@ func (p *process) alive() error {
 // aliveAt returns an error if the process of a pidfd has ended: then it can be read (man 2
 // pidfd_open).
 func aliveAt(pidfd, pid int) error {
-	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	ended, err := polled(pidfd, unix.POLLIN)
+	if ended {
+		return fmt.Errorf("process %d: %w", pid, unix.ESRCH)
+	}
+	return err
+}
+
+// polled tells whether there is one of some events at a descriptor by now; POLLERR is told in any case (man 2 poll).
+func polled(number int, events int16) (bool, error) {
+	poll := []unix.PollFd{{Fd: int32(number), Events: events}}
 	for {
-		n, err := unix.Poll(poll, 0)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return os.NewSyscallError("poll", err)
-		case n > 0:
-			return fmt.Errorf("process %d: %w", pid, unix.ESRCH)
-		default:
-			return nil
+		if n, err := unix.Poll(poll, 0); err != unix.EINTR {
+			return n > 0, os.NewSyscallError("poll", err)
 		}
 	}
 }

@@ -232,9 +232,7 @@ func (c *connection) waitHolder(seen sight) {
 		_ = p.fd.SetReadDeadline(time.Now().Add(lookAgain))
 		ended := false
 		err := raw.Read(func(number uintptr) bool {
-			poll := []unix.PollFd{{Fd: int32(number), Events: unix.POLLIN}}
-			n, _ := unix.Poll(poll, 0)
-			ended = n > 0
+			ended, _ = polled(int(number), unix.POLLIN)
 			return ended
 		})
 		if ended {

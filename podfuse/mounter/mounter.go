@@ -386,14 +386,18 @@ func (m *mounter) tell(e wire.Event, files ...*os.File) {
 
 // tellDead tells it that a program is dead, with its connection.
 func (m *mounter) tellDead(c *connection) {
-	m.tell(wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: c.Since}, c.file)
+	m.tell(c.diedEvent(), c.file)
 }
 
 // tellLeft tells it that a program that lives serves its volume no more.
 func (m *mounter) tellLeft(c *connection) {
 	if c.Served {
-		m.tell(wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: c.Since})
+		m.tell(c.diedEvent())
 	}
+}
+
+func (c *connection) diedEvent() wire.Event {
+	return wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: c.Since}
 }
 
 // tellAll tells it what it has to know of all volumes. It may know a part of it.

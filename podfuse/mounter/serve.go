@@ -564,13 +564,8 @@ func (m *mounter) ended(c *connection) bool {
 	if err != nil {
 		return true
 	}
-	poll := []unix.PollFd{{Fd: int32(number)}} // POLLERR is always told
-	for {
-		if _, err = unix.Poll(poll, 0); err != unix.EINTR {
-			break
-		}
-	}
-	return err != nil || poll[0].Revents != 0
+	failed, err := polled(number, 0)
+	return failed || err != nil
 }
 
 // abandon removes a connection, and all that was mounted of it.
