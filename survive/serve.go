@@ -16,8 +16,8 @@ import (
 
 // A test build has other ones: what a process does once it is confined, and how it answers.
 var (
-	confined  = func(_ Node, given []*os.File) {}
-	answering = func(_ Node, files FileSystem) FileSystem { return files }
+	confined  = func(Node) {}
+	answering = func(_ Node, given []*os.File, files FileSystem) FileSystem { return files }
 )
 
 // serve is the life of a process of the daemon's pair, which a call-out or such a process
@@ -42,8 +42,8 @@ func (d Driver) serve(args []string) error {
 	err = pair.Main(pair.Config{
 		Args:     append(n.serveArgs(), "--confined"),
 		Version:  n.Version,
-		Confine:  func() (bool, error) { return n.confine(input, given, inherits) },
-		Open:     n.opener(answering(n, n.fileSystem(input, given)), counts),
+		Confine:  func() (bool, error) { return n.confine(input, inherits) },
+		Open:     n.opener(answering(n, given, n.fileSystem(input, given)), counts),
 		TookOver: func(cause pair.Cause) { count(counts, cause, inherits) },
 		Input:    input,
 		Counters: file,
@@ -71,7 +71,7 @@ func count(counts *counters.Counters, cause pair.Cause, inherits bool) {
 }
 
 // confine confines this process, in full or as one that a confined process started.
-func (n Node) confine(input *os.File, given []*os.File, already bool) (landlocked bool, err error) {
+func (n Node) confine(input *os.File, already bool) (landlocked bool, err error) {
 	var problems []string
 	if already {
 		err = confine.Repeat(n.Program)
@@ -82,7 +82,7 @@ func (n Node) confine(input *os.File, given []*os.File, already bool) (landlocke
 		n.Log("it goes on with less confinement: %s", problem)
 	}
 	if err == nil {
-		confined(n, given)
+		confined(n)
 	}
 	return confine.Landlocked(), err
 }

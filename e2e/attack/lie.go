@@ -18,7 +18,7 @@ import (
 // serve. The version of the build says how: "link:PATH" makes each volume a symbolic link,
 // "silent" never answers, "once" finds a volume that does not exist, once and for ever, and
 // then is silent about it, "stuck" waits for itself, and "stays" marks the content of its
-// files, "orders" leaves the mounter to [OnMounter]. "hangs" and "exits" do so before they serve.
+// files. "hangs" and "exits" do so before they serve.
 // All others are honest.
 func Lie(version, mountPoint string, files fuse.RawFileSystem) fuse.RawFileSystem {
 	full := files.(whole)
@@ -36,8 +36,6 @@ func Lie(version, mountPoint string, files fuse.RawFileSystem) fuse.RawFileSyste
 		return stuck{full, mountPoint}
 	case "stays":
 		return marked{full}
-	case Orders:
-		return deaf{full}
 	}
 	if target, links := strings.CutPrefix(version, "link:"); links {
 		return hostile{full, target, links}
@@ -121,12 +119,6 @@ func (s stuck) StatFs(cancel <-chan struct{}, in *fuse.InHeader, out *fuse.Statf
 func (s stuck) IsPrompt(node uint64, names bool) bool {
 	return (names || node != fuse.FUSE_ROOT_ID) && s.whole.IsPrompt(node, names)
 }
-
-// Orders is the version whose pair gives orders of its own; see [OnMounter].
-const Orders = "orders"
-
-// deaf does not use what it was given.
-type deaf struct{ whole }
 
 type marked struct{ whole }
 

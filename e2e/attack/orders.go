@@ -17,6 +17,9 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
+// Orders is the version whose pair gives orders of its own; see [OnMounter].
+const Orders = "orders"
+
 // OnMounter does what somebody may do who has taken over the process of pod-fuse's pair that
 // serves: it has root's mounter do what root's records do not support, by the link that the process
 // was given, and asks for more than the mounter can do. It finds its victims as the pair can, in
