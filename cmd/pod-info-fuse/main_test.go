@@ -51,8 +51,9 @@ const (
 	// buildsVariable names the directory of the builds to a process that is on a node of its
 	// own, and vendorVariable what the vendors of its drivers begin with.
 	buildsVariable, vendorVariable = "POD_INFO_FUSE_TEST_BUILDS", "POD_INFO_FUSE_TEST_VENDOR"
-	// perCPU is how many tests run at the same time, for each CPU.
-	perCPU = 4
+	// perCPU is how many tests run at the same time, for each CPU, and patientPerCPU how many of
+	// those that wait.
+	perCPU, patientPerCPU = 2, 4
 )
 
 // testVendor begins the vendor of every driver that this test installs.
@@ -109,31 +110,32 @@ func eachOnANode() (status int) {
 		}
 	}
 	var all sync.WaitGroup
-	numbers := make(chan int)
-	for range perCPU * runtime.GOMAXPROCS(0) {
+	start := func(workers int, isPatient bool) {
+		numbers := make(chan int)
+		for range workers * runtime.GOMAXPROCS(0) {
+			all.Go(func() {
+				for number := range numbers {
+					run(number, tests[number])
+				}
+			})
+		}
 		all.Go(func() {
-			for number := range numbers {
-				run(number, tests[number])
+			defer close(numbers)
+			for number, name := range tests {
+				if slices.Contains(patient, name) == isPatient {
+					numbers <- number
+				}
 			}
 		})
 	}
-	for number, name := range tests {
-		if slices.Contains(patient, name) {
-			all.Go(func() { run(number, name) })
-		}
-	}
-	for number, name := range tests {
-		if !slices.Contains(patient, name) {
-			numbers <- number
-		}
-	}
-	close(numbers)
+	start(perCPU, false)
+	start(patientPerCPU, true)
 	all.Wait()
 	return status
 }
 
-// patient are the tests that wait for seconds, and take little of a CPU meanwhile. They
-// begin before all others, and run beside them.
+// patient are the tests that wait for seconds, and take little of a CPU meanwhile. They run
+// beside all others.
 var patient = []string{
 	"TestABrokenNewVersionChangesNothing",
 	"TestAContainerThatDoesNotAnswerIsLeftAlone",
