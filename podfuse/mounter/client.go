@@ -303,7 +303,8 @@ func (c Client) settle(process *os.Process) {
 
 // replace starts a mounter of this version, and has the one of another version give it all. The new
 // one ends by itself if it is not given all; if it is, nobody else has it. If the other one goes on, it may have given
-// all to a process that has not read it yet, and that it can neither kill nor tell: the kernel does not show it there.
+// all to a process that has not read it yet, and that it can neither kill nor tell, as the kernel does not show it there:
+// so it is killed here.
 func (c Client) replace() error {
 	log, err := c.Log.Open()
 	if err != nil {

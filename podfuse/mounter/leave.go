@@ -60,9 +60,13 @@ func (m *mounter) unmount(o *order) error {
 	}
 	// It may wait for what is written back, which a program that waits for this does not take.
 	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
-	if _, err := m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}}); err != nil {
-		// Its own mount is gone. When it dies, the kernel may have given its number to the next program's, on the same path.
+	_, err = m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
+	if errors.Is(err, errHangs) {
+		// A child unmounts it, sooner or later. When the program dies, the kernel may have given its number to the next
+		// one's own mount, on the same path.
 		return errors.Join(sendErr, err, m.note(c, func() { c.Mountpoint = "" }))
+	} else if err != nil { // it is there, and the program can be told to unmount once more
+		return errors.Join(sendErr, err)
 	}
 	return errors.Join(sendErr, m.note(c, func() { c.Mountpoint, c.Unmounted = "", true }))
 }

@@ -222,6 +222,7 @@ func TestReplaceFromAnotherPIDNamespace(t *testing.T) {
 	if text := hung.begin(t); !strings.Contains(text, "version 1.0 goes on") {
 		t.Errorf("%s", text)
 	}
+	eventually(t, "those that were started in vain are killed", func() bool { return len((&pod{pid: hung.cmd.Process.Pid}).programs(Verb)) == 0 })
 	hung.end()
 	w.status("the mounter, with a spare", func(s Status) bool { return s.PID == before.PID && s.Version == thisTest && s.Spare != 0 })
 	b := &callOut{Config: newer, Do: "ensure", Before: 300}

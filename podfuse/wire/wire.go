@@ -134,7 +134,7 @@ const (
 	Provoke Kind = "provoke"
 
 	ServedNow Kind = "served"    // Event: the program of this generation has answered
-	Died      Kind = "died"      // Event: the program of this generation is dead, with its connection
+	Died      Kind = "died"      // Event: the program of this generation is dead, with its connection; or, without, has left
 	Attached  Kind = "attached"  // Event: Attach is done, or has failed
 	Done      Kind = "done"      // Event: Serve or Unmount is done, or has failed; all has been told after Hello
 	Forgotten Kind = "forgotten" // Event: the volume is unmounted
