@@ -93,7 +93,7 @@ demo-check: demo-builds
 TESTED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...
 
 # Everything that needs no kubelet, on real FUSE mounts. What the tests measure in seconds is not
-# measured beside a compiler, nor beside cmd/pod-info-fuse, whose tests fill the machine. It is lint that
+# measured while all packages are compiled, nor beside cmd/pod-info-fuse, whose tests fill the machine. It is lint that
 # vets: on a clean clone, that is a quarter of a minute, for each package that is used besides.
 test:
 	go list -export -test -deps $$($(TESTED)) >/dev/null

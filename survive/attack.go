@@ -4,6 +4,7 @@ package survive
 
 import (
 	"os"
+	"sync"
 
 	"example.com/pod-info-fuse/e2e/attack"
 )
@@ -24,19 +25,21 @@ func init() {
 	}
 	answering = func(n Node, given []*os.File, files FileSystem) FileSystem {
 		if n.Version == attack.Orders {
-			return ordering{files, files.(Sharer), files.(Prompter), func() { attack.OnMounter(n.RunDir, given[1], given[0], n.Log) }}
+			orders := func() { attack.OnMounter(n.RunDir, given[1], given[0], n.Log) }
+			return ordering{files, files.(Sharer), files.(Prompter), orders, &sync.Once{}}
 		}
 		return attack.Lie(n.Version, n.fsPath(), files)
 	}
 }
 
-// ordering does not use what the process was given, and leaves it to who gives orders of its own: in each
-// process that serves, as one that gets no processor for seconds is replaced.
+// ordering has each process that serves give orders of its own by the link that it was given, in the place of
+// those of the driver: one that gets no processor for seconds is replaced.
 type ordering struct {
 	FileSystem
 	Sharer
 	Prompter
 	orders func()
+	once   *sync.Once // a process may serve again
 }
 
 func (ordering) Hold(Request) bool { return false }
@@ -44,6 +47,6 @@ func (ordering) Hold(Request) bool { return false }
 func (ordering) Interrupted(uint64) {}
 
 func (o ordering) Begin(Answerer) (end func()) {
-	go o.orders()
+	go o.once.Do(o.orders)
 	return func() {}
 }

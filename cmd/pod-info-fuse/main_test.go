@@ -51,8 +51,8 @@ const (
 	// buildsVariable names the directory of the builds to a process that is on a node of its
 	// own, and vendorVariable what the vendors of its drivers begin with.
 	buildsVariable, vendorVariable = "POD_INFO_FUSE_TEST_BUILDS", "POD_INFO_FUSE_TEST_VENDOR"
-	// perCPU is how many tests run at the same time, for each CPU, and patientPerCPU how many of
-	// those that wait.
+	// perCPU is how many tests run at the same time, for each CPU, and patientPerCPU how many of those
+	// that wait run beside them.
 	perCPU, patientPerCPU = 2, 4
 )
 

@@ -167,7 +167,13 @@ func (m *orders) forge(pods, link *os.File) {
 			m.try("attach "+what, wire.Order{Kind: wire.Attach, Volume: id, Generation: generation, PID: pid})
 		}
 		for _, own := range containers[id] {
-			if problem := m.order(wire.Order{Kind: wire.Attach, Volume: id, Generation: generation, PID: own}); problem != "" {
+			good := wire.Order{Kind: wire.Attach, Volume: id, Generation: generation, PID: own}
+			problem := m.order(good)
+			for strings.Contains(problem, "too many orders") { // of the process that served before this one
+				time.Sleep(time.Second)
+				problem = m.order(good)
+			}
+			if problem != "" {
 				m.log("attack: attach a volume where it belongs: %s", problem)
 			} else {
 				m.log("done: attach volume %s", id)
