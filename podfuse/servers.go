@@ -304,13 +304,11 @@ func (s Servers) copyBinary() error {
 	}
 	// Where there is too little space, it takes that for a moment only, and others that wait for the lock do not
 	// wait long. Before Linux 6.9, every signal ends it (mm/shmem.c, shmem_fallocate), such as those of Go's runtime.
-	for {
-		err := unix.Fallocate(int(target.Fd()), 0, 0, info.Size())
-		if err == nil {
-			break
-		} else if err != unix.EINTR {
-			return &os.PathError{Op: "fallocate", Path: s.Servers(), Err: err}
-		}
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Fallocate(int(target.Fd()), 0, 0, info.Size())
+	}
+	if err != nil {
+		return &os.PathError{Op: "fallocate", Path: s.Servers(), Err: err}
 	}
 	if _, err := io.Copy(target, source); err != nil {
 		return err
