@@ -77,7 +77,10 @@ func TestInitContainer(t *testing.T) {
 
 	p.waitFor(t, "first")
 	p.checkFiles(t, "first", infoDir)
-	p.mustExec(t, "first", "touch", "/finished")
+	// It ends the container, which may kill what made it; that main starts tells that it was made.
+	if out, err := p.exec(t, "first", "touch", "/finished"); err != nil {
+		t.Logf("touch /finished: %v: %s", err, out)
+	}
 	p.waitFor(t, "main")
 	p.checkFiles(t, "main", infoDir)
 }

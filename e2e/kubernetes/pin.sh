@@ -23,6 +23,10 @@ sed -n 's/^\t*\(k8s.io\/[^ ]*\) => .\/staging.*/\1/p' "$its" | while read -r mod
 	go mod edit -replace "$module=$module@v0${version#v1}"
 done
 go mod edit -require "k8s.io/kubernetes@$version"
-said=$(go mod tidy 2>&1) || { echo "$said" >&2; exit 1; }
+said=$(go mod tidy 2>&1) || {
+	echo "$said" >&2
+	echo "pin.sh: not all modules of $version can be had; name an older patch, as KUBERNETES=1.32.5" >&2
+	exit 1
+}
 rm -rf "$dir"
 mv "$new" "$dir" # complete, now that it has its name

@@ -14,7 +14,8 @@ import (
 type report struct {
 	began time.Time
 
-	control bool // what is judged has to fail
+	control      bool // what is judged has to fail
+	eintrAllowed bool
 
 	mu         sync.Mutex // guards what follows
 	violations int
@@ -33,7 +34,9 @@ type row struct {
 	beats    []time.Duration // how long pulses took, whenever one looked
 }
 
-func newReport(control bool) *report { return &report{began: time.Now(), control: control} }
+func newReport(control, eintrAllowed bool) *report {
+	return &report{began: time.Now(), control: control, eintrAllowed: eintrAllowed}
+}
 
 // violation tells about something that must not be.
 func (r *report) violation(format string, args ...any) {
@@ -65,6 +68,23 @@ func (r *row) torn() map[string]int {
 		return true
 	})
 	return torn
+}
+
+// interrupted takes EINTR out of what was seen, and returns its counts: before Linux 6.9, a request that
+// nobody can answer any more is ended so.
+func (r *row) interrupted() map[string]int {
+	interrupted := map[string]int{}
+	takeOut := func(kind string, n int) bool {
+		if !strings.HasSuffix(kind, " EINTR") {
+			return false
+		}
+		interrupted[kind] += n
+		return true
+	}
+	r.seen.Paths, r.seen.Open = maps.Clone(r.seen.Paths), maps.Clone(r.seen.Open)
+	maps.DeleteFunc(r.seen.Paths, takeOut)
+	maps.DeleteFunc(r.seen.Open, takeOut)
+	return interrupted
 }
 
 // soonest is how long after a kill no program has ever come back.
@@ -128,13 +148,18 @@ func (r *report) note(format string, args ...any) {
 }
 
 // judge adds a row. No operation on a path may have failed, and what was open only with ESTALE, but for the
-// few that are torn.
+// few that are torn, and those that are allowed.
 func (r *report) judge(one row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.violations
 	defer func() { r.refuted += r.violations - before }()
 	torn := one.torn()
+	if r.eintrAllowed {
+		if interrupted := one.interrupted(); len(interrupted) > 0 {
+			r.lines = append(r.lines, fmt.Sprintf("%s, by %s, allowed: %s", one.name, one.by, counts(interrupted)))
+		}
+	}
 	r.rows = append(r.rows, one)
 	if len(torn) > 0 {
 		r.lines = append(r.lines, fmt.Sprintf("%s, by %s, given up by the kernel as it was handed to a program that was killed: %s", one.name, one.by, counts(torn)))

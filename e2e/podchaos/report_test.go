@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -21,7 +22,7 @@ func TestJudge(t *testing.T) {
 		"what was read is wrong":    {func(s *seen) { s.Open["read WRONG"] = 1 }, 1},
 		"nothing was read":          {func(s *seen) { s.Operations = 0 }, 1},
 	} {
-		one, r := fine(), newReport(false)
+		one, r := fine(), newReport(false, false)
 		c.mutate(&one.seen)
 		r.judge(one)
 		if r.violations != c.violations {
@@ -29,6 +30,28 @@ func TestJudge(t *testing.T) {
 		}
 		if got := r.print(); got != min(c.violations, 1) {
 			t.Errorf("%s: exit status %d", name, got)
+		}
+	}
+}
+
+// Of Linux before 6.9, EINTR is told, and is no violation where it is allowed; others still are.
+func TestInterrupted(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind       string
+		allowed    bool
+		violations int
+	}{
+		"allowed":                  {"stat EINTR", true, 0},
+		"not allowed":              {"stat EINTR", false, 2},
+		"another one, but allowed": {"stat EIO", true, 2},
+	} {
+		one, r := row{seen: seen{Operations: 9, Paths: map[string]int{c.kind: 3}, Open: map[string]int{c.kind: 4}}}, newReport(false, c.allowed)
+		r.judge(one)
+		if r.violations != c.violations {
+			t.Errorf("%s: %d violations, want %d", name, r.violations, c.violations)
+		}
+		if told := slices.Contains(r.lines, ", by , allowed: 7 × stat EINTR"); told != (c.violations == 0) {
+			t.Errorf("%s: it is told: %t; all that is: %q", name, told, r.lines)
 		}
 	}
 }
@@ -80,7 +103,7 @@ func TestTorn(t *testing.T) {
 		for range min(c.times, mostFailures) {
 			one.seen.Failures = append(one.seen.Failures, failure{Kind: c.kind, Open: c.open, From: kill - 1, To: kill + int64(c.after)})
 		}
-		r := newReport(false)
+		r := newReport(false, false)
 		r.judge(one)
 		if r.violations != c.violations {
 			t.Errorf("%s: %d violations, want %d", name, r.violations, c.violations)
@@ -99,7 +122,7 @@ func TestControl(t *testing.T) {
 		"no error is seen":        {func(*report) {}, 1},
 		"something else is wrong": {func(r *report) { r.judge(broken); r.violation("a mount is left") }, 1},
 	} {
-		r := newReport(true)
+		r := newReport(true, false)
 		c.do(r)
 		if got := r.print(); got != c.want {
 			t.Errorf("%s: exit status %d, want %d", name, got, c.want)

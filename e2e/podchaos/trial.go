@@ -20,7 +20,7 @@ type trial struct {
 }
 
 func newTrial(s settings) *trial {
-	return &trial{settings: s, report: newReport(s.control && (s.kills > 0 || s.verb == "stop")), random: rand.New(rand.NewPCG(s.seed, 0)),
+	return &trial{settings: s, report: newReport(s.control && (s.kills > 0 || s.verb == "stop"), s.eintrAllowed), random: rand.New(rand.NewPCG(s.seed, 0)),
 		took: map[string][]time.Duration{}}
 }
 

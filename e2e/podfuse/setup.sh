@@ -20,7 +20,8 @@ if [ -n "$missing" ]; then
 	# shellcheck disable=SC2086 # a list of package names
 	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
 fi
-CGO_ENABLED=0 go -C rclone build -trimpath -ldflags '-s -w' -o ../../bin/rclone .
+# As `make lint` builds its packages, or each would be built twice.
+CGO_ENABLED=0 go -C rclone build -ldflags '-s -w' -o ../../bin/rclone .
 CGO_ENABLED=0 go -C gcsfuse build -trimpath -ldflags '-s -w' -o ../../bin/ \
 	github.com/googlecloudplatform/gcsfuse/v3 github.com/fsouza/fake-gcs-server
 CGO_ENABLED=0 go -C ../.. build -o e2e/bin/loopback github.com/hanwen/go-fuse/v2/example/loopback
