@@ -25,7 +25,7 @@ done
 go mod edit -require "k8s.io/kubernetes@$version"
 said=$(go mod tidy 2>&1) || {
 	echo "$said" >&2
-	echo "pin.sh: not all modules of $version can be had; name an older patch, as KUBERNETES=1.32.5" >&2
+	echo "pin.sh: perhaps not all modules of $version can be had; if so, name an older patch, as KUBERNETES=1.32.5" >&2
 	exit 1
 }
 rm -rf "$dir"

@@ -226,7 +226,7 @@ func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []sta
 			return errors.New("no time is left for it; it is tried again")
 		}
 		pause("attach")
-		_, err = m.send(min(childTime, left), job{Kind: "attach", Dir: c.dir(), PID: p.pid, StandIns: all}, p.fd)
+		err = m.enter(c.Volume, mostHanging, min(childTime, left), job{Kind: "attach", Dir: c.dir(), PID: p.pid, StandIns: all}, p.fd)
 		if !errors.Is(err, errAgain) || try == tries {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // childVerb is the subcommand that runs an errand. It is not for people.
@@ -120,6 +121,54 @@ func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *ch
 		}
 	}
 	return c, done, err
+}
+
+const (
+	// mostHanging is how many children may hang in the containers of a volume before no other one goes there to mount.
+	mostHanging = 4
+	// mostHangingOut is the same before none goes there to unmount, on which the end of a pod waits.
+	mostHangingOut = 2 * mostHanging
+)
+
+var errManyHang = errors.New("too many processes wait in the volume's containers for a file system that does not answer; see what is mounted there")
+
+// mayEnter returns an error if so many children hang in the containers of a volume.
+func (m *mounter) mayEnter(id volume.ID, most int) error {
+	hanging := 0
+	m.do(func() {
+		if client := m.volumes[id]; client != nil {
+			hanging = client.hanging
+		}
+	})
+	if hanging >= most {
+		return errManyHang
+	}
+	return nil
+}
+
+// enter sends a child into a container that has a volume. In there, it may wait for a file system of the pod's own, and no
+// signal ends that: without a limit, a pod could have as many processes of root's as it has patience for.
+func (m *mounter) enter(id volume.ID, most int, limit time.Duration, j job, process *os.File) error {
+	if err := m.mayEnter(id, most); err != nil {
+		return err
+	}
+	return m.counted(id, limit, j, process)
+}
+
+// counted sends a child, and counts it from when it has hung until it ends.
+func (m *mounter) counted(id volume.ID, limit time.Duration, j job, files ...*os.File) error {
+	c, _, err := m.carryOut(limit, j, files...)
+	if errors.Is(err, errHangs) { // it was killed, which may not end it
+		m.do(func() { m.client(id).hanging++ })
+		go func() {
+			<-c.ended
+			m.do(func() {
+				m.client(id).hanging--
+				m.tidy(id)
+			})
+		}()
+	}
+	return err
 }
 
 // dispatch sends a child, which is waited for once. It must take its errand in time; the zero time: in childTime.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // childrenLeft are those of this test, wherever they are by now.
@@ -155,6 +156,63 @@ func TestAnotherChildBegins(t *testing.T) {
 			stopped.ends(t)
 		})
 	}
+}
+
+// Children that hang in the containers of a volume are few. Those of another volume are not affected.
+func TestFewHang(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	defer c.everyName("/mine")()
+	pidfd, err := unix.PidfdOpen(c.pid, 0)
+	must(t, err)
+	process := os.NewFile(uintptr(pidfd), "the container")
+	defer process.Close()
+	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf, volumes: map[volume.ID]*client{}}
+	defer m.takesTurns()()
+	m.do(func() { m.set.Put(vaultName, nil, null) })
+	name := "some"
+	paths := 0
+	enter := func(id volume.ID, most int, limit time.Duration) (err error) {
+		err = errDied
+		for range 20 { // where it has not begun in time
+			if !errors.Is(err, errDied) {
+				break
+			}
+			paths++
+			err = m.enter(id, most, limit, job{Kind: "detach", PID: c.pid, Path: fmt.Sprint("/mine/", name, paths), Device: 1}, process)
+		}
+		return err
+	}
+	if err := enter(1, mostHanging, hang); errors.Is(err, errHangs) || errors.Is(err, errManyHang) {
+		t.Fatal(err)
+	}
+	name = "never"
+	for i := range mostHangingOut {
+		if err := enter(1, mostHangingOut, time.Second/2); !errors.Is(err, errHangs) {
+			t.Errorf("child %d: %v", i, err)
+		}
+		most := m.enter(1, mostHanging, time.Second/2, job{Kind: "nothing"}, process)
+		if full := errors.Is(most, errManyHang); full != (i+1 >= mostHanging) {
+			t.Errorf("%d hang, and another one to mount: %v", i+1, most)
+		}
+	}
+	if err := enter(1, mostHangingOut, time.Second/2); !errors.Is(err, errManyHang) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := enter(2, mostHanging, time.Second/2); !errors.Is(err, errHangs) {
+		t.Errorf("of another volume: %v", err)
+	}
+	for _, pid := range c.programs("everyname") {
+		must(t, unix.Kill(pid, unix.SIGKILL))
+	}
+	eventually(t, "nobody hangs any more", func() bool {
+		left := 1
+		m.do(func() { left = len(m.volumes) })
+		return left == 0
+	})
 }
 
 // An errand may be longer than a packet, and than what is queued; a child that has died, or that does not take it,

@@ -104,6 +104,10 @@ func (m *mounter) waitDead(c *connection) {
 	}
 }
 
+// mostDead is how many connections of dead programs are kept for a volume: twice as many as a pair keeps that has not
+// been taken over (package standin).
+const mostDead = 16
+
 // died deals with a connection whose program is dead.
 func (m *mounter) died(c *connection) {
 	pause("died")
@@ -128,6 +132,7 @@ func (m *mounter) died(c *connection) {
 		client.remove(c)
 		client.dead = append(client.dead, c)
 		m.tellDead(c)
+		m.giveUp(client.dead, mostDead)
 	})
 	pause("told")
 	if kept {

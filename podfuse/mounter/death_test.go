@@ -151,6 +151,23 @@ func everyNameMain(args []string) error {
 	return nil
 }
 
+// everyName has a file system on a directory of the container, in which every name is one, until it ends.
+func (c *pod) everyName(dir string) (ends func()) {
+	c.w.t.Helper()
+	other := c.exec(0, "everyname", dir)
+	said, err := other.StdoutPipe()
+	must(c.w.t, err)
+	must(c.w.t, other.Start())
+	c.w.t.Cleanup(func() {
+		c.kill()
+		_ = other.Wait()
+	})
+	if _, err := said.Read(make([]byte, 10)); err != nil {
+		c.w.t.Fatal(err)
+	}
+	return func() { _ = other.Process.Kill() } // nsenter(1), which stops as what it has started
+}
+
 // The programs of a volume had their own mounts on a file system of their container that does not answer
 // any more. The volume goes all the same, after the time that one place may take; and the mounter ends.
 func TestOwnMountsThatHang(t *testing.T) {
@@ -166,18 +183,7 @@ func TestOwnMountsThatHang(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.container(containerOptions{})
-			other := c.exec(0, "everyname", "/mine")
-			said, err := other.StdoutPipe()
-			must(t, err)
-			must(t, other.Start())
-			t.Cleanup(func() {
-				c.kill()
-				_ = other.Wait()
-			})
-			defer func() { _ = other.Process.Kill() }() // nsenter(1), which stops as what it has started
-			if _, err := said.Read(make([]byte, 10)); err != nil {
-				t.Fatal(err)
-			}
+			defer c.everyName("/mine")()
 			for _, name := range []string{"one", "two", "three"} {
 				generation := c.serve(launchOptions{Text: name, Mountpoint: "/mine/" + name})
 				if text, err := c.read("/mine/" + name + "/text"); text != name {

@@ -561,10 +561,17 @@ func (h *hostileTest) run(name string) {
 	// Once more, where a good one was before, and the pod goes.
 	h.killAll()
 	read = h.begin()
+	before := len(h.w.log())
 	watch := stopwatch.Start()
 	must(t, h.client.Forget(h.data.ID()))
-	if took, late := watch.Stop(); took > childTime { // a child was waited for in vain
+	if took, late := watch.Stop(); took > 3*childTime {
 		t.Errorf("unmount took %v, and the machine stood still for %v", took, late)
+	}
+	for line := range strings.Lines(h.w.log()[before:]) {
+		hangs := strings.Contains(line, errHangs.Error()) || strings.Contains(line, "own mounts stay in their containers")
+		if hangs && strings.Contains(line, h.data.ID().String()) && !strings.Contains(line, "attach of") {
+			t.Errorf("a child was waited for in vain: %s", line)
+		}
 	}
 	if got := read(hang); got == "waits" {
 		t.Error("the reader waits for a volume that is unmounted")

@@ -28,6 +28,10 @@ func (m *mounter) unmount(o *order) error {
 		return err
 	}
 	defer socket.Close()
+	until := time.Now().Add(orderTime)
+	if o.Leaves != 0 {
+		return m.unmountFurther(o, socket, until)
+	}
 	p, err := peerOf(socket)
 	if err != nil {
 		return err
@@ -37,7 +41,6 @@ func (m *mounter) unmount(o *order) error {
 	if err != nil {
 		return err
 	}
-	until := time.Now().Add(orderTime)
 	release, err := m.lockVolume(client, until)
 	if err != nil {
 		return err
@@ -50,17 +53,61 @@ func (m *mounter) unmount(o *order) error {
 	case p.uid != 0 && p.uid != c.User:
 		return fmt.Errorf("user %d has mounted on %s, and user %d may not unmount it", c.User, o.Mountpoint, p.uid)
 	}
+	if err := m.mayEnter(client, mostHangingOut); err != nil { // and it goes on serving
+		return err
+	}
+	m.do(func() {
+		o.Leaves = c.Generation
+		m.set.Note(o.name, o)
+	})
 	if err := m.leave(c); err != nil {
 		return err
 	}
 	pause("left")
-	_, ownErr := m.send(childTime, job{Kind: "detach", PID: p.pid, Path: o.Mountpoint, Device: c.Device}, p.fd)
+	ownErr := m.enter(client, mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: o.Mountpoint, Device: c.Device}, p.fd)
 	if err := errors.Join(ownErr, m.uncoverAll(c, until)); err != nil {
 		return err
 	}
-	// It may wait for what is written back, which a program that waits for this does not take.
+	return m.unmountLast(c, socket)
+}
+
+// unmountFurther goes on where the mounter before was killed.
+func (m *mounter) unmountFurther(o *order, socket *packet.Socket, until time.Time) error {
+	var c *connection
+	m.do(func() {
+		for _, client := range m.volumes {
+			for _, one := range client.all() {
+				if one.Generation == o.Leaves {
+					c = one
+				}
+			}
+		}
+	})
+	if c == nil {
+		return nil // it has ended
+	}
+	release, err := m.lockVolume(c.Volume, until)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := m.leave(c); err != nil {
+		return err
+	}
+	m.detachOwn(c)
+	if err := m.uncoverAll(c, until); err != nil {
+		return err
+	}
+	return m.unmountLast(c, socket)
+}
+
+// unmountLast unmounts it in the vault, and answers before: that may wait for what is written back, which a program that
+// waits for the answer does not take.
+func (m *mounter) unmountLast(c *connection, socket *packet.Socket) error {
 	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
-	_, err = m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
+	pause("unmounting")
+	force := !m.answers(c) || m.mayEnter(c.Volume, mostHangingOut) != nil
+	err := m.counted(c.Volume, childTime, job{Kind: "unmount", Dirs: []string{c.dir()}, Force: force})
 	if errors.Is(err, errHangs) {
 		// A child unmounts it, sooner or later. When the program dies, the kernel may have given its number to the next
 		// one's own mount, on the same path.
@@ -70,6 +117,32 @@ func (m *mounter) unmount(o *order) error {
 	}
 	return errors.Join(sendErr, m.note(c, func() { c.Mountpoint, c.Unmounted = "", true }))
 }
+
+// firstAnswerTime is how long a program still has for its first answer, to statfs(2), once it has left.
+const firstAnswerTime = 2 * time.Second
+
+// answers tells whether a program that has left has given its first answer, and waits a little for it. As long as a child
+// waits for that, the kernel does not end the connection, though mostly nobody else uses it.
+func (m *mounter) answers(c *connection) bool {
+	if isClosed(c.answered) {
+		return true
+	}
+	select {
+	case <-c.answered:
+		return true
+	case <-c.gone:
+		return true // it is removed already
+	case <-time.After(min(firstAnswerTime, time.Until(c.Since.Add(firstAnswerTime)))): // the clock may have been set back
+	}
+	waits := false
+	m.do(func() { waits = c.probed })
+	return !waits // nobody asks it, for want of a child
+}
+
+// mostLeft is how many programs of a volume are followed that have unmounted it. More than that, and the connection of
+// the one that left first is closed here, or a pod that goes on using what it has unmounted could use up the mounter's
+// descriptors. When that program ends, who has a file of it open gets ECONNABORTED; at once, where it could not be unmounted.
+const mostLeft = 8
 
 // mountedAt is the connection of a program that has its own mount on a path; nil: none has.
 func (m *mounter) mountedAt(id volume.ID, path string) (found *connection) {
@@ -97,11 +170,22 @@ func (m *mounter) leave(c *connection) error {
 		client := m.client(c.Volume)
 		client.remove(c)
 		client.left = append(client.left, c)
+		m.giveUp(client.left, mostLeft)
 		if c.Served {
 			m.remember(c.Volume, 0)
 		}
 		m.tellLeft(c)
 	})
+}
+
+// giveUp abandons the oldest of some connections, but for the last ones.
+func (m *mounter) giveUp(all []*connection, but int) {
+	for _, oldest := range all[:max(0, len(all)-but)] {
+		if !oldest.abandoned {
+			oldest.abandoned = true
+			go m.abandon(oldest)
+		}
+	}
 }
 
 // uncoverAll removes a program's mount from the volume's stand-ins, in all containers.
@@ -128,7 +212,7 @@ func (m *mounter) uncoverAll(c *connection, until time.Time) error {
 			if left <= 0 {
 				return errors.New("no time is left to remove the program's mount from a container")
 			}
-			_, err := m.send(min(childTime, left), job{Kind: "uncover", PID: p.pid, StandIns: all}, p.fd)
+			err := m.enter(c.Volume, mostHangingOut, min(childTime, left), job{Kind: "uncover", PID: p.pid, StandIns: all}, p.fd)
 			if !errors.Is(err, errAgain) || try == tries {
 				return err
 			}

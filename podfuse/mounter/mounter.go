@@ -154,6 +154,7 @@ type client struct {
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
 	looks   bool          // a child reads the memory of its threads
+	hanging int           // children that hang in its containers
 }
 
 // all are its connections.
@@ -368,7 +369,7 @@ func (m *mounter) client(id volume.ID) *client {
 
 // tidy removes a volume's entry if nothing is in it.
 func (m *mounter) tidy(id volume.ID) {
-	if c := m.volumes[id]; c != nil && len(c.all()) == 0 && len(c.busy) == 0 && c.history == (History{}) && !c.looks {
+	if c := m.volumes[id]; c != nil && len(c.all()) == 0 && len(c.busy) == 0 && c.history == (History{}) && !c.looks && c.hanging == 0 {
 		delete(m.volumes, id)
 	}
 }

@@ -158,6 +158,105 @@ func TestUnmountBeforeItAnswers(t *testing.T) {
 	}
 }
 
+// A program that is unmounted ends when nobody uses it, as with fusermount, though the mounter still waits for its first
+// answer; and also where the mounter that waits for it has been killed.
+func TestUnmountedWithoutAnAnswer(t *testing.T) {
+	t.Run("the mounter lives", unmountedWithoutAnAnswer)
+	for _, step := range []string{"left", "unmounting"} {
+		t.Run("the mounter is killed at "+step, func(t *testing.T) {
+			killed := killsAt(t, step)
+			unmountedWithoutAnAnswer(t)
+			if !<-killed {
+				t.Error("nothing was killed")
+			}
+		})
+	}
+}
+
+func unmountedWithoutAnAnswer(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	c.launch(0, launchOptions{Silent: true, Mountpoint: "/m"})
+	eventually(t, "there is a program", func() bool { return len(c.programs("program")) > 0 })
+	w.status("it is given to it", func(s Status) bool { return len(s.Volumes) == 1 && s.Volumes[0].PID != 0 })
+	program, err := unix.PidfdOpen(c.programs("program")[0], 0)
+	must(t, err)
+	defer unix.Close(program)
+	device, err := unix.PidfdGetfd(program, 3, 0)
+	must(t, err)
+	ended := func() bool {
+		failed, err := polled(device, 0)
+		must(t, err)
+		return failed
+	}
+	if ended() {
+		t.Fatal("the kernel has ended the connection before it is unmounted")
+	}
+	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
+		t.Fatalf("unmount: %s", answer)
+	}
+	eventually(t, "the kernel ends the connection", ended)
+	must(t, unix.Close(device)) // or its death is not one
+	c.killProgram()
+	generation := c.serve(launchOptions{Text: "next", Mountpoint: "/m"})
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Error(problem)
+	}
+	if text, err := c.read("/m/text"); text != "next" {
+		t.Errorf("the next program: %q, %v", text, err)
+	}
+}
+
+// A pod may use all that it has unmounted, without an end. The mounter follows some of it.
+func TestManyThatHaveUnmounted(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	mounter := w.now().PID
+	connections := func() (n int) {
+		links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", mounter))
+		must(t, err)
+		for _, link := range links {
+			if file, _ := os.Readlink(link); file == "/dev/fuse" {
+				n++
+			}
+		}
+		return n
+	}
+	var used []*os.File // what is used does not end
+	defer func() {
+		for _, file := range used {
+			file.Close()
+		}
+	}()
+	round := func() {
+		t.Helper()
+		c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
+		file, err := os.Open(fmt.Sprintf("/proc/%d/root/m/text", c.pid))
+		must(t, err)
+		used = append(used, file)
+		if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
+			t.Fatalf("unmount: %s", answer)
+		}
+		w.event(wire.Died)
+	}
+	for range mostLeft {
+		round()
+	}
+	most := connections()
+	if most < mostLeft {
+		t.Fatalf("of %d programs, the mounter has %d connections", mostLeft, most)
+	}
+	for range 4 {
+		round()
+	}
+	eventually(t, "the mounter has as many connections as before", func() bool { return connections() <= most })
+	for _, file := range used { // whoever has what was given up still has it
+		if _, err := file.ReadAt(make([]byte, 3), 0); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A volume is unmounted while the mounter mounts what a program is to serve on it. The program is refused, and nothing
 // is left of it.
 func TestUnmountWhileItIsMounted(t *testing.T) {
@@ -264,7 +363,7 @@ func TestVolumeBelow(t *testing.T) {
 // A program's user unmounts it, as with fusermount -u: it serves nobody any more, in no container, and another
 // program can serve at once. It ends when nobody uses what it has served, and not before.
 func TestUnmount(t *testing.T) {
-	for _, step := range []string{"", "left", "tell died"} {
+	for _, step := range []string{"", "left", "tell died", "unmounting"} {
 		t.Run(fmt.Sprintf("the mounter is killed at %q", step), func(t *testing.T) {
 			var killed <-chan bool
 			if step != "" {

@@ -28,7 +28,9 @@ type connection struct {
 	connectionMeta
 	file *os.File      // the mounter's duplicate. It stays blocking, as the program's is
 	gone chan struct{} // closed when it is not in the table any more
-	over chan struct{} // closed when its program serves the volume no more
+	// answered is closed when the program has given its first answer, or nobody waits for that.
+	answered chan struct{}
+	over     chan struct{} // closed when its program serves the volume no more
 	// hurry is closed when another program wants to serve: a descriptor that nobody has by now
 	// is not waited for.
 	hurry   chan struct{}
@@ -36,12 +38,14 @@ type connection struct {
 	// doubted: that process has it no more, or the mounter before knew it, and whether another one has is being found out.
 	doubted bool
 	parent  int // the parent of that, which is mostly in its container, and survives it; 0: not known
+	// probed: a child waits for its program's first answer.
+	probed bool
 	// followed: its program's death is waited for.
 	followed bool
 	// provoking are children that make a request on it, and provokeAgain that the pair wants another.
 	provoking    int
 	provokeAgain bool
-	// abandoned: nobody uses it any more, and it is being removed.
+	// abandoned: it is being removed, as nobody uses it any more, or too many have left.
 	abandoned bool
 	// forgotten: its volume is unmounted, and nothing more may be mounted of it.
 	forgotten bool
@@ -126,7 +130,7 @@ func (m *mounter) drop(c *connection) {
 
 // addConnection makes an entry of one.
 func (m *mounter) addConnection(meta connectionMeta, file *os.File) *connection {
-	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), over: make(chan struct{}), hurry: make(chan struct{})}
+	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), answered: make(chan struct{}), over: make(chan struct{}), hurry: make(chan struct{})}
 	switch client := m.client(c.Volume); {
 	case c.Dead:
 		client.dead = append(client.dead, c)
@@ -166,7 +170,9 @@ func (m *mounter) follow(c *connection) {
 		return
 	}
 	c.followed = true
-	if !c.Served && !c.Left {
+	if c.Served {
+		close(c.answered)
+	} else { // also of one that has left: the mounter before may have left a child that waits for it
 		go m.waitServed(c)
 	}
 	go m.waitDead(c)
@@ -188,7 +194,7 @@ func (m *mounter) serve(o *order) error {
 		if c, begun := m.begun(o); begun { // by the mounter before, and this one has refused it
 			m.abandon(c)
 		}
-		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes) || errors.Is(err, errHangs) || proc.IsUntold(err)})
+		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes) || errors.Is(err, errBusy) || errors.Is(err, errManyHang) || errors.Is(err, errHangs) || proc.IsUntold(err)})
 		return err
 	}
 	m.do(func() {
@@ -303,11 +309,14 @@ func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *pr
 	}
 	pause("own")
 	if o.Mountpoint != "" {
+		if err := m.mayEnter(c.Volume, mostHanging); err != nil { // and nothing is there to be removed
+			return err
+		}
 		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
 			return err
 		}
 		own := job{Kind: "own", Dir: c.dir(), PID: p.pid, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p)}
-		if _, err := m.send(childTime, own, p.fd); err != nil {
+		if err := m.enter(c.Volume, mostHanging, childTime, own, p.fd); err != nil {
 			return err
 		}
 	}
@@ -493,6 +502,8 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
+var errBusy = errors.New("other work on the volume does not end")
+
 // lockVolume keeps others from mounting and attaching what a volume has.
 func (m *mounter) lockVolume(id volume.ID, until time.Time) (release func(), err error) {
 	var busy chan struct{}
@@ -501,33 +512,14 @@ func (m *mounter) lockVolume(id volume.ID, until time.Time) (release func(), err
 	case busy <- struct{}{}:
 		return func() { m.do(func() { <-busy; m.tidy(id) }) }, nil
 	case <-time.After(time.Until(until)):
-		return nil, errors.New("other work on the volume does not end")
+		return nil, errBusy
 	}
 }
 
 // waitServed waits for the program's first answer. One that has been unmounted before serves nobody.
 func (m *mounter) waitServed(c *connection) {
-	for said := false; ; said = true {
-		done, err := m.send(0, job{Kind: "probe", Dir: c.dir()})
-		if done.Either && !m.ended(c) {
-			err = nil
-		}
-		left := false
-		m.do(func() { left = c.Left })
-		if left || isClosed(c.gone) {
-			return
-		} else if err == nil {
-			break
-		}
-		if !said {
-			m.log("volume %s: the program of generation %d does not serve: %v", c.Volume, c.Generation, err)
-		}
-		select { // its death comes; or it was the child that has failed
-		case <-c.gone:
-			return
-		case <-time.After(lookAgain):
-		}
-	}
+	m.awaitAnswer(c)
+	close(c.answered)
 	pause("served")
 	var former []string
 	err := m.note(c, func() {
@@ -549,6 +541,31 @@ func (m *mounter) waitServed(c *connection) {
 		// The kernel ends a connection when its last mount, in some container, is gone.
 		if _, err := m.send(childTime, job{Kind: "unmount", Dirs: former}); err != nil {
 			m.log("volume %s: unmount what dead programs served: %v", c.Volume, err)
+		}
+	}
+}
+
+// awaitAnswer returns when a program has answered, or has left or died.
+func (m *mounter) awaitAnswer(c *connection) {
+	for said := false; ; said = true {
+		m.do(func() { c.probed = true })
+		done, err := m.send(0, job{Kind: "probe", Dir: c.dir()})
+		m.do(func() { c.probed = false })
+		if done.Either && !m.ended(c) {
+			err = nil
+		}
+		left := false
+		m.do(func() { left = c.Left })
+		if left || err == nil || isClosed(c.gone) {
+			return
+		}
+		if !said {
+			m.log("volume %s: the program of generation %d does not serve: %v", c.Volume, c.Generation, err)
+		}
+		select { // its death comes; or it was the child that has failed
+		case <-c.gone:
+			return
+		case <-time.After(lookAgain):
 		}
 	}
 }
@@ -607,10 +624,9 @@ func (m *mounter) detachOwn(c *connection) {
 		return
 	}
 	err := inNamespace(mount.Namespace{PID: near, Name: c.Peer.Mounts}, c.Peer.Pod, func(p *process) error {
-		_, err := m.send(childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
-		return err
+		return m.enter(c.Volume, mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errManyHang) { // a pod could have that at once, as often as it likes
 		m.log("volume %s: remove the program's own mount from %s: %v", c.Volume, path, err)
 	}
 }
