@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -194,7 +195,7 @@ func (m *mounter) serve(o *order) error {
 		if c, begun := m.begun(o); begun { // by the mounter before, and this one has refused it
 			m.abandon(c)
 		}
-		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: errors.Is(err, errServes) || errors.Is(err, errBusy) || errors.Is(err, errManyHang) || errors.Is(err, errHangs) || proc.IsUntold(err)})
+		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: mayPass(err)})
 		return err
 	}
 	m.do(func() {
@@ -202,6 +203,12 @@ func (m *mounter) serve(o *order) error {
 		m.follow(c)
 	})
 	return nil
+}
+
+// mayPass tells of the reason why a program is refused whether it may be another one, or none, when it asks again.
+func mayPass(err error) bool {
+	passing := []error{errServes, errBusy, errManyHang, errHangs, errDied}
+	return proc.IsUntold(err) || slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
 }
 
 // begun finds the connection that was made for an order.
