@@ -34,9 +34,7 @@ type row struct {
 	beats    []time.Duration // how long pulses took, whenever one looked
 }
 
-func newReport(control, eintrAllowed bool) *report {
-	return &report{began: time.Now(), control: control, eintrAllowed: eintrAllowed}
-}
+func newReport(control bool) *report { return &report{began: time.Now(), control: control} }
 
 // violation tells about something that must not be.
 func (r *report) violation(format string, args ...any) {

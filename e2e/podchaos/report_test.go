@@ -22,7 +22,7 @@ func TestJudge(t *testing.T) {
 		"what was read is wrong":    {func(s *seen) { s.Open["read WRONG"] = 1 }, 1},
 		"nothing was read":          {func(s *seen) { s.Operations = 0 }, 1},
 	} {
-		one, r := fine(), newReport(false, false)
+		one, r := fine(), newReport(false)
 		c.mutate(&one.seen)
 		r.judge(one)
 		if r.violations != c.violations {
@@ -45,7 +45,8 @@ func TestInterrupted(t *testing.T) {
 		"not allowed":              {"stat EINTR", false, 2},
 		"another one, but allowed": {"stat EIO", true, 2},
 	} {
-		one, r := row{seen: seen{Operations: 9, Paths: map[string]int{c.kind: 3}, Open: map[string]int{c.kind: 4}}}, newReport(false, c.allowed)
+		one, r := row{seen: seen{Operations: 9, Paths: map[string]int{c.kind: 3}, Open: map[string]int{c.kind: 4}}}, newReport(false)
+		r.eintrAllowed = c.allowed
 		r.judge(one)
 		if r.violations != c.violations {
 			t.Errorf("%s: %d violations, want %d", name, r.violations, c.violations)
@@ -103,7 +104,7 @@ func TestTorn(t *testing.T) {
 		for range min(c.times, mostFailures) {
 			one.seen.Failures = append(one.seen.Failures, failure{Kind: c.kind, Open: c.open, From: kill - 1, To: kill + int64(c.after)})
 		}
-		r := newReport(false, false)
+		r := newReport(false)
 		r.judge(one)
 		if r.violations != c.violations {
 			t.Errorf("%s: %d violations, want %d", name, r.violations, c.violations)
@@ -122,7 +123,7 @@ func TestControl(t *testing.T) {
 		"no error is seen":        {func(*report) {}, 1},
 		"something else is wrong": {func(r *report) { r.judge(broken); r.violation("a mount is left") }, 1},
 	} {
-		r := newReport(true, false)
+		r := newReport(true)
 		c.do(r)
 		if got := r.print(); got != c.want {
 			t.Errorf("%s: exit status %d, want %d", name, got, c.want)

@@ -20,8 +20,9 @@ type trial struct {
 }
 
 func newTrial(s settings) *trial {
-	return &trial{settings: s, report: newReport(s.control && (s.kills > 0 || s.verb == "stop"), s.eintrAllowed), random: rand.New(rand.NewPCG(s.seed, 0)),
-		took: map[string][]time.Duration{}}
+	r := newReport(s.control && (s.kills > 0 || s.verb == "stop"))
+	r.eintrAllowed = s.eintrAllowed
+	return &trial{settings: s, report: r, random: rand.New(rand.NewPCG(s.seed, 0)), took: map[string][]time.Duration{}}
 }
 
 // verbs are what a trial can do, and what it does unless flags say otherwise.

@@ -308,7 +308,7 @@ func (m *mounter) status(from volume.ID) (s Status) {
 			s.Trouble = short(m.trouble)
 		}
 		for id, c := range m.volumes {
-			if id < from || len(c.all()) == 0 && c.history == (History{}) { // or it is there for who is at work, or hangs
+			if id < from || c.hasNothing() {
 				continue
 			}
 			v := VolumeStatus{Volume: id, Dead: len(c.dead), History: c.history}

@@ -73,16 +73,7 @@ func (m *mounter) unmount(o *order) error {
 
 // unmountFurther goes on where the mounter before was killed.
 func (m *mounter) unmountFurther(o *order, socket *packet.Socket, until time.Time) error {
-	var c *connection
-	m.do(func() {
-		for _, client := range m.volumes {
-			for _, one := range client.all() {
-				if one.Generation == o.Leaves {
-					c = one
-				}
-			}
-		}
-	})
+	c := m.find(func(c *connection) bool { return c.Generation == o.Leaves })
 	if c == nil {
 		return nil // it has ended
 	}

@@ -166,6 +166,9 @@ func (c *client) all() []*connection {
 	return all
 }
 
+// hasNothing tells that there is nothing to tell of the volume. Somebody may be at work on it all the same.
+func (c *client) hasNothing() bool { return len(c.all()) == 0 && c.history == (History{}) }
+
 // remove removes a connection.
 func (c *client) remove(gone *connection) {
 	is := func(other *connection) bool { return other == gone }
@@ -369,7 +372,7 @@ func (m *mounter) client(id volume.ID) *client {
 
 // tidy removes a volume's entry if nothing is in it.
 func (m *mounter) tidy(id volume.ID) {
-	if c := m.volumes[id]; c != nil && len(c.all()) == 0 && len(c.busy) == 0 && c.history == (History{}) && !c.looks && c.hanging == 0 {
+	if c := m.volumes[id]; c != nil && c.hasNothing() && len(c.busy) == 0 && !c.looks && c.hanging == 0 {
 		delete(m.volumes, id)
 	}
 }

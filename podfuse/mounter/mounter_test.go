@@ -122,18 +122,25 @@ func TestAProcessThatEndsMeanwhile(t *testing.T) {
 	})
 }
 
+// silent begins a program that does not answer before SIGUSR1, and returns it once the mounter knows that it has the
+// connection.
+func (c *pod) silent(mountpoint string) (program int) {
+	c.w.t.Helper()
+	c.launch(0, launchOptions{Silent: true, Mountpoint: mountpoint})
+	eventually(c.w.t, "there is a program", func() bool { return len(c.programs("program")) > 0 })
+	c.w.status("it is given to it", func(s Status) bool { return len(s.Volumes) == 1 && s.Volumes[0].PID != 0 })
+	return c.programs("program")[0]
+}
+
 // A program that is unmounted before it has answered serves nobody, also when it answers then.
 func TestUnmountBeforeItAnswers(t *testing.T) {
 	w := newWorld(t)
 	c := w.container(containerOptions{})
-	c.launch(0, launchOptions{Silent: true, Mountpoint: "/m"})
-	eventually(t, "there is a program", func() bool { return len(c.programs("program")) > 0 })
-	w.status("it is given to it", func(s Status) bool { return len(s.Volumes) == 1 && s.Volumes[0].PID != 0 })
+	program := c.silent("/m")
 	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
 		t.Fatalf("unmount: %s", answer)
 	}
 	// Now the request of the mounter that waits for its first answer is answered, and nobody uses it any more.
-	program := c.programs("program")[0]
 	eventually(t, "it takes the signal", func() bool {
 		status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", program))
 		must(t, err)
@@ -176,10 +183,7 @@ func TestUnmountedWithoutAnAnswer(t *testing.T) {
 func unmountedWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t)
 	c := w.container(containerOptions{})
-	c.launch(0, launchOptions{Silent: true, Mountpoint: "/m"})
-	eventually(t, "there is a program", func() bool { return len(c.programs("program")) > 0 })
-	w.status("it is given to it", func(s Status) bool { return len(s.Volumes) == 1 && s.Volumes[0].PID != 0 })
-	program, err := unix.PidfdOpen(c.programs("program")[0], 0)
+	program, err := unix.PidfdOpen(c.silent("/m"), 0)
 	must(t, err)
 	defer unix.Close(program)
 	device, err := unix.PidfdGetfd(program, 3, 0)

@@ -46,7 +46,7 @@ type connection struct {
 	// provoking are children that make a request on it, and provokeAgain that the pair wants another.
 	provoking    int
 	provokeAgain bool
-	// abandoned: it is being removed, as nobody uses it any more, or too many have left.
+	// abandoned: it is being removed, as nobody uses it any more, or there are too many.
 	abandoned bool
 	// forgotten: its volume is unmounted, and nothing more may be mounted of it.
 	forgotten bool
@@ -186,13 +186,13 @@ func (m *mounter) serve(o *order) error {
 		return err
 	}
 	defer socket.Close()
-	c, begun := m.begun(o)
-	if begun && !c.Sent.IsZero() {
+	c := m.begun(o)
+	if c != nil && !c.Sent.IsZero() {
 		// The program may have it, and who asked may have ended; or not. One that has it does not
 		// read another answer.
 		_ = m.sendDevice(c, socket)
 	} else if c, err = m.serveOn(o, socket); err != nil {
-		if c, begun := m.begun(o); begun { // by the mounter before, and this one has refused it
+		if c := m.begun(o); c != nil { // by the mounter before, and this one has refused it
 			m.abandon(c)
 		}
 		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: mayPass(err)})
@@ -211,18 +211,23 @@ func mayPass(err error) bool {
 	return proc.IsUntold(err) || slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
 }
 
-// begun finds the connection that was made for an order.
-func (m *mounter) begun(o *order) (found *connection, begun bool) {
+// begun finds the connection that was made for an order; nil: none was.
+func (m *mounter) begun(o *order) *connection {
+	return m.find(func(c *connection) bool { return c.Order == o.name })
+}
+
+// find finds the one connection of which something is so; nil: there is none.
+func (m *mounter) find(is func(*connection) bool) (found *connection) {
 	m.do(func() {
 		for _, client := range m.volumes {
 			for _, c := range client.all() {
-				if c.Order == o.name {
-					found, begun = c, true
+				if is(c) {
+					found = c
 				}
 			}
 		}
 	})
-	return found, begun
+	return found
 }
 
 func (m *mounter) sendDevice(c *connection, socket *packet.Socket) error {
