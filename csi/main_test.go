@@ -65,9 +65,10 @@ func onANode() int {
 	if err != nil {
 		return fail("find this binary", err, nil)
 	}
-	// A shell is the first process, because it reaps those whose parents have ended.
+	// A shell is the first process, because it reaps those whose parents have ended. Mounts are
+	// shared, as on a node: what is unmounted there goes in the containers that have it from there.
 	args := append([]string{"--pid", "--fork", "--kill-child", "--mount", "--cgroup", "--mount-proc",
-		"sh", "-c", `mount -t tmpfs tmpfs /run && "$@"; exit $?`, "sh", self}, os.Args[1:]...)
+		"sh", "-c", `mount --make-rshared / && mount -t tmpfs tmpfs /run && "$@"; exit $?`, "sh", self}, os.Args[1:]...)
 	again := exec.Command("unshare", args...)
 	again.Env = append(os.Environ(), buildsVariable+"="+dir)
 	again.Stdout, again.Stderr = os.Stdout, os.Stderr

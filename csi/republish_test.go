@@ -30,7 +30,7 @@ func (w *world) kill() {
 }
 
 // container starts a container that has a volume, and returns where its process sees it.
-func (w *world) container(target string) (inside string) {
+func (w *world) container(target string) (inside string, end func()) {
 	w.t.Helper()
 	command := exec.Command("unshare", "--mount", "sh", "-c", "echo; read line")
 	input, err := command.StdinPipe()
@@ -44,11 +44,12 @@ func (w *world) container(target string) (inside string) {
 	if err := command.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { input.Close(); _ = command.Wait() })
+	end = sync.OnceFunc(func() { input.Close(); _ = command.Wait() })
+	w.t.Cleanup(end)
 	if _, err := output.Read(make([]byte, 1)); err != nil { // it has its mounts
 		w.t.Fatal(err)
 	}
-	return fmt.Sprintf("/proc/%d/root%s", command.Process.Pid, target)
+	return fmt.Sprintf("/proc/%d/root%s", command.Process.Pid, target), end
 }
 
 // It takes no restart of anything: neither of the plugin, nor of the containers.
@@ -57,18 +58,21 @@ func TestARepublishOfOneVolumeHealsAllOfThem(t *testing.T) {
 	one, other := w.target(podUID, "info"), w.target(podUID, "other")
 	w.mustPublish(one)
 	w.mustPublish(other)
-	inside := []string{w.container(one), w.container(other)}
+	inOne, endOne := w.container(one)
+	inOther, endOther := w.container(other)
 	w.kill()
 	if _, err := os.ReadFile(filepath.Join(one, "pod.uid")); err == nil {
 		t.Fatal("somebody serves")
 	}
 	w.mustPublish(one)
-	for _, dir := range append(inside, one, other) {
+	for _, dir := range []string{one, other, inOne, inOther} {
 		w.reads(dir)
 	}
 	if count := len(mounts()); count != 3 {
 		t.Errorf("there are %d mounts, want the node's and two volumes: %q", count, mounts())
 	}
+	endOne()
+	endOther()
 	w.mustUnpublish(one)
 	w.mustUnpublish(other)
 	w.isGone(one)
@@ -180,7 +184,7 @@ func TestAVolumeWhoseRecordIsLostIsHealed(t *testing.T) {
 	facts := with("facts", "pod.name")
 	w.mustPublish(target, facts)
 	w.mustPublish(other, facts)
-	inside := w.container(other)
+	inside, end := w.container(other)
 	w.kill()
 	run, _ := filepath.Glob("/run/pod-info-fuse/*")
 	if len(run) != 1 {
@@ -202,6 +206,7 @@ func TestAVolumeWhoseRecordIsLostIsHealed(t *testing.T) {
 			t.Errorf("pod.name is %q, %v", got, err)
 		}
 	}
+	end()
 	w.mustUnpublish(target)
 	w.mustUnpublish(other)
 	w.isGone(target)

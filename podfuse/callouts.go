@@ -53,10 +53,11 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 // because the kubelet repeats calls whose end it does not know.
 //
 // With the client volume, it also ends the program's connection: a process that waits for a program
-// that hangs would keep its container from ending.
+// that hangs would keep its container from ending. So the volume ends for its containers as well.
 func (c CallOuts) Unmount(dir string) error {
 	layout := Layout{c.Node.RunDir}
 	client, known := layout.clientOf(volume.NewID(dir))
+	c.Ends = true
 	if err := c.CallOuts.Unmount(dir); err != nil {
 		return err
 	}

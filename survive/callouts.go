@@ -24,6 +24,9 @@ type CallOuts struct {
 	// Repeated is told that mount has found the volume mounted: a CSI kubelet repeats itself
 	// about every minute, for each volume. nil: nobody is told.
 	Repeated func()
+	// Ends has unmount end a volume for those as well that still have it mounted elsewhere. See
+	// [CallOuts.Unmount].
+	Ends bool
 }
 
 var _ flex.Driver = CallOuts{}
@@ -64,7 +67,8 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 }
 
 // Unmount removes the volume from dir: all its mounts, dead or alive or in
-// use, and its record. A directory that has no volume is a success, because the kubelet
+// use, and its record. Where it is mounted in another mount namespace as well, as in a container that
+// runs, the record stays until it is nowhere; mount, in the same directory, takes it over. A directory that has no volume is a success, because the kubelet
 // repeats calls whose end it does not know. It never asks the daemon, and waits for no
 // call-out but one for the same volume. So it leaves healing other volumes to init and mount.
 func (c CallOuts) Unmount(dir string) error {
@@ -72,7 +76,11 @@ func (c CallOuts) Unmount(dir string) error {
 	if err != nil {
 		return err
 	}
-	return c.Node.unmountVolume(dir)
+	forget := c.Node.leave
+	if c.Ends {
+		forget = c.Node.forgetRecord
+	}
+	return c.Node.unmountVolume(dir, forget)
 }
 
 // cleanPath returns the directory in the form that the volume's id is made of.

@@ -41,15 +41,19 @@ func (n Node) lock(how int) (unlock func(), err error) {
 // volume's id for its number, and belongs to the open file (fcntl(2), F_OFD_SETLK). So it
 // needs no file of its own, and is independent of lock, for which an unmount must not wait.
 // The error is fs.ErrNotExist where the driver has nothing on the node.
-func (n Node) LockVolume(id volume.ID) (unlock func(), err error) { return n.lockBytes(int64(id), 1) }
+func (n Node) LockVolume(id volume.ID) (unlock func(), err error) {
+	return n.lockBytes(int64(id), 1, time.Now().Add(2*patience))
+}
 
 // lockVolumes waits for all call-outs that have locked a volume, and keeps others off.
-func (n Node) lockVolumes() (unlock func(), err error) { return n.lockBytes(0, 0) }
+func (n Node) lockVolumes() (unlock func(), err error) {
+	return n.lockBytes(0, 0, time.Now().Add(2*patience))
+}
 
-// lockBytes locks length bytes of the lock file, or all from the first on.
-func (n Node) lockBytes(first, length int64) (unlock func(), err error) {
+// lockBytes locks length bytes of the lock file, or all from the first on. Without a deadline, it does not wait.
+func (n Node) lockBytes(first, length int64, deadline time.Time) (unlock func(), err error) {
 	bytes := unix.Flock_t{Type: unix.F_WRLCK, Start: first, Len: length}
-	return n.lockFile(os.O_RDWR, time.Now().Add(2*patience), func(file *os.File) error {
+	return n.lockFile(os.O_RDWR, deadline, func(file *os.File) error {
 		return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &bytes)
 	})
 }

@@ -24,6 +24,7 @@ func (n Node) Maintain() error {
 		unlock()
 	}
 	n.logHealed(n.healOthers())
+	n.tidyLeft()
 	return err
 }
 
@@ -52,6 +53,7 @@ func (n Node) Restore() ([]Healed, error) {
 		return nil, err
 	}
 	n.reviveLog()
+	n.tidyLeft()
 	return append(healed, n.healOthers()...), nil
 }
 

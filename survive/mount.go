@@ -64,6 +64,10 @@ func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
 		return false, fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
 	}
 	known := err == nil
+	wasLeft, err := n.unmarkLeft(record.ID())
+	if err != nil {
+		return false, err
+	}
 	put := (*mount.Point).Bind
 	if there != VolumeNotMounted {
 		put = n.replaceAll
@@ -73,6 +77,8 @@ func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
 	}
 	// Whoever heals, or stops the driver, knows what is mounted by its record: where it may be, a record stays.
 	switch state, _ := n.volumeState(record.Dir, 0, new(mount.Table)); {
+	case wasLeft && known && state == VolumeNotMounted:
+		err = errors.Join(err, n.Volumes().Put(before), n.markLeft(record.ID()))
 	case state == VolumeNotMounted:
 		err = errors.Join(err, n.Volumes().Delete(record.ID()))
 	case known:
@@ -122,8 +128,8 @@ func (n Node) replaceAll(top, source *mount.Point) error {
 	return on.Bind(source)
 }
 
-// unmountVolume implements CallOuts.Unmount.
-func (n Node) unmountVolume(dir string) error {
+// unmountVolume implements CallOuts.Unmount. What becomes of the record is for forget to say.
+func (n Node) unmountVolume(dir string, forget func(volume.ID) error) error {
 	unlock, err := n.LockVolume(volume.NewID(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without a run directory there may be mounts, but no records.
@@ -142,7 +148,7 @@ func (n Node) unmountVolume(dir string) error {
 	if err := n.removeAll(dir); err != nil {
 		return err
 	}
-	return n.Volumes().Delete(volume.NewID(dir))
+	return forget(volume.NewID(dir))
 }
 
 // detachAll removes all mounts of ours from the directory.

@@ -71,6 +71,7 @@ const (
 	VolumeForeign    VolumeState = "foreign"    // somebody else's mount is in its place
 	VolumeUnknown    VolumeState = "unknown"    // the record or the mount cannot be read
 	VolumeUnrecorded VolumeState = "unrecorded" // mounted, but its record is lost
+	VolumeLeft       VolumeState = "left"       // unmounted, and still mounted elsewhere, as in a container
 )
 
 // Status looks at the node. It waits for the daemon for little more than two seconds, and changes
@@ -81,6 +82,10 @@ func (n Node) Status() (Status, error) {
 		return Status{}, err
 	}
 	ids, err := n.Volumes().IDs()
+	if err != nil {
+		return Status{}, err
+	}
+	left, err := n.left()
 	if err != nil {
 		return Status{}, err
 	}
@@ -98,6 +103,9 @@ func (n Node) Status() (Status, error) {
 		}
 		if v.Problem == nil {
 			v.State, _ = n.volumeState(v.Dir, living, table)
+		}
+		if left[id] != nil && v.State == VolumeNotMounted {
+			v.State = VolumeLeft
 		}
 		status.Volumes = append(status.Volumes, v)
 	}

@@ -361,6 +361,7 @@ func TestTotalLossIsHealedByTheNextInit(t *testing.T) {
 	if s := d.status(); s.Mount.State != "ok" || s.Volumes[0].State != "ok" {
 		t.Errorf("status: %+v", s)
 	}
+	container.ends()
 	d.must("unmount", dir)
 	gone(t, d, dir)
 }

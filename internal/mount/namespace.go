@@ -1,7 +1,7 @@
 package mount
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"fmt"
 	"math"
@@ -153,11 +153,14 @@ func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error
 	if n.own { // also where /proc is of another PID namespace
 		process = "self"
 	}
-	table, err := os.ReadFile("/proc/" + process + "/mountinfo")
+	table, err := os.Open("/proc/" + process + "/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	return mountinfo.GetMountsFromReader(bytes.NewReader(table), filter)
+	defer table.Close()
+	// Whoever makes a hundred thousand mounts of the longest paths has half a gigabyte of it. It is never
+	// in our memory as a whole.
+	return mountinfo.GetMountsFromReader(bufio.NewReaderSize(table, 64<<10), filter)
 }
 
 // Open opens the namespace. The descriptor keeps it, whatever its processes do, and
