@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"example.com/pod-info-fuse/e2e/internal/harness"
@@ -121,6 +122,20 @@ func (d *driver) stop() error {
 		return fmt.Errorf("the driver %s was stopped: %w", d.Name, err)
 	}
 	return nil
+}
+
+// forgetLeft calls init if a volume of a pod is left: the kubelet has unmounted it while a container had
+// it, and the driver is to look again with its next call-out.
+func (d *driver) forgetLeft(podUID string) error {
+	status, err := d.Status()
+	if err != nil {
+		return err
+	}
+	isLeft := func(v harness.Volume) bool { return v.PodUID == podUID && v.State == "left" }
+	if slices.ContainsFunc(status.Volumes, isLeft) {
+		_, err = d.Run("init")
+	}
+	return err
 }
 
 // records are the paths of the driver's records that speak of a pod.
