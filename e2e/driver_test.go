@@ -124,15 +124,15 @@ func (d *driver) stop() error {
 	return nil
 }
 
-// forgetLeft calls init if a volume of a pod is left: the kubelet has unmounted it while a container had
+// initIfLingering calls init if a volume of a pod lingers: the kubelet has unmounted it while a container had
 // it, and the driver is to look again with its next call-out.
-func (d *driver) forgetLeft(podUID string) error {
+func (d *driver) initIfLingering(podUID string) error {
 	status, err := d.Status()
 	if err != nil {
 		return err
 	}
-	isLeft := func(v harness.Volume) bool { return v.PodUID == podUID && v.State == "left" }
-	if slices.ContainsFunc(status.Volumes, isLeft) {
+	lingers := func(v harness.Volume) bool { return v.PodUID == podUID && v.State == "lingering" }
+	if slices.ContainsFunc(status.Volumes, lingers) {
 		_, err = d.Run("init")
 	}
 	return err

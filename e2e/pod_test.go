@@ -177,7 +177,7 @@ func (p *testPod) leftovers() error {
 	for _, d := range p.node.drivers {
 		records, err := d.records(p.uid)
 		if err == nil && len(records) > 0 {
-			if err = d.forgetLeft(p.uid); err == nil {
+			if err = d.initIfLingering(p.uid); err == nil {
 				records, err = d.records(p.uid)
 			}
 		}

@@ -24,7 +24,7 @@ type CallOuts struct {
 	// Repeated is told that mount has found the volume mounted: a CSI kubelet repeats itself
 	// about every minute, for each volume. nil: nobody is told.
 	Repeated func()
-	// Ends has unmount end a volume for those as well that still have it mounted elsewhere. See
+	// Ends has unmount remove the record also while containers still have the volume mounted; see
 	// [CallOuts.Unmount].
 	Ends bool
 }
@@ -48,7 +48,8 @@ func (c CallOuts) Init() (flex.Capabilities, error) {
 
 // Mount makes the volume appear in dir. When it fails, it leaves neither a
 // mount nor a record; but a directory that was mounted, dead or alive, is as it was, unless
-// the kernel refuses the very last bind mount, in the place of a dead one.
+// the kernel refuses the very last bind mount, in the place of a dead one. A record that was
+// there of a volume that was unmounted stays, as a container may still have that.
 func (c CallOuts) Mount(dir string, options flex.Options) error {
 	record, err := c.Record(dir, options)
 	if err != nil {
@@ -67,8 +68,9 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 }
 
 // Unmount removes the volume from dir: all its mounts, dead or alive or in
-// use, and its record. Where it is mounted in another mount namespace as well, as in a container that
-// runs, the record stays until it is nowhere; mount, in the same directory, takes it over. A directory that has no volume is a success, because the kubelet
+// use, and its record. Where another mount namespace shows it as well, as that of a container that
+// runs, or where that cannot be found out, the record stays until none does; mount, in the same
+// directory, takes it over. A directory that has no volume is a success, because the kubelet
 // repeats calls whose end it does not know. It never asks the daemon, and waits for no
 // call-out but one for the same volume. So it leaves healing other volumes to init and mount.
 func (c CallOuts) Unmount(dir string) error {
@@ -76,11 +78,11 @@ func (c CallOuts) Unmount(dir string) error {
 	if err != nil {
 		return err
 	}
-	forget := c.Node.leave
+	removeRecord := c.Node.removeUnlessShown
 	if c.Ends {
-		forget = c.Node.forgetRecord
+		removeRecord = c.Node.removeRecord
 	}
-	return c.Node.unmountVolume(dir, forget)
+	return c.Node.unmountVolume(dir, removeRecord)
 }
 
 // cleanPath returns the directory in the form that the volume's id is made of.

@@ -25,8 +25,6 @@ import (
 // dead are the file systems of ours whose daemon has died, by device number.
 type dead map[uint64]*mount.Point
 
-func (d dead) has(device uint64) bool { _, is := d[device]; return is }
-
 func (d dead) close() {
 	for _, point := range d {
 		point.Close()

@@ -75,7 +75,7 @@ func (n Node) stacksIn(namespace mount.Namespace, all dead) (map[string]stack, e
 	found := map[string]stack{}
 	for _, info := range infos {
 		id, ofVolume := volumeOf(info)
-		if !ofVolume || !all.has(deviceOf(info)) || n.isKept(info.Mountpoint) {
+		if _, ours := all[deviceOf(info)]; !ours || !ofVolume || n.isKept(info.Mountpoint) {
 			continue
 		}
 		s := found[info.Mountpoint]

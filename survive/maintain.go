@@ -24,7 +24,7 @@ func (n Node) Maintain() error {
 		unlock()
 	}
 	n.logHealed(n.healOthers())
-	n.tidyLeft()
+	n.tidyLingering()
 	return err
 }
 
@@ -53,8 +53,9 @@ func (n Node) Restore() ([]Healed, error) {
 		return nil, err
 	}
 	n.reviveLog()
-	n.tidyLeft()
-	return append(healed, n.healOthers()...), nil
+	healed = append(healed, n.healOthers()...)
+	n.tidyLingering()
+	return healed, nil
 }
 
 // Use makes sure that the node mount is there and served, and keeps Stop away until release

@@ -64,21 +64,23 @@ func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
 		return false, fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
 	}
 	known := err == nil
-	wasLeft, err := n.unmarkLeft(record.ID())
-	if err != nil {
-		return false, err
+	if known && before.PodUID == record.PodUID {
+		record.Mounted = before.Mounted // a container that still has it shares the files, and their times never change
 	}
 	put := (*mount.Point).Bind
 	if there != VolumeNotMounted {
 		put = n.replaceAll
 	}
 	if err = n.bindNew(record, point, put); err == nil {
+		if err := n.lingerNoMore(record.ID()); err != nil {
+			n.Log("%v", err)
+		}
 		return true, nil
 	}
 	// Whoever heals, or stops the driver, knows what is mounted by its record: where it may be, a record stays.
 	switch state, _ := n.volumeState(record.Dir, 0, new(mount.Table)); {
-	case wasLeft && known && state == VolumeNotMounted:
-		err = errors.Join(err, n.Volumes().Put(before), n.markLeft(record.ID()))
+	case known && state == VolumeNotMounted: // a container may have it
+		err = errors.Join(err, n.Volumes().Put(before), n.linger(record.ID()))
 	case state == VolumeNotMounted:
 		err = errors.Join(err, n.Volumes().Delete(record.ID()))
 	case known:
@@ -128,8 +130,8 @@ func (n Node) replaceAll(top, source *mount.Point) error {
 	return on.Bind(source)
 }
 
-// unmountVolume implements CallOuts.Unmount. What becomes of the record is for forget to say.
-func (n Node) unmountVolume(dir string, forget func(volume.ID) error) error {
+// unmountVolume implements CallOuts.Unmount. What becomes of the record is for removeRecord to say.
+func (n Node) unmountVolume(dir string, removeRecord func(volume.ID) error) error {
 	unlock, err := n.LockVolume(volume.NewID(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without a run directory there may be mounts, but no records.
@@ -148,7 +150,7 @@ func (n Node) unmountVolume(dir string, forget func(volume.ID) error) error {
 	if err := n.removeAll(dir); err != nil {
 		return err
 	}
-	return forget(volume.NewID(dir))
+	return removeRecord(volume.NewID(dir))
 }
 
 // detachAll removes all mounts of ours from the directory.

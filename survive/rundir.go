@@ -67,7 +67,7 @@ func makeDir(path string, group int, mode os.FileMode) error {
 // removeRunDir removes the driver's files, the lock last: from then on another call-out may
 // build anew.
 func (n Node) removeRunDir() error {
-	if err := errors.Join(os.RemoveAll(n.Volumes().Dir), os.RemoveAll(n.path("left"))); err != nil {
+	if err := errors.Join(os.RemoveAll(n.Volumes().Dir), os.RemoveAll(n.path("lingering"))); err != nil {
 		return err
 	}
 	// Files that killed call-outs were writing, and notes that were not kept; see

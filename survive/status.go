@@ -71,7 +71,7 @@ const (
 	VolumeForeign    VolumeState = "foreign"    // somebody else's mount is in its place
 	VolumeUnknown    VolumeState = "unknown"    // the record or the mount cannot be read
 	VolumeUnrecorded VolumeState = "unrecorded" // mounted, but its record is lost
-	VolumeLeft       VolumeState = "left"       // unmounted, and still mounted elsewhere, as in a container
+	VolumeLingering  VolumeState = "lingering"  // unmounted, and still mounted elsewhere, as in a container
 )
 
 // Status looks at the node. It waits for the daemon for little more than two seconds, and changes
@@ -85,7 +85,7 @@ func (n Node) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	left, err := n.left()
+	lingering, err := n.lingering()
 	if err != nil {
 		return Status{}, err
 	}
@@ -104,8 +104,8 @@ func (n Node) Status() (Status, error) {
 		if v.Problem == nil {
 			v.State, _ = n.volumeState(v.Dir, living, table)
 		}
-		if left[id] != nil && v.State == VolumeNotMounted {
-			v.State = VolumeLeft
+		if lingering[id] != nil && v.State == VolumeNotMounted {
+			v.State = VolumeLingering
 		}
 		status.Volumes = append(status.Volumes, v)
 	}

@@ -26,7 +26,7 @@ func (n Node) Stop(force bool) (inUse []Volume, err error) {
 	if err != nil {
 		return nil, err
 	}
-	inUse = slices.DeleteFunc(status.Volumes, func(v Volume) bool { return v.State == VolumeNotMounted || v.State == VolumeLeft })
+	inUse = slices.DeleteFunc(status.Volumes, func(v Volume) bool { return v.State == VolumeNotMounted || v.State == VolumeLingering })
 	if len(inUse) > 0 && !force {
 		return inUse, nil
 	}
@@ -35,7 +35,7 @@ func (n Node) Stop(force bool) (inUse []Volume, err error) {
 		// If a record cannot be read, the volume's directory is not known; and mounts of
 		// others on top of it are theirs.
 		if v.Problem == nil && v.State != VolumeForeign {
-			failed = errors.Join(failed, n.unmountVolume(v.Dir, n.forgetRecord))
+			failed = errors.Join(failed, n.unmountVolume(v.Dir, n.removeRecord))
 		}
 	}
 	if failed != nil {

@@ -19,7 +19,7 @@ func TestMetricsBeforeTheFirstMount(t *testing.T) {
 		`mount{state="ok"}`: 0, `mount{state="dead"}`: 0, `mount{state="absent"}`: 1,
 		`volumes{state="ok"}`: 0, `volumes{state="dead"}`: 0, `volumes{state="notMounted"}`: 0,
 		`volumes{state="foreign"}`: 0, `volumes{state="unknown"}`: 0, `volumes{state="unrecorded"}`: 0,
-		`volumes{state="left"}`: 0,
+		`volumes{state="lingering"}`: 0,
 	})
 	if now := w.metrics(); len(now) != 14 {
 		t.Errorf("there is more: %v", now)

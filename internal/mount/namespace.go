@@ -125,6 +125,22 @@ func (n Namespace) Mounts(fsType, source string) ([]*mountinfo.Info, error) {
 	})
 }
 
+// MountsUntil does the same, as long as there is time. The error is [os.ErrDeadlineExceeded] then.
+func (n Namespace) MountsUntil(deadline time.Time, fsType, source string) ([]*mountinfo.Info, error) {
+	late := time.Now().After(deadline)
+	if late {
+		return nil, os.ErrDeadlineExceeded
+	}
+	all, err := n.mounts(func(info *mountinfo.Info) (skip, stop bool) {
+		late = time.Now().After(deadline)
+		return info.FSType != fsType || info.Source != source, late
+	})
+	if err == nil && late {
+		err = os.ErrDeadlineExceeded
+	}
+	return all, err
+}
+
 // LocalMount returns the mount point that a path without links leads to last. The error is
 // [ErrNotLocal] where the server of a mount on the way may be a process or another machine,
 // which may never answer.

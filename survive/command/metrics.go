@@ -60,7 +60,7 @@ func writeVolumes(t *metrics.Text, status survive.Status) {
 		count[v.State]++
 	}
 	t.Family("volumes", "gauge", "Volumes by their condition.")
-	for _, state := range []survive.VolumeState{survive.VolumeOK, survive.VolumeDead, survive.VolumeNotMounted, survive.VolumeForeign, survive.VolumeUnknown, survive.VolumeUnrecorded, survive.VolumeLeft} {
+	for _, state := range []survive.VolumeState{survive.VolumeOK, survive.VolumeDead, survive.VolumeNotMounted, survive.VolumeForeign, survive.VolumeUnknown, survive.VolumeUnrecorded, survive.VolumeLingering} {
 		t.Sample(float64(count[state]), "state", string(state))
 	}
 }

@@ -176,6 +176,7 @@ func healthy(prefix string) string {
 		pod_info_fuse_volumes{state="foreign"} 0x600
 		pod_info_fuse_volumes{state="unknown"} 0x600
 		pod_info_fuse_volumes{state="unrecorded"} 0x600
+		pod_info_fuse_volumes{state="lingering"} 1x600
 		pod_info_fuse_process_info{role="active",version="1"} 1x600
 		pod_info_fuse_process_info{role="standby",version="1"} 1x600
 		pod_info_fuse_confinement{role="active",measure="landlock"} 1x600

@@ -65,7 +65,7 @@ func tables(t *testing.T) map[string]told {
 	}
 	add(both, "pod_info_fuse_", "pod_fuse_")
 	add(second, "pod_fuse_")
-	if got := all["pod_fuse_volumes"].labels["state"]; !slices.Equal(got, []string{"ok", "dead", "notMounted", "foreign", "unknown", "unrecorded", "left"}) || len(all) < 50 {
+	if got := all["pod_fuse_volumes"].labels["state"]; !slices.Equal(got, []string{"ok", "dead", "notMounted", "foreign", "unknown", "unrecorded", "lingering"}) || len(all) < 50 {
 		t.Fatalf("the tables are not understood: %d metrics, %q", len(all), got)
 	}
 	return all

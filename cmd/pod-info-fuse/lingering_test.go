@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/e2e/slowclose"
 	"example.com/pod-info-fuse/e2e/stopwatch"
@@ -28,17 +31,17 @@ func TestAContainerReadsOnWhenItsVolumeIsUnmounted(t *testing.T) {
 		}
 	}
 	d.must("unmount", dir)
-	d.isLeft(dir)
+	d.lingers(dir)
 	reads("unmounted")
 	if err := os.Remove(dir); err != nil {
 		t.Errorf("the kubelet's rmdir: %v", err)
 	}
 	d.must("unmount", dir) // it repeats itself
-	d.isLeft(dir)
+	d.lingers(dir)
 	d.killPair()
 	d.must("init")
 	reads("after a loss")
-	d.isLeft(dir)
+	d.lingers(dir)
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -67,14 +70,14 @@ func (c container) ends() {
 	eventually(c.t, "the container has ended", func() bool { return !alive(c.pid) })
 }
 
-// isLeft checks that of the volume there is but a record.
-func (d installed) isLeft(dir string) {
+// lingers checks that of the volume there is a record, and no mount here.
+func (d installed) lingers(dir string) {
 	d.t.Helper()
-	if s := d.status(); len(s.Volumes) != 1 || s.Volumes[0].State != "left" || s.Volumes[0].PodUID != podUID {
+	if s := d.status(); len(s.Volumes) != 1 || s.Volumes[0].State != "lingering" || s.Volumes[0].PodUID != podUID {
 		d.t.Errorf("status: %+v", s.Volumes)
 	}
 	if count := mountsOn(d.t, dir); count != 0 {
-		d.t.Errorf("%d mounts are left on %s", count, dir)
+		d.t.Errorf("%d mounts are on %s", count, dir)
 	}
 }
 
@@ -86,13 +89,13 @@ func (d installed) forgot(dir string) {
 			d.t.Errorf("there is %+v", v)
 		}
 	}
-	if left, _ := filepath.Glob(d.runDir + "/left/*"); len(left) > 0 {
+	if left, _ := filepath.Glob(d.runDir + "/lingering/*"); len(left) > 0 {
 		d.t.Errorf("there are %q", left)
 	}
 }
 
 // Whatever is called next forgets a volume that nobody has any more.
-func TestAVolumeThatWasLeftIsForgotten(t *testing.T) {
+func TestALingeringVolumeIsForgotten(t *testing.T) {
 	for name, call := range map[string]func(d installed, dir, other string){
 		"by unmount":                    func(d installed, dir, _ string) { d.must("unmount", dir) },
 		"by the unmount of another":     func(d installed, _, other string) { d.must("unmount", other) },
@@ -106,7 +109,7 @@ func TestAVolumeThatWasLeftIsForgotten(t *testing.T) {
 			dir := d.mount()
 			c := startContainer(t, dir)
 			d.must("unmount", dir)
-			d.isLeft(dir)
+			d.lingers(dir)
 			other := t.TempDir()
 			d.must("mount", other, edit(podUID, uidOf(1)))
 			c.ends()
@@ -119,12 +122,12 @@ func TestAVolumeThatWasLeftIsForgotten(t *testing.T) {
 }
 
 // What a container has left does not keep the driver on the node.
-func TestStopWithAVolumeThatIsLeft(t *testing.T) {
+func TestStopWithALingeringVolume(t *testing.T) {
 	d := install(t)
 	dir := d.mount()
 	c := startContainer(t, dir)
 	d.must("unmount", dir)
-	d.isLeft(dir)
+	d.lingers(dir)
 	d.ends("stop")
 	if got := c.read("volume/pod.uid"); got != "" {
 		t.Errorf("the container reads %q", got)
@@ -135,7 +138,7 @@ func TestStopWithAVolumeThatIsLeft(t *testing.T) {
 }
 
 // A mount that fails leaves the container what it had.
-func TestAMountThatFailsWhereAVolumeIsLeft(t *testing.T) {
+func TestAMountThatFailsWhereAVolumeLingers(t *testing.T) {
 	d := install(t)
 	defer d.runOf(20)()
 	dir := d.mount()
@@ -146,7 +149,7 @@ func TestAMountThatFailsWhereAVolumeIsLeft(t *testing.T) {
 	if a := d.call("mount", dir, goodOptions); a.Status != "Failure" || !strings.Contains(a.Message, "no space left on device") {
 		t.Errorf("mount: %+v", a)
 	}
-	d.isLeft(dir)
+	d.lingers(dir)
 	if got := c.read("volume/pod.uid"); got != podUID {
 		t.Errorf("the container reads %q", got)
 	}
@@ -154,12 +157,16 @@ func TestAMountThatFailsWhereAVolumeIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.must("mount", dir, goodOptions)
-	// There is no space to say that it is left.
-	fill(t, filler)
-	d.must("unmount", dir)
-	if mountsOn(t, dir) != 0 {
-		t.Error("it is mounted")
+	// There is no space to say that it lingers.
+	marks := filepath.Join(d.runDir, "lingering")
+	if err := unix.Mount("marks", marks, "tmpfs", 0, "nr_inodes=1"); err != nil {
+		t.Fatal(err)
 	}
+	d.must("unmount", dir)
+	if err := unix.Unmount(marks, 0); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, d, dir)
 	c.ends()
 }
 
@@ -188,8 +195,28 @@ func TestUnmountBesideAProcessThatHangsInExecve(t *testing.T) {
 	if took, late := watch.Stop(); took > 5*time.Second {
 		t.Errorf("unmount took %v, and %v in which the machine was late", took, late)
 	}
-	d.isLeft(dir)
+	d.lingers(dir)
 	end()
+	d.must("unmount", dir)
+	gone(t, d, dir)
+}
+
+// An older version, which knows no marks, mounts a volume and leaves its mark.
+func TestAVolumeThatIsMountedIsNotForgotten(t *testing.T) {
+	d := install(t)
+	dir, other := d.mount(), t.TempDir()
+	d.must("mount", other, edit(podUID, uidOf(1)))
+	mark := filepath.Join(d.runDir, "lingering") + d.rootOf(dir)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(mark), 0o700), os.WriteFile(mark, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	d.must("unmount", other)
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid reads %q", got)
+	}
+	if _, err := os.Stat(mark); !os.IsNotExist(err) {
+		t.Errorf("%s is there: %v", mark, err)
+	}
 	d.must("unmount", dir)
 	gone(t, d, dir)
 }
