@@ -169,7 +169,7 @@ func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error
 	if n.own { // also where /proc is of another PID namespace
 		process = "self"
 	}
-	table, err := os.Open("/proc/" + process + "/mountinfo")
+	table, err := os.OpenFile("/proc/"+process+"/mountinfo", os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
