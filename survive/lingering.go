@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/filelock"
@@ -192,14 +193,13 @@ func (n Node) shownNow(limit time.Duration) (map[volume.ID]mount.Namespace, erro
 	shown := map[volume.ID]mount.Namespace{}
 	until := time.Now().Add(limit)
 	for _, namespace := range append(namespaces, untold...) {
-		infos, err := namespace.MountsUntil(until, n.fsType(), n.Name.String())
-		if err != nil {
-			return shown, err
-		}
-		for _, info := range infos {
+		err := namespace.Each(n.fsType(), n.Name.String(), until, func(info *mountinfo.Info) {
 			if id, ofVolume := volumeOf(info); ofVolume {
 				shown[id] = namespace
 			}
+		})
+		if err != nil {
+			return shown, err
 		}
 	}
 	return shown, nil

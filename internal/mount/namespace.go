@@ -125,20 +125,16 @@ func (n Namespace) Mounts(fsType, source string) ([]*mountinfo.Info, error) {
 	})
 }
 
-// MountsUntil does the same, as long as there is time. The error is [os.ErrDeadlineExceeded] then.
-func (n Namespace) MountsUntil(deadline time.Time, fsType, source string) ([]*mountinfo.Info, error) {
-	late := time.Now().After(deadline)
-	if late {
-		return nil, os.ErrDeadlineExceeded
-	}
-	all, err := n.mounts(func(info *mountinfo.Info) (skip, stop bool) {
-		late = time.Now().After(deadline)
-		return info.FSType != fsType || info.Source != source, late
+// Each calls visit with each mount of a type and a source, and keeps none of them. Past the deadline, the error
+// is [os.ErrDeadlineExceeded].
+func (n Namespace) Each(fsType, source string, deadline time.Time, visit func(*mountinfo.Info)) error {
+	_, err := n.mountsUntil(deadline, func(info *mountinfo.Info) (skip, stop bool) {
+		if info.FSType == fsType && info.Source == source {
+			visit(info)
+		}
+		return true, false
 	})
-	if err == nil && late {
-		err = os.ErrDeadlineExceeded
-	}
-	return all, err
+	return err
 }
 
 // LocalMount returns the mount point that a path without links leads to last. The error is
@@ -165,6 +161,10 @@ func (n Namespace) LocalMount(path string) (point string, err error) {
 }
 
 func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
+	return n.mountsUntil(time.Time{}, filter)
+}
+
+func (n Namespace) mountsUntil(deadline time.Time, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	process := strconv.Itoa(n.PID)
 	if n.own { // also where /proc is of another PID namespace
 		process = "self"
@@ -174,9 +174,37 @@ func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error
 		return nil, err
 	}
 	defer table.Close()
-	// Whoever makes a hundred thousand mounts of the longest paths has half a gigabyte of it. It is never
-	// in our memory as a whole.
-	return mountinfo.GetMountsFromReader(bufio.NewReaderSize(table, 64<<10), filter)
+	return mountinfo.GetMountsFromReader(&shortLines{all: bufio.NewReaderSize(table, 32<<10), deadline: deadline}, filter)
+}
+
+// shortLines leaves out the lines that do not fit into the reader's buffer. A mount point can be deeper than
+// PATH_MAX, by mkdir(2) and chdir(2) in turn; nobody gets there by its path, and a Scanner would fail at it.
+type shortLines struct {
+	all      *bufio.Reader
+	deadline time.Time // zero: there is none
+	line     []byte    // what is left of it
+}
+
+func (s *shortLines) Read(p []byte) (int, error) {
+	for long := false; len(s.line) == 0; {
+		if !s.deadline.IsZero() && time.Now().After(s.deadline) {
+			return 0, os.ErrDeadlineExceeded
+		}
+		line, err := s.all.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			long = true
+		case long:
+			long = false // that was its end
+		case len(line) == 0:
+			return 0, err
+		default:
+			s.line = line
+		}
+	}
+	n := copy(p, s.line)
+	s.line = s.line[n:]
+	return n, nil
 }
 
 // Open opens the namespace. The descriptor keeps it, whatever its processes do, and

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -120,5 +122,52 @@ func TestNamespacesOfWhoExecutes(t *testing.T) {
 		} else if time.Since(began) > time.Minute {
 			t.Fatalf("it executes nothing any more: %+v, %v", n, err)
 		}
+	}
+}
+
+// A mount point that is too deep for a path is nobody's business, and hides no other.
+func TestMountsBesideOnesThatAreTooDeep(t *testing.T) {
+	dir, ready, end := t.TempDir(), make(chan int), make(chan bool)
+	defer close(end)
+	go func() { // the thread is in another namespace, and ends with it
+		runtime.LockOSThread()
+		defer close(ready)
+		err := errors.Join(unix.Unshare(unix.CLONE_NEWNS|unix.CLONE_FS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount("mounts", dir, "tmpfs", 0, ""), unix.Chdir(dir), unix.Mkdir("last", 0o700))
+		for range 300 {
+			name := strings.Repeat("x", 255)
+			err = errors.Join(err, unix.Mkdir(name, 0o700), unix.Chdir(name))
+		}
+		for range 3 {
+			err = errors.Join(err, unix.Mount("mounts", ".", "tmpfs", 0, ""))
+		}
+		if err = errors.Join(err, unix.Mount("mounts", dir+"/last", "tmpfs", 0, "")); err != nil {
+			t.Error(err)
+			return
+		}
+		ready <- unix.Gettid()
+		<-end
+	}()
+	thread, ok := <-ready
+	if !ok {
+		return
+	}
+	namespace := Namespace{PID: thread}
+	want := []string{dir, dir + "/last"}
+	all, err := namespace.Mounts("tmpfs", "mounts")
+	var points []string
+	for _, info := range all {
+		points = append(points, info.Mountpoint)
+	}
+	if err != nil || !slices.Equal(points, want) {
+		t.Errorf("mounted are %q, want %q: %v", points, want, err)
+	}
+	points = nil
+	visit := func(info *mountinfo.Info) { points = append(points, info.Mountpoint) }
+	if err := namespace.Each("tmpfs", "mounts", time.Now().Add(time.Minute), visit); err != nil || !slices.Equal(points, want) {
+		t.Errorf("visited are %q, want %q: %v", points, want, err)
+	}
+	if err := namespace.Each("tmpfs", "mounts", time.Now(), visit); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("past the deadline: %v", err)
 	}
 }
