@@ -27,8 +27,8 @@ import (
 // a directory whose name he knows, and nothing else.
 
 const (
-	// lingeringTime is how long an unmount reads the mounts of others. For a hundred containers it
-	// takes some ten milliseconds at most.
+	// lingeringTime is how long a call-out reads the mounts of others. For a hundred containers it
+	// takes some tens of milliseconds at most.
 	lingeringTime = time.Second
 	// lingeringHang is how many processes may not answer before the rest is not asked; see mount.OthersOf.
 	lingeringHang = 16
@@ -64,7 +64,7 @@ func (n Node) removeUnlessShown(id volume.ID) error {
 	if err != nil {
 		n.Log("list the volumes that linger: %v", err) // it is for another call-out to remove them
 	}
-	shown, unknown := n.shownByOthers(lingeringTime)
+	shown, unknown := n.shownByOthers()
 	who, is := shown[id]
 	switch {
 	case is:
@@ -94,7 +94,7 @@ func (n Node) tidyLingering() {
 	}
 	var shown map[volume.ID]mount.Namespace
 	if err == nil {
-		shown, err = n.shownByOthers(healTime)
+		shown, err = n.shownByOthers()
 	}
 	if err != nil {
 		n.Log("look for containers that still show volumes that were unmounted: %v", err)
@@ -170,10 +170,10 @@ func (n Node) lingerNoMore(id volume.ID) error {
 }
 
 // shownByOthers lists the volumes that other mount namespaces show, each with one of these. An error
-// says that it does not know all. It reads their mounts for so long.
-func (n Node) shownByOthers(limit time.Duration) (shown map[volume.ID]mount.Namespace, err error) {
+// says that it does not know all.
+func (n Node) shownByOthers() (shown map[volume.ID]mount.Namespace, err error) {
 	for range 3 { // a process may end meanwhile, and others be in its namespace
-		shown, err = n.shownNow(limit)
+		shown, err = n.shownNow()
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EINVAL) {
 			break
 		}
@@ -181,7 +181,7 @@ func (n Node) shownByOthers(limit time.Duration) (shown map[volume.ID]mount.Name
 	return shown, err
 }
 
-func (n Node) shownNow(limit time.Duration) (map[volume.ID]mount.Namespace, error) {
+func (n Node) shownNow() (map[volume.ID]mount.Namespace, error) {
 	pids, err := proc.PIDs()
 	if err != nil {
 		return nil, err
@@ -191,14 +191,16 @@ func (n Node) shownNow(limit time.Duration) (map[volume.ID]mount.Namespace, erro
 		return nil, err
 	}
 	shown := map[volume.ID]mount.Namespace{}
-	until := time.Now().Add(limit)
+	until := time.Now().Add(lingeringTime)
 	for _, namespace := range append(namespaces, untold...) {
 		err := namespace.Each(n.fsType(), n.Name.String(), until, func(info *mountinfo.Info) {
 			if id, ofVolume := volumeOf(info); ofVolume {
 				shown[id] = namespace
 			}
 		})
-		if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return shown, errNoTime
+		} else if err != nil {
 			return shown, err
 		}
 	}
