@@ -65,37 +65,37 @@ func (n Node) removeUnlessShown(id volume.ID) error {
 		n.Log("list the volumes that linger: %v", err) // it is for another call-out to remove them
 	}
 	shown, unknown := n.shownByOthers()
-	who, is := shown[id]
-	switch {
+	lingers := true
+	switch who, is := shown[id]; {
 	case is:
 		n.Log("%s is unmounted, and stays readable where it is still mounted, as in the container of process %d (%s)", record.Dir, who.PID, command(who.PID))
 	case unknown != nil:
 		n.Log("%s is unmounted, and stays readable: not all containers could be looked at: %v", record.Dir, unknown)
 	default:
-		err = n.removeRecord(id)
-		n.removeLingering(before, shown)
-		return err
-	}
-	if err := n.linger(id); err != nil {
-		n.Log("%s cannot stay readable: %v", record.Dir, err)
-		return n.removeRecord(id)
+		lingers = false
 	}
 	if unknown == nil {
 		n.removeLingering(before, shown)
 	}
-	return nil
+	if lingers {
+		if err = n.linger(id); err == nil {
+			return nil
+		}
+		n.Log("%s cannot stay readable: %v", record.Dir, err)
+	}
+	return n.removeRecord(id)
 }
 
 // tidyLingering removes the records of volumes that lingered until now.
 func (n Node) tidyLingering() {
 	before, err := n.lingering()
-	if len(before) == 0 && err == nil {
+	if err != nil {
+		n.Log("list the volumes that linger: %v", err)
+	}
+	if len(before) == 0 {
 		return
 	}
-	var shown map[volume.ID]mount.Namespace
-	if err == nil {
-		shown, err = n.shownByOthers()
-	}
+	shown, err := n.shownByOthers()
 	if err != nil {
 		n.Log("look for containers that still show volumes that were unmounted: %v", err)
 		return
@@ -119,7 +119,7 @@ func (n Node) removeLingering(before map[volume.ID]fs.FileInfo, shown map[volume
 }
 
 func (n Node) removeIfLingering(id volume.ID, mark fs.FileInfo) error {
-	unlock, err := n.lockBytes(int64(id), 1, time.Time{})
+	unlock, err := n.lockVolumeUntil(id, time.Time{})
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,12 @@ func (n Node) lock(how int) (unlock func(), err error) {
 // needs no file of its own, and is independent of lock, for which an unmount must not wait.
 // The error is fs.ErrNotExist where the driver has nothing on the node.
 func (n Node) LockVolume(id volume.ID) (unlock func(), err error) {
-	return n.lockBytes(int64(id), 1, time.Now().Add(2*patience))
+	return n.lockVolumeUntil(id, time.Now().Add(2*patience))
+}
+
+// lockVolumeUntil does the same. With the zero time, it does not wait.
+func (n Node) lockVolumeUntil(id volume.ID, deadline time.Time) (unlock func(), err error) {
+	return n.lockBytes(int64(id), 1, deadline)
 }
 
 // lockVolumes waits for all call-outs that have locked a volume, and keeps others off.
@@ -50,7 +55,7 @@ func (n Node) lockVolumes() (unlock func(), err error) {
 	return n.lockBytes(0, 0, time.Now().Add(2*patience))
 }
 
-// lockBytes locks length bytes of the lock file, or all from the first on. Without a deadline, it does not wait.
+// lockBytes locks length bytes of the lock file, or all from the first on.
 func (n Node) lockBytes(first, length int64, deadline time.Time) (unlock func(), err error) {
 	bytes := unix.Flock_t{Type: unix.F_WRLCK, Start: first, Len: length}
 	return n.lockFile(os.O_RDWR, deadline, func(file *os.File) error {

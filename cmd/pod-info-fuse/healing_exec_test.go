@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"sync/atomic"
@@ -43,20 +42,7 @@ func TestWhoHangsInExecveKeepsNobodyFromBeingHealed(t *testing.T) {
 	d := install(t)
 	dir := d.mount()
 	f := slowclose.Mount(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hangs := exec.Command("unshare", "--mount", self, slowclose.Verb, f.Path, "/bin/sleep", "sleep", "3600")
-	if err := hangs.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		f.Answer()
-		_ = hangs.Process.Kill()
-		_ = hangs.Wait()
-	})
-	f.Waits(t)
+	hangs, _ := hangInExecve(t, f)
 	container := startContainer(t, dir)
 	d.killPair()
 	watch := stopwatch.Start()
@@ -67,7 +53,7 @@ func TestWhoHangsInExecveKeepsNobodyFromBeingHealed(t *testing.T) {
 	if got := container.read("volume/pod.uid"); got != podUID {
 		t.Errorf("in another container: %q", got)
 	}
-	if err == nil || !strings.Contains(string(said), fmt.Sprintf("in the container of process %d", hangs.Process.Pid)) {
+	if err == nil || !strings.Contains(string(said), fmt.Sprintf("in the container of process %d", hangs)) {
 		t.Errorf("restore: %v: %s", err, said)
 	}
 	f.Answer()

@@ -3,10 +3,8 @@ package main_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -174,22 +172,7 @@ func TestAMountThatFailsWhereAVolumeLingers(t *testing.T) {
 func TestUnmountBesideAProcessThatHangsInExecve(t *testing.T) {
 	d := install(t)
 	dir := d.mount()
-	f := slowclose.Mount(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hangs := exec.Command("unshare", "--mount", self, slowclose.Verb, f.Path, "/bin/sleep", "sleep", "3600")
-	if err := hangs.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end := sync.OnceFunc(func() {
-		f.Answer()
-		_ = hangs.Process.Kill()
-		_ = hangs.Wait()
-	})
-	t.Cleanup(end)
-	f.Waits(t)
+	_, end := hangInExecve(t, slowclose.Mount(t))
 	watch := stopwatch.Start()
 	d.must("unmount", dir)
 	if took, late := watch.Stop(); took > 5*time.Second {

@@ -7,8 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+
+	"example.com/pod-info-fuse/e2e/slowclose"
 )
 
 // process is one that a test starts beside the driver, and speaks with in lines.
@@ -90,6 +93,28 @@ while read path; do line=; { read line < "$1/$path"; } 2>/dev/null; echo "$line"
 
 // read returns the first line of a file, "" when it cannot be read.
 func (c container) read(path string) string { return c.does("%s", path) }
+
+// hangInExecve starts a process in a mount namespace of its own, with what is mounted here, and returns when it
+// hangs in execve(2). end has it go on, and ends it.
+func hangInExecve(t *testing.T, f *slowclose.File) (pid int, end func()) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hangs := exec.Command("unshare", "--mount", self, slowclose.Verb, f.Path, "/bin/sleep", "sleep", "3600")
+	if err := hangs.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		f.Answer()
+		_ = hangs.Process.Kill()
+		_ = hangs.Wait()
+	})
+	t.Cleanup(end)
+	f.Waits(t)
+	return hangs.Process.Pid, end
+}
 
 // statusOf is what /proc/PID/status says of a process.
 func statusOf(t *testing.T, pid int) map[string]string {

@@ -119,16 +119,18 @@ func NamesOf(pids []int, most int) (names []string, errs []error) {
 
 // Mounts lists the namespace's mounts of a type and a source. Paths are as its
 // process sees them.
-func (n Namespace) Mounts(fsType, source string) ([]*mountinfo.Info, error) {
-	return n.mounts(func(info *mountinfo.Info) (skip, stop bool) {
-		return info.FSType != fsType || info.Source != source, false
-	})
+func (n Namespace) Mounts(fsType, source string) (all []*mountinfo.Info, err error) {
+	err = n.Each(fsType, source, time.Time{}, func(info *mountinfo.Info) { all = append(all, info) })
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
-// Each calls visit with each mount of a type and a source, and keeps none of them. Past the deadline, the error
-// is [os.ErrDeadlineExceeded].
+// Each calls visit with each of these mounts, and keeps none of them. Past the deadline, the error is
+// [os.ErrDeadlineExceeded]; the zero time is none.
 func (n Namespace) Each(fsType, source string, deadline time.Time, visit func(*mountinfo.Info)) error {
-	_, err := n.mountsUntil(deadline, func(info *mountinfo.Info) (skip, stop bool) {
+	_, err := n.mounts(deadline, func(info *mountinfo.Info) (skip, stop bool) {
 		if info.FSType == fsType && info.Source == source {
 			visit(info)
 		}
@@ -147,7 +149,7 @@ func (n Namespace) LocalMount(path string) (point string, err error) {
 	}
 	defer root.Close()
 	point = "/"
-	all, err := n.mounts(mountinfo.ParentsFilter(path))
+	all, err := n.mounts(time.Time{}, mountinfo.ParentsFilter(path))
 	for _, info := range all {
 		// The file system of / answers, whatever its type, or the node does not run.
 		if !isLocal(info.FSType) && unix.Mkdev(uint32(info.Major), uint32(info.Minor)) != root.Device() {
@@ -160,11 +162,7 @@ func (n Namespace) LocalMount(path string) (point string, err error) {
 	return point, err
 }
 
-func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
-	return n.mountsUntil(time.Time{}, filter)
-}
-
-func (n Namespace) mountsUntil(deadline time.Time, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
+func (n Namespace) mounts(deadline time.Time, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	process := strconv.Itoa(n.PID)
 	if n.own { // also where /proc is of another PID namespace
 		process = "self"
