@@ -3,6 +3,7 @@ package survive
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -115,7 +116,25 @@ func (n Node) heal() (healed []Healed) {
 			healed = append(healed, Healed{Path: path, Volume: record, Err: err})
 		}
 	}
-	return healed
+	return n.withoutUnmounted(healed, mount.Own(), all)
+}
+
+// withoutUnmounted leaves out what could not be healed because an unmount, which needs no more than the
+// volume's lock, or the end of a container was faster.
+func (n Node) withoutUnmounted(healed []Healed, namespace mount.Namespace, all dead) []Healed {
+	perhaps := func(h Healed) bool { return errors.Is(h.Err, errNoRecord) || errors.Is(h.Err, fs.ErrNotExist) }
+	if !slices.ContainsFunc(healed, perhaps) {
+		return healed
+	}
+	// Only mountinfo can tell: a mount that is covered has no path, and is there.
+	now, err := n.stacksIn(namespace, all)
+	if proc.IsShort(err) {
+		return healed
+	}
+	return slices.DeleteFunc(healed, func(h Healed) bool {
+		_, is := now[h.Path]
+		return perhaps(h) && !is
+	})
 }
 
 func (n Node) healOwn(dead stack) (record volume.Record, err error) {
@@ -129,6 +148,8 @@ func (n Node) healOwn(dead stack) (record volume.Record, err error) {
 		return mount.Own().Do(func() error { return tree.Replace(dead.top.Mountpoint, dead.count, dead.device()) })
 	})
 }
+
+var errNoRecord = errors.New("the volume was unmounted: it has no record")
 
 // healOthers heals all other namespaces. A hostile one may never let go of a process that has
 // entered it. So processes of their own enter, and the caller holds no lock meanwhile that a
@@ -250,6 +271,7 @@ func (n Node) healEach(patients []patient, all dead, until, lockUntil time.Time)
 		group.Go(func() {
 			defer func() { <-turns }()
 			some, lockErr := n.healNamespace(p, all, until, lockUntil)
+			some = n.withoutUnmounted(some, p.Namespace, all)
 			mu.Lock()
 			defer mu.Unlock()
 			if again && errors.Is(lockErr, filelock.ErrLocked) {
@@ -336,7 +358,7 @@ func (n Node) healOther(namespace *os.File, dead stack) (volume.Record, error) {
 func (n Node) replace(dead stack, users func() (*os.File, error), put func(*mount.Tree) error) (record volume.Record, err error) {
 	record, err = n.Volumes().Get(dead.volume)
 	if errors.Is(err, os.ErrNotExist) {
-		err = errors.New("the volume was unmounted: it has no record")
+		err = errNoRecord
 	}
 	if err != nil {
 		return record, err

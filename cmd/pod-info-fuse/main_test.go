@@ -143,6 +143,7 @@ var patient = []string{
 	"TestAHungStandbyIsReplaced",
 	"TestAProcessThatCannotEndIsReplaced",
 	"TestATakeOverIsNoLoss",
+	"TestAVolumeThatIsUnmountedWhileItWaitsToBeHealed",
 	"TestAWatchHasLostRecordsMadeAnew",
 	"TestAnAnswerForEverIsNoSignOfLife",
 	"TestAnInstallerThatWatchesDoesNotRepeatAFailedUpgrade",
