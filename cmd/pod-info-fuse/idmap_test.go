@@ -79,8 +79,7 @@ func TestWhatIsHealedIsAsItWas(t *testing.T) {
 			t.Fatalf("%s: %v: %s", script, err, output)
 		}
 	}
-	root := container.root
-	inside("mount -o remount,bind,rw " + root + "/volume && mount -o remount,bind,ro " + root + "/subpath")
+	inside("mount -o remount,bind,rw /volume && mount -o remount,bind,ro /subpath")
 
 	// Another one, in a user namespace.
 	holder := startInUserNamespace(t, syscall.CLONE_NEWNS)
@@ -88,7 +87,7 @@ func TestWhatIsHealedIsAsItWas(t *testing.T) {
 	withIDMap := idMapInside(t, dir, mapped, holder.pid)
 
 	flags := func() string {
-		return d.mountFlags(container.pid, root+"/volume", root+"/subpath") + d.mountFlags(holder.pid, mapped)
+		return d.mountFlags(container.pid, "/volume", "/subpath") + d.mountFlags(holder.pid, mapped)
 	}
 	before := flags()
 	d.killPair()
@@ -96,7 +95,7 @@ func TestWhatIsHealedIsAsItWas(t *testing.T) {
 	if after := flags(); after != before {
 		t.Errorf("the mounts were\n%sand are\n%s", before, after)
 	}
-	if !strings.Contains(before, root+"/volume rw,") || !strings.Contains(before, root+"/subpath ro,") || withIDMap != strings.Contains(before, "idmapped") {
+	if !strings.Contains(before, "/volume rw,") || !strings.Contains(before, "/subpath ro,") || withIDMap != strings.Contains(before, "idmapped") {
 		t.Errorf("the mounts were\n%s", before)
 	}
 	if !withIDMap {

@@ -75,20 +75,18 @@ func startInUserNamespace(t *testing.T, more uintptr) *process {
 	return started(t, command)
 }
 
-// container is a shell in a mount namespace of its own, with a root that is
-// read-only, a volume, and a file of a volume (a subPath).
-type container struct {
-	*process
-	root string
-}
+// container is a shell in a mount namespace of its own, where nothing is mounted but a root that
+// is read-only, what a shell needs, a volume, and a file of a volume (a subPath).
+type container struct{ *process }
 
 func startContainer(t *testing.T, volume string) container {
 	t.Helper()
-	root := t.TempDir()
-	script := `mount -t tmpfs root "$1" && mkdir "$1/volume" && touch "$1/subpath" &&
-mount --bind "$2" "$1/volume" && mount --bind "$2/pod.uid" "$1/subpath" && mount -o remount,ro "$1" && echo ready &&
-while read path; do line=; { read line < "$1/$path"; } 2>/dev/null; echo "$line"; done`
-	return container{started(t, exec.Command("unshare", "--mount", "sh", "-c", script, "sh", root, volume)), root}
+	script := `mount -t tmpfs root "$1" && cd "$1" && mkdir volume usr proc node && touch subpath && mount --bind /usr usr &&
+for d in /bin /lib*; do if [ -L "$d" ]; then cp -P "$d" .; else mkdir ".$d" && mount --bind "$d" ".$d"; fi || exit; done &&
+mount --bind /proc proc && mount --bind "$2" volume && mount --bind "$2/pod.uid" subpath &&
+mount -o remount,ro "$1" && pivot_root . node && cd / && umount -l node && echo ready &&
+while read path; do line=; { read line < "/$path"; } 2>&-; echo "$line"; done`
+	return container{started(t, exec.Command("unshare", "--mount", "sh", "-c", script, "sh", t.TempDir(), volume))}
 }
 
 // read returns the first line of a file, "" when it cannot be read.

@@ -160,7 +160,8 @@ func TestAHungStandbyIsReplaced(t *testing.T) {
 }
 
 // A series of deaths delays the next standby, but by two seconds at most: without one, the
-// next crash would be an error for readers.
+// next crash would be an error for readers. One that has lived for a second ends the series: a
+// machine must see it earlier to try the longest delay.
 func TestThereIsAStandbySoonHoweverManyHaveDied(t *testing.T) {
 	d := install(t)
 	d.mount()
@@ -168,11 +169,14 @@ func TestThereIsAStandbySoonHoweverManyHaveDied(t *testing.T) {
 		_, standby := d.pair()
 		watch := stopwatch.Start()
 		kill(t, standby)
-		d.pair()
-		if took, late := watch.Stop(); took > 4*time.Second {
-			t.Errorf("death %d: there was another after %v, and %v in which the machine was late", i+1, took, late)
+		eventually(t, "the next one begins", func() bool { return len(daemonsOf(d)) == 2 })
+		took, late := watch.Stop()
+		t.Logf("death %d: the next one began after %v, and %v in which the machine was late", i+1, took, late)
+		if took > 3*time.Second {
+			t.Errorf("death %d: the next one began after %v", i+1, took)
 		}
 	}
+	d.pair()
 }
 
 func TestSIGTERMHandsOver(t *testing.T) {
@@ -377,8 +381,8 @@ func TestRestoreSaysWhatItDid(t *testing.T) {
 	output, err := d.command("restore").CombinedOutput()
 	for _, want := range []string{
 		"healed: " + dir + ", pod shop/web-0\n",
-		fmt.Sprintf("healed: %s/volume in the container of process %d (", container.root, container.pid),
-		fmt.Sprintf("healed: %s/subpath in the container of process", container.root),
+		fmt.Sprintf("healed: /volume in the container of process %d (", container.pid),
+		fmt.Sprintf("healed: /subpath in the container of process %d (", container.pid),
 	} {
 		if err != nil || !strings.Contains(string(output), want) {
 			t.Errorf("restore: %v:\n%swant %s", err, output, want)
