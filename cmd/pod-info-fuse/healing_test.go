@@ -83,7 +83,7 @@ func TestAVolumeThatIsUnmountedWhileItWaitsToBeHealed(t *testing.T) {
 	eventually(t, "the daemon serves", func() bool { return d.status().Mount.State == "ok" })
 	eventually(t, "the volume's turn has come, by the lock file, which is open again for it", func() bool {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", restore.Process.Pid))
-		return 2 == len(slices.DeleteFunc(files, func(path string) bool { to, _ := os.Readlink(path); return to != lock.Name() }))
+		return len(slices.DeleteFunc(files, func(path string) bool { to, _ := os.Readlink(path); return to != lock.Name() })) == 2
 	})
 	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 		t.Fatal(err)
