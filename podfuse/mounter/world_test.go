@@ -601,7 +601,7 @@ func podGroup(t *testing.T, uid string) string {
 	}
 	groups, err := os.MkdirTemp(hierarchy, "mounter-test-")
 	if err != nil {
-		t.Skipf("there are no cgroups to make: %v", err)
+		t.Fatalf("make a cgroup, as a pod has one: %v", err)
 	}
 	group := filepath.Join(groups, "pod"+uid)
 	must(t, os.Mkdir(group, 0o755))
