@@ -2,7 +2,6 @@ package fs
 
 import (
 	"errors"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -100,7 +99,10 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	case file.scope == operators:
 		return f.factAttributes(in.NodeId, out)
 	}
-	record, status := f.recordFor(file, in.NodeId)
+	record, status := f.Record(in.NodeId)
+	if file.live != nil {
+		status = fuse.OK // nothing of a live file is in the record but its times
+	}
 	if status.Ok() {
 		out.AttrValid = f.attributes(in.NodeId, file, record, in.Pid, &out.Attr)
 	}
@@ -118,19 +120,22 @@ func (f *FS) recordFor(file *file, node uint64) (record volume.Record, status fu
 
 // attributes fills in the attributes of a file for the thread that asks, and returns for
 // how many seconds they are valid.
+//
+// The times of every file are that of the mount, those of live files too. tar(1) compares a file's
+// ctime before and after it reads, and fails when the two differ; programs that poll look at mtime.
+// Nothing tells when the node got its name, and the process that reads has its PID for all its life.
 func (f *FS) attributes(node uint64, file *file, record volume.Record, thread uint32, attr *fuse.Attr) (valid uint64) {
 	var buffer [maxContent]byte
 	// A caller that may not read the file may ask for its size without an error.
 	content, _ := f.content(buffer[:0], file, record, thread)
 	attr.Ino, attr.Mode, attr.Nlink, attr.Size = node, file.mode, 1, uint64(len(content))
-	changed := record.Mounted
-	valid = volume.Forever
-	if file.live != nil {
-		changed = time.Now()
-		valid = 0
+	if mounted := &record.Mounted; !mounted.IsZero() {
+		attr.SetTimes(mounted, mounted, mounted)
 	}
-	attr.SetTimes(&changed, &changed, &changed)
-	return valid
+	if file.live != nil {
+		return 0
+	}
+	return volume.Forever
 }
 
 // Open says how the kernel may cache the file, and that close(2) need not ask

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,6 +186,60 @@ func TestWhatDiffersByReaderStaysOutOfThePageCache(t *testing.T) {
 	if pid, convErr := strconv.Atoi(strings.TrimSpace(string(cat))); err != nil || convErr != nil || pid == os.Getpid() {
 		t.Errorf("cat pod: %q, %v", cat, err)
 	}
+}
+
+// tar compares a file's ctime before and after it reads, and exits with status 1 if it is
+// another one. Other programs poll mtime, to see whether they have to read again.
+func TestTimesAreThoseOfTheMount(t *testing.T) {
+	d := install(t)
+	earliest := time.Now()
+	dir := d.mount()
+	latest := time.Now()
+	times := func() map[string][3]unix.Timespec {
+		all := map[string][3]unix.Timespec{}
+		for _, name := range []string{".", "pod.uid", "pod.nodename", "pod", "pid"} {
+			var stat unix.Stat_t
+			if err := unix.Lstat(filepath.Join(dir, name), &stat); err != nil {
+				t.Fatal(err)
+			}
+			all[name] = [3]unix.Timespec{stat.Atim, stat.Mtim, stat.Ctim}
+		}
+		return all
+	}
+	want := times()
+	for name, all := range want {
+		if at := time.Unix(all[2].Unix()); at.Before(earliest) || at.After(latest) || all != want["."] {
+			t.Errorf("%s is of %v; it was mounted between %v and %v", name, at, earliest, latest)
+		}
+	}
+	same := func(after string) {
+		t.Helper()
+		for range 3 {
+			time.Sleep(10 * time.Millisecond) // the kernel's clock of files has ticks of 4 ms
+			if got := times(); !maps.Equal(got, want) {
+				t.Errorf("%s, times are %v, and were %v", after, got, want)
+			}
+			// To a pipe: tar does not read what it writes to /dev/null.
+			var archive, stderr bytes.Buffer
+			tar := exec.Command("tar", "--create", "--file", "-", "--directory", dir, ".")
+			tar.Stdout, tar.Stderr = &archive, &stderr
+			if err := tar.Run(); err != nil || stderr.Len() > 0 || !strings.Contains(archive.String(), podUID) {
+				t.Errorf("%s: tar: %v: %s", after, err, stderr.String())
+			}
+		}
+	}
+	same("at first")
+	active, _ := d.pair()
+	kill(t, active)
+	same("after a take-over")
+	d.must("mount", dir, goodOptions)
+	same("after another call of mount")
+	d.replaceBinary(newer)
+	d.must("init")
+	same("after an upgrade")
+	d.killPair()
+	d.must("init")
+	same("after a loss")
 }
 
 func TestNodenameIsAskedAtEveryRead(t *testing.T) {

@@ -237,9 +237,10 @@ type node struct {
 	Ino, Nlink uint64
 	Size       int64
 	UID, GID   uint32
-	Target     string // of a link
-	Names      string // in a directory, in their order
-	Content    string // of a file that does not change
+	Times      [2]unix.Timespec // when it was modified, and changed: programs that poll, and tar(1), look at them
+	Target     string           // of a link
+	Names      string           // in a directory, in their order
+	Content    string           // of a file that does not change
 	Changes    bool
 }
 
@@ -250,7 +251,8 @@ func (c Test) walk(root, path string, found map[string]node, failed *failures) {
 		failed.add("%v", &os.PathError{Op: "stat", Path: inside(path), Err: err})
 		return
 	}
-	n := node{Mode: stat.Mode, Ino: stat.Ino, Nlink: uint64(stat.Nlink), Size: stat.Size, UID: stat.Uid, GID: stat.Gid}
+	n := node{Mode: stat.Mode, Ino: stat.Ino, Nlink: uint64(stat.Nlink), Size: stat.Size, UID: stat.Uid, GID: stat.Gid,
+		Times: [2]unix.Timespec{stat.Mtim, stat.Ctim}}
 	name, err := filepath.Rel(root, path)
 	n.Changes = err == nil && c.Changes != nil && c.Changes(name)
 	switch stat.Mode & unix.S_IFMT {
@@ -268,7 +270,7 @@ func (c Test) walk(root, path string, found map[string]node, failed *failures) {
 		n.Content, err = content(path)
 	}
 	if n.Changes {
-		n.Content, n.Size = "", 0
+		n.Content, n.Size, n.Times = "", 0, [2]unix.Timespec{}
 	}
 	if err != nil {
 		failed.add("%v", err)

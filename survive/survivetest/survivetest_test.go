@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -118,6 +119,16 @@ func (h *handed) Read(cancel <-chan struct{}, in *fuse.ReadIn, buffer []byte) (f
 	return h.sound.Read(cancel, in, buffer)
 }
 
+// restless is modified whenever it is asked for its attributes.
+type restless struct{ sound }
+
+func (r *restless) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	status := r.sound.GetAttr(cancel, in, out)
+	now := time.Now()
+	out.SetTimes(nil, &now, &now)
+	return status
+}
+
 func TestStateIsFound(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to mount needs root")
@@ -128,6 +139,7 @@ func TestStateIsFound(t *testing.T) {
 	}{
 		"numbers by a counter": {func(s survive.Site) survive.FileSystem { return &counted{sound: sound{volume.NewRoot(s.Volumes)}} }, "stale"},
 		"handles":              {func(s survive.Site) survive.FileSystem { return &handed{sound: sound{volume.NewRoot(s.Volumes)}} }, "has a handle"},
+		"times of the stat":    {func(s survive.Site) survive.FileSystem { return &restless{sound{volume.NewRoot(s.Volumes)}} }, "Times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
