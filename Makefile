@@ -3,7 +3,7 @@
 VERSION ?= 0.1.1
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check release release-check helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
+.PHONY: build binaries image image-check release release-check release-again release-suite helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -30,7 +30,7 @@ image: binaries
 	go -C deploy/image build -o ../../bin/image .
 	bin/image --name $(IMAGE) --version $(VERSION) --out $(BIN)/image.tar $(BINARIES)
 
-# What is in it, that its binaries run, and that it can be built again.
+# What is in it, and that its binaries run.
 image-check: image
 	deploy/image/check.sh $(VERSION)
 
@@ -43,9 +43,13 @@ release: binaries image
 	mkdir -p $(DIST)
 	deploy/release/release.sh $(VERSION) $(BIN) $(DIST)
 
-# It is whole, another build gives the same bytes, and its packages do on a node what they should.
+# It is whole, and its packages do on a node what they should.
 release-check: release helm
 	deploy/release/check.sh $(VERSION) $(DIST)
+
+# Another build of it, elsewhere and from nothing, gives the same bytes. Takes ten minutes.
+release-again: release helm
+	deploy/release/again.sh $(VERSION) $(DIST)
 
 # The Helm that renders the chart, from the Go module proxy.
 helm:
@@ -92,13 +96,18 @@ demo-check: demo-builds
 # The packages that have tests, so that nothing is said of the others.
 TESTED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...
 
+# SHORT=yes has each suite below take the form for which .ci/run has time. It sees the same, less often.
+long = $(if $(SHORT),$2,$1)
+
 # Everything that needs no kubelet, on real FUSE mounts. What the tests measure in seconds is not
-# measured while all packages are compiled, nor beside cmd/pod-info-fuse, whose tests fill the machine. It is lint that
+# measured while all packages are compiled, nor beside cmd/pod-info-fuse, whose tests fill the machine. Those of
+# podfuse/mounter wait most of the time: they begin first, and all others run beside them. It is lint that
 # vets: on a clean clone, that is a quarter of a minute, for each package that is used besides.
 test:
 	go list -export -test -deps $$($(TESTED)) >/dev/null
 	go test -vet=off -count=1 -timeout 30m ./cmd/pod-info-fuse
-	go test -vet=off -count=1 -timeout 30m $$($(TESTED) | grep -v /cmd/pod-info-fuse$$)
+	go test -vet=off -count=1 -timeout 30m -p 2 ./podfuse/mounter \
+		$$($(TESTED) | grep -v -e /cmd/pod-info-fuse$$ -e /podfuse/mounter$$)
 
 # The same with the race detector, which needs cgo, but for what tests processes that are
 # built without it.
@@ -112,7 +121,7 @@ mutate:
 
 # Each fuzz target for so many inputs, which takes ten seconds or some more. With a time,
 # Go 1.26 may fail at its end: "context deadline exceeded" (golang.org/issue/75804).
-FUZZTIME ?= 500000x
+FUZZTIME ?= $(call long,500000x,100000x)
 fuzz:
 	go test -run=^$$ -fuzz=^FuzzOptions$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
 	go test -run=^$$ -fuzz=^FuzzAnswer$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
@@ -169,18 +178,22 @@ chaos-builds: build
 # Kills, hangs, upgrades and losses under load, with no error of any reader: of this driver,
 # and of a stranger's.
 chaos: chaos-builds
-	e2e/bin/chaos kill --driver-binary bin/pod-info-fuse --duration 60s --kills 200
-	e2e/bin/chaos kill --driver-binary e2e/bin/noresend --duration 20s --kills 60 --eintr-allowed
+	e2e/bin/chaos kill --driver-binary bin/pod-info-fuse $(MANY_KILLS)
+	e2e/bin/chaos kill --driver-binary e2e/bin/noresend $(SOME_KILLS) --eintr-allowed
 	e2e/bin/chaos kill --driver-binary e2e/bin/dropping --duration 20s --kills 200
-	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy
-	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy-noresend --eintr-allowed
-	e2e/bin/chaos hang --driver-binary bin/pod-info-fuse
-	e2e/bin/chaos upgrade --driver-binary bin/pod-info-fuse --other-binary e2e/bin/other
+	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy $(ROUNDS)
+	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy-noresend --eintr-allowed $(ROUNDS)
+	e2e/bin/chaos hang --driver-binary bin/pod-info-fuse --rounds $(call long,3,1)
+	e2e/bin/chaos upgrade --driver-binary bin/pod-info-fuse --other-binary e2e/bin/other $(ROUNDS)
 	e2e/bin/chaos idmap --driver-binary bin/pod-info-fuse --expect $(IDMAP)
-	e2e/bin/chaos kill --driver-binary e2e/bin/clock $(CLOCK) --duration 20s --kills 60
+	e2e/bin/chaos kill --driver-binary e2e/bin/clock $(CLOCK) $(SOME_KILLS)
 	e2e/bin/chaos hang --driver-binary e2e/bin/clock $(CLOCK) --rounds 1
-	e2e/bin/chaos upgrade --driver-binary e2e/bin/clock --other-binary e2e/bin/clock-other $(CLOCK)
-	e2e/bin/chaos lossy --driver-binary e2e/bin/clock-lossy $(CLOCK)
+	e2e/bin/chaos upgrade --driver-binary e2e/bin/clock --other-binary e2e/bin/clock-other $(CLOCK) $(ROUNDS)
+	e2e/bin/chaos lossy --driver-binary e2e/bin/clock-lossy $(CLOCK) $(ROUNDS)
+
+MANY_KILLS = --duration $(call long,60s --kills 200,20s --kills 60)
+SOME_KILLS = --duration $(call long,20s --kills 60,8s --kills 24)
+ROUNDS = --rounds $(call long,20,6)
 
 # The program in examples, and its file that chaos reads.
 CLOCK = --program clock --file time
@@ -191,7 +204,7 @@ IDMAP ?= works
 # Everything that pods and the kubelet do, for a long time, by FlexVolume, by CSI and by pod-fuse: nothing
 # that the processes need is denied, and nothing leaks. PLOT is a file to draw it to, as
 # docs/benchmarks/soak.svg.
-SOAK ?= 10m
+SOAK ?= $(call long,10m,2m)
 soak: chaos-builds podchaos-builds
 	go build -o e2e/bin/soak ./e2e/soak
 	e2e/bin/soak --duration $(SOAK) $(addprefix --plot ,$(PLOT))
@@ -203,8 +216,8 @@ POD_FUSE = --driver-binary bin/pod-fuse --beside bin/pod-info-fuse
 # Dies of a system call that the other is only denied.
 STRICT = --driver-binary e2e/bin/pod-fuse-strict --beside bin/pod-info-fuse
 # How often a program is killed, and how often beside something else.
-KILLS ?= 100
-FEW ?= 20
+KILLS ?= $(call long,100,3)
+FEW ?= $(call long,20,1)
 podchaos-builds: build
 	e2e/podfuse/setup.sh
 	go build -o $(PODCHAOS) ./e2e/podchaos
@@ -264,19 +277,19 @@ bench-check: build
 # times are only printed.
 e2e-linux-6.1: chaos-builds
 	e2e/linux-6.1/run.sh 'set -e; uname -r; \
-		chaos kill --driver-binary /bin/pod-info-fuse --duration 60s --kills 200 --eintr-allowed; \
+		chaos kill --driver-binary /bin/pod-info-fuse $(MANY_KILLS) --eintr-allowed; \
 		chaos kill --driver-binary /bin/strict --duration 15s --kills 30 --eintr-allowed; \
-		chaos lossy --driver-binary /bin/lossy --eintr-allowed; \
-		chaos hang --driver-binary /bin/pod-info-fuse --eintr-allowed; \
-		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other; \
+		chaos lossy --driver-binary /bin/lossy --eintr-allowed $(ROUNDS); \
+		chaos hang --driver-binary /bin/pod-info-fuse --eintr-allowed --rounds $(call long,3,1); \
+		chaos upgrade --driver-binary /bin/pod-info-fuse --other-binary /bin/other $(ROUNDS); \
 		chaos idmap --driver-binary /bin/pod-info-fuse --expect EINVAL' \
 		e2e/bin/chaos e2e/bin/lossy e2e/bin/strict e2e/bin/other bin/pod-info-fuse
 	e2e/podfuse/setup.sh
 	go build -o $(PODCHAOS) ./e2e/podchaos
 	e2e/linux-6.1/containers.sh ' \
-		podchaos kill $(POD_FUSE_6.1) --kills 5; \
-		podchaos kill $(POD_FUSE_6.1) --kills 2 --with pair; \
-		podchaos kill $(POD_FUSE_6.1) --kills 2 --with mounter; \
+		podchaos kill $(POD_FUSE_6.1) --kills $(call long,5,2); \
+		podchaos kill $(POD_FUSE_6.1) --kills $(call long,2,1) --with pair; \
+		podchaos kill $(POD_FUSE_6.1) --kills $(call long,2,1) --with mounter; \
 		podchaos wait $(POD_FUSE_6.1) --kills 1 --estale-allowed --promptly 1m; \
 		podchaos stop $(POD_FUSE_6.1) --promptly 1m' \
 		bindfs $(PODCHAOS) bin/pod-fuse
@@ -319,6 +332,16 @@ e2e-userns: build
 # A kubelet that systemd restarts, in containers with a real systemd.
 e2e-systemd: build
 	e2e/systemd/run.sh
+
+# What runs before a release, and before a change is called done: the long form of each suite that .ci/run has in its
+# short one, the kubelets, clusters and the architecture for which .ci/run has no time, and what a release has to
+# show. Takes some hours, on a machine that does nothing else. Prints the time of each.
+OLDER = 1.36 1.35 1.34 1.33 1.32 1.31
+release-suite:
+	set -e; for suite in chaos chaos-pod-fuse fuzz 'soak SOAK=1h' e2e-linux-6.1 $(OLDER:%='e2e KUBERNETES=%') \
+		'e2e KUBERNETES=1.30 RUNTIME=debian' 'e2e-cluster KUBERNETES=1.36' e2e-arm64 neighbours release-again; do \
+		begun=$$(date +%s); $(MAKE) $$suite; echo "=== make $$suite: $$(($$(date +%s) - begun)) s"; \
+	done
 
 # Modules of a few lines that use hundreds of packages, Kubernetes' and others': staticcheck would look at all of these.
 OF_MANY = deploy/check deploy/check/psp deploy/check/monitoring e2e/csisanity e2e/podfuse/rclone
