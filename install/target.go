@@ -42,6 +42,26 @@ type Target struct {
 	Leave func(t Target, next []byte) (leave func() error)
 }
 
+// Find returns the directory where a driver is installed: that in the kubelet's plugin directory or,
+// where it is for CSI only, that beside its plugin's socket, in the kubelet's own directory.
+func Find(driver flex.Name) (dir string, err error) {
+	pluginDir, _, err := FindPluginDir()
+	if err != nil {
+		return "", err
+	}
+	t := Target{PluginDir: pluginDir, Driver: driver, KubeletDir: DefaultKubeletDir}
+	beside := Target{PluginDir: t.csiDir(), Driver: driver}
+	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(beside.Dir()); err == nil {
+			return beside.Dir(), nil
+		}
+	}
+	return t.Dir(), nil
+}
+
+// DefaultKubeletDir is the kubelet's own directory where it is not told another one.
+const DefaultKubeletDir = "/var/lib/kubelet"
+
 // Dir is the driver's directory.
 func (t Target) Dir() string { return filepath.Join(t.PluginDir, t.Driver.Dir()) }
 

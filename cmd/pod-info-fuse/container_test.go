@@ -1,8 +1,11 @@
 package main_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +30,55 @@ func TestUninstallInAContainerUnmountsOnTheNode(t *testing.T) {
 		t.Errorf("%d mounts are left on the node", count)
 	}
 	d.isGone()
+}
+
+// What kubectl exec calls in the installer's container has the image for its root directory, the node's
+// at /host, and the right to change its root directory. It tells what status tells on the node, and
+// says no word that is true of the container only.
+func TestCommandsInTheContainerOfAnInstaller(t *testing.T) {
+	d := place(t).onNode()
+	d.installs(binary)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(d.path), "config.json"), []byte(`{"factsDir":"none"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	dir := d.mount()
+	d.pair()
+	container := d
+	const script = `image=$1; shift; mount -t tmpfs none "$image" && mkdir "$image/host" "$image/proc" && cp "$1" "$image/" &&
+		mount --rbind / "$image/host" && mount --rbind /proc "$image/proc" && shift &&
+		exec setpriv --bounding-set -all,+sys_chroot --inh-caps -all -- chroot "$image" "$@"`
+	container.on = append(append([]string{}, d.on...), "unshare", "--mount", "--propagation", "slave", "--uts", "--ipc", "--cgroup",
+		"sh", "-c", script, "sh", t.TempDir(), binary)
+	container.path = "/binary"
+	command := func(args ...string) (string, error) {
+		output, err := container.command(append(args, "--driver", d.name)...).CombinedOutput()
+		return string(output), err
+	}
+	seen := func(text string, err error) (s status) {
+		t.Helper()
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &s)
+		}
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return s
+	}
+	want, got := d.status(), seen(command("status", "-o", "json"))
+	if !reflect.DeepEqual(got, want) || got.Mount.State != "ok" || len(got.Volumes) != 1 || got.Volumes[0].Dir != dir {
+		t.Errorf("in the container, status is %+v; on the node, %+v", got, want)
+	}
+	for _, name := range []string{"stop", "restore", "upgrade"} {
+		output, err := command(name)
+		if err == nil || !strings.Contains(output, "call "+name+" on the node") {
+			t.Errorf("%s: %v: %s; want to be told that it is to be called on the node", name, err, output)
+		}
+	}
+	d.must("unmount", dir)
+	d.onItsNode(`"$@"`, d.path, "stop")
+	if got := seen(command("status", "-o", "json")); got.Mount.State != "absent" || got.Daemon.Active != nil {
+		t.Errorf("of a driver that nobody uses, status is %+v", got)
+	}
 }
 
 // A privileged container heals by itself, and what it starts is the node's: it

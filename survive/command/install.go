@@ -126,7 +126,7 @@ func (p Program) inputDue(t install.Target) bool {
 func (p Program) uninstall(args []string) error {
 	i := p.installer("uninstall")
 	force := i.set.Bool("force", false, "unmount volumes that are in use; pods that use them read errors from then on")
-	kubeletDir := i.set.String("kubelet-dir", "/var/lib/kubelet", "the kubelet's own `DIR`, where a CSI plugin of the driver has its sockets, and may have the driver")
+	kubeletDir := i.set.String("kubelet-dir", install.DefaultKubeletDir, "the kubelet's own `DIR`, where a CSI plugin of the driver has its sockets, and may have the driver")
 	if err := i.parse(args); err != nil {
 		return err
 	}

@@ -71,10 +71,7 @@ func (i *installer) enter() (target install.Target, why string, err error) {
 		return target, "", err
 	}
 	if i.root != "" {
-		if err := unix.Chroot(i.root); err != nil {
-			return target, "", fmt.Errorf("change the root directory to %s: %w; it needs CAP_SYS_CHROOT", i.root, err)
-		}
-		if err := os.Chdir("/"); err != nil {
+		if err := changeRoot(i.root); err != nil {
 			return target, "", err
 		}
 	}

@@ -22,16 +22,21 @@ import (
 // installation finds the installation that a command is about. name is what --driver says,
 // "" where it says nothing.
 func (p Program) installation(name string) (i survive.CallOuts, err error) {
-	settings, problem := p.settingsIn(filepath.Dir(calledAs()))
 	id, err := p.driverName(name)
 	if err != nil {
 		return i, err
 	}
+	return p.installationIn(filepath.Dir(calledAs()), id), nil
+}
+
+// installationIn is the installation of a driver that has its configuration in a directory.
+func (p Program) installationIn(dir string, id flex.Name) survive.CallOuts {
+	settings, problem := p.settingsIn(dir)
 	n := p.On(id, settings)
 	if problem != nil {
 		n.KeepInput()
 	}
-	return survive.CallOuts{Node: n, ConfigError: problem, Check: p.Check}, nil
+	return survive.CallOuts{Node: n, ConfigError: problem, Check: p.Check}
 }
 
 // log is the log of an installation; syslog, if that is not known.
@@ -78,7 +83,43 @@ func (p Program) find(set *pflag.FlagSet, args []string) (i survive.CallOuts, er
 	if err := p.parse(set, args); err != nil {
 		return i, err
 	}
-	return p.installation(driverOf(set))
+	i, err = p.installation(driverOf(set))
+	if err == nil && isBelowHostRoot(i.Node) {
+		err = fmt.Errorf("this container has the node's root directory at %s, and can only show the status; call %s on the node", hostRoot, set.Name())
+	}
+	return i, err
+}
+
+// hostRoot is where a container has the node's root directory: the chart's, or one of kubectl
+// debug node.
+const hostRoot = "/host"
+
+// isBelowHostRoot tells whether this process is in such a container: the driver's run directory is
+// there, and there is none where it is on a node.
+func isBelowHostRoot(n survive.Node) bool {
+	_, err := os.Lstat(n.RunDir)
+	_, below := os.Lstat(hostRoot + n.RunDir)
+	return errors.Is(err, fs.ErrNotExist) && below == nil
+}
+
+// enterHostRoot returns the installation that a command is about once more, from within the node's
+// root directory, which becomes that of this process.
+func (p Program) enterHostRoot(n survive.Node) (survive.CallOuts, error) {
+	if err := changeRoot(hostRoot); err != nil {
+		return survive.CallOuts{}, err
+	}
+	dir, err := install.Find(n.Name)
+	if err != nil {
+		return survive.CallOuts{Node: n, ConfigError: err, Check: p.Check}, nil
+	}
+	return p.installationIn(dir, n.Name), nil
+}
+
+func changeRoot(dir string) error {
+	if err := unix.Chroot(dir); err != nil {
+		return fmt.Errorf("change the root directory to %s: %w; it needs CAP_SYS_CHROOT", dir, err)
+	}
+	return os.Chdir("/")
 }
 
 // driverOf is what --driver says, "" where it says nothing.

@@ -50,7 +50,13 @@ type volumeReport struct {
 func (p Program) status(args []string) error {
 	set := p.Flags("status")
 	format := set.StringP("output", "o", "table", "`FORMAT`: table or json")
-	i, err := p.find(set, args)
+	if err := p.parse(set, args); err != nil {
+		return err
+	}
+	i, err := p.installation(driverOf(set))
+	if err == nil && isBelowHostRoot(i.Node) {
+		i, err = p.enterHostRoot(i.Node)
+	}
 	if err != nil {
 		return err
 	}
