@@ -39,7 +39,7 @@ var errSilent = errors.New("the daemon does not answer")
 // isDead tells whether an error says that the node mount's server, or the mount itself, is
 // gone. The next use starts another daemon.
 func isDead(err error) bool {
-	for _, dead := range []error{errSilent, mount.ErrNotMounted, unix.ENOTCONN, unix.ECONNABORTED, unix.ENODEV} {
+	for _, dead := range []error{errSilent, mount.ErrBad, mount.ErrNotMounted, unix.ENOTCONN, unix.ECONNABORTED, unix.ENODEV} {
 		if errors.Is(err, dead) {
 			return true
 		}
@@ -61,6 +61,9 @@ func (n Node) ask(path string, limit time.Duration, names ...string) (*mount.Poi
 	if errors.Is(err, mount.ErrSilent) {
 		n.Log("it has not answered for %v, also not with its standby: its connection is aborted", limit)
 		err = fmt.Errorf("%w: %w", errSilent, err)
+	} else if errors.Is(err, mount.ErrBad) {
+		n.Log("it has answered that its root is no directory, as no honest version does: " +
+			"its connection is aborted")
 	}
 	if isDead(err) && !errors.Is(err, mount.ErrNotMounted) {
 		// From now on it does not count as served, whatever process has the daemon's locks.

@@ -3,7 +3,9 @@ package survive
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +32,24 @@ func (n Node) elsewhere(locks pair.Locks) bool {
 
 // isRefusal tells whether the daemon lives and has answered, but not what it was asked for.
 func isRefusal(err error) bool { return errors.As(err, new(pair.Refusal)) }
+
+// attachFromElsewhere attaches the daemon's mount, which is absent here, if the daemon serves in
+// another mount namespace. One whose connection was aborted just now ends meanwhile.
+func (n Node) attachFromElsewhere(there look) (look, error) {
+	for begun := time.Now(); there.device == 0 && n.elsewhere(there.locks); time.Sleep(2 * time.Millisecond) {
+		before := there.locks
+		attachErr := n.attach(before)
+		var err error
+		if there, err = n.look(); err != nil || attachErr == nil {
+			return there, err
+		}
+		ends := there.locks != before || errors.Is(attachErr, fs.ErrNotExist)
+		if !ends || time.Since(begun) > polite {
+			return there, attachErr
+		}
+	}
+	return there, nil
+}
 
 // attach mounts the daemon's file system here as well. It does nothing where the node mount
 // is absent from the daemon's own namespace, too.
@@ -97,7 +117,9 @@ func (n Node) fetch(namespace mount.Namespace) (*mount.Tree, error) {
 	var tree *mount.Tree
 	err = namespace.Do(func() error {
 		there, err := mount.OpenBelow("/", strings.TrimPrefix(n.fsPath(), "/"))
-		if err != nil {
+		if errors.Is(err, unix.EIO) {
+			return nil // its root is bad, and nobody can use it: another daemon is started
+		} else if err != nil {
 			return err
 		}
 		defer there.Close()

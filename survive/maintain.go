@@ -106,6 +106,9 @@ func (n Node) ensure() error {
 // records may be lost, it does so anyway.
 func (n Node) restore(all bool) ([]Healed, error) {
 	served, err := n.served()
+	if err == nil && served && all {
+		served, err = n.servesWhole()
+	}
 	if err == nil && served {
 		_, err = n.ensureCompanion()
 	}
@@ -135,10 +138,8 @@ func (n Node) restore(all bool) ([]Healed, error) {
 func (n Node) served() (bool, error) {
 	for range 2 { // a dead mount is absent once it was asked
 		there, err := n.look()
-		if err == nil && there.device == 0 && n.elsewhere(there.locks) {
-			if err = n.attach(there.locks); err == nil {
-				there, err = n.look()
-			}
+		if err == nil && there.device == 0 {
+			there, err = n.attachFromElsewhere(there)
 		}
 		if err != nil || there.device == 0 || !exists(n.path("daemon.lock")) { // without that file, its processes cannot be found
 			return false, err
@@ -152,6 +153,37 @@ func (n Node) served() (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// servesWhole tells whether no volume's root is bad, see [mount.Point.Bad]. A daemon that has
+// answered so for one is not trusted with the others: another one is started.
+func (n Node) servesWhole() (bool, error) {
+	there, err := n.look()
+	if err != nil {
+		return false, err
+	}
+	ids, err := n.Volumes().IDs()
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		record, err := n.Volumes().Get(id)
+		if err != nil {
+			continue // no daemon can serve it
+		}
+		point, err := openDir(record.Dir)
+		if err != nil || point == nil {
+			continue // status tells
+		}
+		bad := point.Bad() && point.Device() == there.device
+		point.Close()
+		if bad {
+			n.Log("it has answered that the root of %s is no directory, as no honest version does: "+
+				"another one is started", record.Dir)
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // gone is how long to wait for an answer where no process seems to live that could give it:

@@ -101,7 +101,7 @@ func (n Node) bindNew(record volume.Record, on *mount.Point, put func(on, source
 		defer source.Close()
 		err = put(on, source)
 	}
-	if !errors.Is(err, unix.EIO) {
+	if !errors.Is(err, unix.EIO) || isDead(err) {
 		return err
 	}
 	if serving := n.versionNote(); serving != n.Version {
@@ -112,14 +112,9 @@ func (n Node) bindNew(record volume.Record, on *mount.Point, put func(on, source
 }
 
 // replaceAll removes the mounts of ours from a directory, of which the topmost is open, and binds
-// the source there. It asks nobody about that one, as statx(2) fails where the volume was of
-// another pod before.
+// the source there.
 func (n Node) replaceAll(top, source *mount.Point) error {
-	err := top.Detach()
-	if err == nil || errors.Is(err, unix.EINVAL) { // another process was faster
-		err = n.detachAll(top.Path)
-	}
-	if err != nil {
+	if err := n.detachAll(top.Path); err != nil {
 		return err
 	}
 	on, err := volume.OpenDir(top.Path)

@@ -76,6 +76,7 @@ const (
 // it but the kernel.
 type look struct {
 	device uint64 // of the node mount; 0: nothing is mounted there
+	bad    bool   // its root is bad, see mount.Point
 	locks  pair.Locks
 }
 
@@ -88,7 +89,7 @@ func (n Node) look() (there look, err error) {
 		return there, err
 	}
 	defer point.Close()
-	there.device = point.Device()
+	there.device, there.bad = point.Device(), point.Bad()
 	return there, nil
 }
 
@@ -96,7 +97,7 @@ func (l look) state() MountState {
 	switch {
 	case l.device == 0:
 		return MountAbsent
-	case l.locks.State() <= pair.Dead:
+	case l.bad, l.locks.State() <= pair.Dead:
 		return MountDead
 	}
 	return MountOK
@@ -113,7 +114,7 @@ func (l look) living() uint64 {
 // seemsServed is enough for a mount call-out. Without a standby, the active process may have
 // been killed and unable to end, so its state counts, too.
 func (l look) seemsServed() bool {
-	return l.device != 0 && l.locks.Active.Held && (l.locks.Standby.Held || l.locks.Active.State() == pair.Alive)
+	return l.device != 0 && !l.bad && l.locks.Active.Held && (l.locks.Standby.Held || l.locks.Active.State() == pair.Alive)
 }
 
 // MountState returns the condition of the node mount.

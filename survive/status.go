@@ -233,10 +233,10 @@ func (n Node) mountedOn(point *mount.Point, living uint64, table *mount.Table) (
 		return VolumeUnknown, err
 	case !mounted:
 		return VolumeNotMounted, nil
-	case point.Device() == living:
+	case point.Device() == living && !point.Bad():
 		return VolumeOK, nil
 	}
-	// Not of the connection that is served. mountinfo tells whether it is of one before.
+	// Of no use. mountinfo tells whether it is ours.
 	info, err := table.Info(point)
 	switch {
 	case err != nil:

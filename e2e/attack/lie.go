@@ -37,6 +37,8 @@ func Lie(version, mountPoint string, files fuse.RawFileSystem) fuse.RawFileSyste
 		return stuck{full, mountPoint}
 	case "stays":
 		return marked{full}
+	case "files":
+		return filed{full}
 	}
 	if target, links := strings.CutPrefix(version, "link:"); links {
 		return hostile{full, target, links}
@@ -137,4 +139,21 @@ type marked struct{ whole }
 func (marked) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
 	text := "stays"
 	return fuse.ReadResultData([]byte(text[min(int(in.Offset), len(text)):])), fuse.OK
+}
+
+// filed has the kernel mark a root bad, for as long as that is mounted.
+type filed struct{ whole }
+
+func (f filed) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	id, _ := volume.Split(header.NodeId)
+	switch name {
+	case "root":
+		out.NodeId = fuse.FUSE_ROOT_ID
+	case "volume":
+		out.NodeId = volume.Node(id, 0)
+	default:
+		return f.whole.Lookup(cancel, header, name, out)
+	}
+	out.Mode, out.Nlink = fuse.S_IFREG|0o444, 1
+	return fuse.OK
 }

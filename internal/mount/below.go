@@ -20,6 +20,9 @@ var ErrNotMounted = errors.New("is not mounted")
 // ErrRefused says that a server has answered with something that no mount of ours has.
 var ErrRefused = errors.New("is no directory or regular file of the mount")
 
+// ErrBad says that the server of a mount has answered that the mount's root is something else.
+var ErrBad = errors.New("its server says that its root is no directory")
+
 // Below opens the directory or the regular file at a path below the root of a FUSE mount,
 // to bind it or to copy its mount. The server is asked for each name, and may be
 // hostile: no link is followed, and its answers cannot lead off its own mount.
@@ -28,7 +31,8 @@ var ErrRefused = errors.New("is no directory or regular file of the mount")
 // failure ends the look-ups.
 //
 // A server that says nothing within the limit loses its connection (see Abort): there
-// is no other way out of a request that it has read. The error is ErrSilent then.
+// is no other way out of a request that it has read. The error is ErrSilent then. It is ErrBad
+// where the mount's root is bad (see [Point.Bad]), perhaps since this request.
 func (p *Point) Below(path string, limit time.Duration, names ...string) (*Point, error) {
 	if mounted, err := p.Mounted(); err != nil {
 		return nil, err
@@ -52,6 +56,9 @@ func (p *Point) Below(path string, limit time.Duration, names ...string) (*Point
 	for range steps {
 		select {
 		case <-done:
+			if errors.Is(err, unix.EIO) && errors.Is(p.ask(), unix.EIO) {
+				err = fmt.Errorf("%w: %w", ErrBad, err)
+			}
 			return found, err
 		case <-time.After(limit / steps):
 		}
@@ -71,6 +78,13 @@ func (p *Point) lookUp(name string) error {
 	var stat unix.Statx_t
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
 	return unix.Statx(p.fd, name, flags, unix.STATX_TYPE, &stat)
+}
+
+// ask asks the kernel, and no server, about the directory itself.
+func (p *Point) ask() error {
+	var stat unix.Statx_t
+	const flags = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
+	return unix.Statx(p.fd, "", flags, unix.STATX_TYPE, &stat)
 }
 
 // step opens a name in a directory of this mount: a directory or a regular file, but not one

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -18,6 +21,7 @@ type Point struct {
 	Path string
 	fd   int
 	stat unix.Statx_t
+	bad  bool
 }
 
 // ErrLink says that a path leads to a symbolic link where a directory must be.
@@ -26,7 +30,75 @@ var ErrLink = errors.New("is a symbolic link, not a directory")
 // Open opens the directory at path. It follows links in the middle of the
 // path, as the kubelet's root may be one, but not at its end. The error is fs.ErrNotExist if
 // there is none.
-func Open(path string) (*Point, error) { return openDirAt(unix.AT_FDCWD, path, path) }
+//
+// A mount whose root is bad (see [Point.Bad]) is opened all the same. For that Open reads /proc:
+// it must not be called on a thread that has entered a container's namespace.
+func Open(path string) (*Point, error) { return openTop(unix.AT_FDCWD, path, path) }
+
+// Open opens a directory in this one, as the function Open does. It follows no link.
+func (p *Point) Open(name string) (*Point, error) {
+	return openTop(p.fd, name, filepath.Join(p.Path, name))
+}
+
+func openTop(directory int, name, path string) (*Point, error) {
+	point, err := openDirAt(directory, name, path)
+	if errors.Is(err, unix.EIO) {
+		return openBad(directory, name, path, err)
+	}
+	return point, err
+}
+
+// openBad opens the root of a mount of which statx(2) says nothing but why. What is mounted there
+// is known without its server: fdinfo has the number of the mount, and mountinfo the rest.
+func openBad(directory int, name, path string, why error) (*Point, error) {
+	fd, err := unix.Openat(directory, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	point := &Point{Path: path, fd: fd, bad: true}
+	info, err := point.rootInfo()
+	if err != nil || info == nil {
+		point.Close()
+		return nil, errors.Join(why, err)
+	}
+	point.stat = unix.Statx_t{
+		Mask: unix.STATX_TYPE | unix.STATX_MNT_ID, Mode: unix.S_IFDIR, Mnt_id: uint64(info.ID),
+		Attributes: unix.STATX_ATTR_MOUNT_ROOT, Attributes_mask: unix.STATX_ATTR_MOUNT_ROOT,
+		Dev_major: uint32(info.Major), Dev_minor: uint32(info.Minor),
+	}
+	return point, nil
+}
+
+// rootInfo returns what mountinfo says of the mount that the point is on, if it is its root.
+func (p *Point) rootInfo() (info *mountinfo.Info, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", p.fd))
+	if err != nil {
+		return nil, err
+	}
+	id := 0
+	for line := range strings.Lines(string(text)) {
+		if number, is := strings.CutPrefix(line, "mnt_id:"); is {
+			if id, err = strconv.Atoi(strings.TrimSpace(number)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	all, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) { return i.ID != id, i.ID == id })
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	// The kernel marks the path of what was dropped from its cache (fs/d_path.c).
+	at, err := os.Readlink(p.procPath())
+	if at = strings.TrimSuffix(at, " (deleted)"); at != strings.TrimSuffix(all[0].Mountpoint, " (deleted)") {
+		return nil, err
+	}
+	return all[0], err
+}
+
+// Bad tells whether a FUSE server has said that its mount's root is something else, as no honest
+// server does. The kernel answers EIO for that root from then on, until it is unmounted
+// (fs/fuse/fuse_i.h, fuse_make_bad). What is mounted of the rest of the file system goes on.
+func (p *Point) Bad() bool { return p.bad }
 
 // OpenBelow opens the directory at the path rest below base. It follows links in
 // base, and none after it, which somebody in a container may have made: each directory

@@ -76,10 +76,16 @@ func Beside(dir, name string) string {
 // OpenDir opens the directory of a volume. The kubelet's root may be a link, but
 // not what the kubelet makes in it.
 func OpenDir(dir string) (*mount.Point, error) {
-	if pods, rest, ok := SplitDir(filepath.Clean(dir)); ok {
-		return mount.OpenBelow(pods, rest)
+	pods, rest, ok := SplitDir(filepath.Clean(dir))
+	if !ok {
+		return mount.Open(dir)
 	}
-	return mount.Open(dir)
+	parent, err := mount.OpenBelow(pods, filepath.Dir(rest))
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
+	return parent.Open(filepath.Base(rest))
 }
 
 // MakeDir makes the directory of a volume in one that is there, and reports whether it did:
