@@ -197,6 +197,23 @@ func TestSocketsEndWithThePlugin(t *testing.T) {
 	}
 }
 
+// A kubelet makes an event of each probe that fails. On a new node, the installer puts the driver into its
+// place while the plugin beside it is probed for the first time.
+func TestAProbeWaitsForTheInstaller(t *testing.T) {
+	w := place(t)
+	hidden := w.binary + ".later"
+	if err := os.Rename(w.binary, hidden); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	installed := make(chan error, 1)
+	time.AfterFunc(time.Second, func() { installed <- os.Rename(hidden, w.binary) })
+	status, output := w.probe()
+	if err := <-installed; err != nil || status != 0 {
+		t.Errorf("%v; probe: %d, %q", err, status, output)
+	}
+}
+
 // The pod has five seconds to end; what is asked here leaves room for a slow machine.
 func TestAPluginEndsWhileARequestHangs(t *testing.T) {
 	w := place(t)

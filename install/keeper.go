@@ -23,6 +23,7 @@ type Watch struct {
 	mu     sync.Mutex // guards what follows
 	looked time.Time
 	wrong  error
+	first  chan struct{} // see firstLook
 }
 
 // Run looks until the context ends, the first time at once.
@@ -45,7 +46,24 @@ func (w *Watch) note(err error) {
 	if err != nil && (w.wrong == nil || w.wrong.Error() != err.Error()) {
 		w.Log("%v", err)
 	}
+	if w.looked.IsZero() {
+		close(w.firstLook())
+	}
 	w.looked, w.wrong = time.Now(), err
+}
+
+// FirstLook returns a channel that is closed when the first look has ended.
+func (w *Watch) FirstLook() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.firstLook()
+}
+
+func (w *Watch) firstLook() chan struct{} {
+	if w.first == nil {
+		w.first = make(chan struct{})
+	}
+	return w.first
 }
 
 // Looked returns when the last look ended, and what was wrong then. The time is

@@ -17,7 +17,6 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 
 	"example.com/pod-info-fuse/csi"
 	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/internal/calllog"
 )
 
 // version is replaced by the linker; see the Makefile.
@@ -125,17 +125,35 @@ func probe(args []string) error {
 	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
 	socket := set.String("socket", defaultSocket, "`PATH` of the socket that is served at")
 	live := set.Bool("live", false, "only tell whether it answers at all")
-	limit := set.Duration("timeout", 5*time.Second, "`TIME` to wait for an answer")
+	limit := set.Duration("timeout", 4*time.Second, "`TIME` to wait until the answer is a good one")
 	if err := parse(set, args); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)
 	defer cancel()
-	return csi.Probe(ctx, *socket, *live)
+	return probeUntil(ctx, *socket, *live)
+}
+
+// probeInterval is how long to wait between two probes that fail.
+const probeInterval = 500 * time.Millisecond
+
+// probeUntil probes until the plugin is ready or the context ends. A plugin that has just begun waits for
+// the installer beside it, and a kubelet makes an event of each probe that fails.
+func probeUntil(ctx context.Context, socket string, live bool) error {
+	for {
+		err := csi.Probe(ctx, socket, live)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(probeInterval):
+		}
+	}
 }
 
 // logLine writes to where containers log. What is in a line may be from elsewhere.
 func logLine(format string, args ...any) {
-	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\\n")
-	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().UTC().Format(time.RFC3339), text)
+	calllog.Container(os.Stderr, fmt.Sprintf(format, args...))
 }

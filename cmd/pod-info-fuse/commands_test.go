@@ -74,6 +74,18 @@ func TestStopRefusesWhileVolumesAreMounted(t *testing.T) {
 	}
 }
 
+// What an installer says of a busy node is still read.
+func TestStopNamesTwentyVolumes(t *testing.T) {
+	d := install(t)
+	for range 23 {
+		d.mount()
+	}
+	output, err := d.command("stop").CombinedOutput()
+	if named := strings.Count(string(output), "shop/web-0"); err == nil || named != 20 || !strings.HasSuffix(string(output), "\n  and 3 more, which status lists\n") {
+		t.Errorf("%v: %d volumes are named: %s", err, named, output)
+	}
+}
+
 func TestStopForceUnmountsVolumes(t *testing.T) {
 	d := install(t)
 	dir := d.mount()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -38,7 +39,7 @@ func TestUninstallRefusesWhileVolumesAreInUse(t *testing.T) {
 	dir := d.mount()
 	active, standby := d.pair()
 	output, err := d.installer(newer, "uninstall").CombinedOutput()
-	for _, want := range []string{"volumes are in use; delete their pods, or use --force:", dir, "shop/web-0"} {
+	for _, want := range []string{"volumes are in use; delete their pods:", dir, "shop/web-0"} {
 		if err == nil || !strings.Contains(string(output), want) {
 			t.Errorf("%v: %s; want %s", err, output, want)
 		}
@@ -153,6 +154,16 @@ func TestUninstallWatchWaitsForTheVolumes(t *testing.T) {
 		t.Errorf("readyz: %s", text)
 	}
 	w.counts(map[string]float64{`volumes{state="ok"}`: 2})
+	log := read(t, w.log)
+	for _, dir := range []string{one, two} {
+		if !regexp.MustCompile(`(?m)^20\S+Z +` + regexp.QuoteMeta(dir) + `  shop/web-0$`).MatchString(log) {
+			t.Errorf("the log has no line of its own for %s", dir)
+		}
+	}
+	// Nobody can give a DaemonSet's container a flag.
+	if strings.Contains(log, "?") || strings.Contains(log, "--force") {
+		t.Error("the log has ? in the place of line ends, or says --force")
+	}
 	d.must("unmount", one)
 	w.isNotReady("volumes are in use")
 	eventually(t, "the first one is gone", func() bool { _, text := w.get("/readyz"); return !strings.Contains(text, one) })

@@ -110,6 +110,36 @@ func (w *watched) logs(text string) {
 	eventually(w.t, "it logs "+text, func() bool { return strings.Contains(read(w.t, w.log), text) })
 }
 
+// A kubelet makes an event, a warning, of each answer that the driver is not ready. So the first answer
+// waits for the first look, which installs the driver.
+func TestAnInstallationBeginsWithoutAWarning(t *testing.T) {
+	d := place(t)
+	w := d.watch(binary, "install")
+	if status, text := w.get("/readyz"); status != 200 {
+		t.Errorf("the first answer is %d: %s", status, text)
+	}
+	d.isWhole(binary)
+	// It does not wait for ever.
+	never := place(t)
+	lock, err := os.Open(never.pluginDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	w = never.watch(binary, "install")
+	watch := stopwatch.Start()
+	status, text := w.get("/readyz")
+	if took, late := watch.Stop(); status != 503 || took-late > 5*time.Second {
+		t.Errorf("while another installer is at work, the answer is %d: %s, after %v", status, text, took)
+	}
+	if status, text := w.get("/healthz"); status != 200 {
+		t.Errorf("healthz: %d: %s", status, text)
+	}
+}
+
 // The kubelet restarts a container whose port does not answer in time.
 func TestSilentConnectionsDoNotKeepTheKubeletAway(t *testing.T) {
 	w := place(t).watch(binary, "install")

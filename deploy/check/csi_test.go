@@ -62,6 +62,24 @@ func TestThePluginHasItsSocketsOnly(t *testing.T) {
 	}
 }
 
+// A kubelet makes an event, a warning, of each probe that fails. Containers that have just begun take a
+// moment until they listen, and longer until the driver is installed, for which the answer waits for
+// four seconds.
+func TestAnInstallationIsNotProbedTooEarly(t *testing.T) {
+	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, "../pod-info-fuse-csi.yaml"))).Spec.Template.Spec
+	pod.Containers = append(pod.Containers, container(t, only[*appsv1.DaemonSet](t, decode(t, read(t, "../pod-fuse.yaml"))).Spec.Template.Spec, "pod-fuse"))
+	if len(pod.Containers) != 3 {
+		t.Fatalf("there are %d containers", len(pod.Containers))
+	}
+	for _, c := range pod.Containers {
+		for _, probe := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe} {
+			if probe.InitialDelaySeconds < 2 || probe.TimeoutSeconds < 5 {
+				t.Errorf("%s is probed after %d s, for %d s", c.Name, probe.InitialDelaySeconds, probe.TimeoutSeconds)
+			}
+		}
+	}
+}
+
 // The plugin unmounts until the last volume is gone, and then its sockets are taken away: a
 // probe would have it started again, or the rollout wait for ever.
 func TestThePluginIsNotProbedWhileItIsUninstalled(t *testing.T) {

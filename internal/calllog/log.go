@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -104,8 +105,21 @@ func (l Log) Line(format string, args ...any) {
 	s.write(fmt.Sprintf("%s[%d]: %s", l.tag, os.Getpid(), oneLine(fmt.Sprintf(format, args...))))
 }
 
-// oneLine keeps a text from forging a second line.
+// Container writes a text to where a container logs. Each of its lines begins with the time; those after
+// the first one are indented, so that none of them can pass for another message.
+func Container(to io.Writer, text string) {
+	now := time.Now().UTC().Format(time.RFC3339)
+	indent := " "
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(to, "%s%s%s\n", now, indent, oneLine(strings.TrimSpace(line)))
+		indent = "   "
+	}
+}
+
+// oneLine keeps a text from forging a second line. The lines of an error that joins others become parts
+// of one.
 func oneLine(text string) string {
+	text = strings.ReplaceAll(text, "\n", "; ")
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
 			return '?'

@@ -23,12 +23,21 @@ func TestFileGetsOneLinePerCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := regexp.MustCompile(`^20\S+Z pod-info-fuse\[\d+\]: mount "/a\\nb": Failure: no\?forged line\n20\S+ pod-info-fuse\[\d+\]: unmount\n$`)
+	want := regexp.MustCompile(`^20\S+Z pod-info-fuse\[\d+\]: mount "/a\\nb": Failure: no; forged line\n20\S+ pod-info-fuse\[\d+\]: unmount\n$`)
 	if !want.Match(data) {
 		t.Errorf("log:\n%s", data)
 	}
 	if info, _ := os.Stat(path); info.Mode() != 0o600 {
 		t.Errorf("mode %v, want 0600", info.Mode())
+	}
+}
+
+func TestAContainersLogHasALineForEachOfAText(t *testing.T) {
+	var log strings.Builder
+	Container(&log, "volumes are in use:\n  /a\x1b[1m  shop/web-0\n2026-11-27T00:00:00Z forged")
+	want := regexp.MustCompile(`^20\S+Z volumes are in use:\n20\S+Z   /a\?\[1m  shop/web-0\n20\S+Z   2026-11-27T00:00:00Z forged\n$`)
+	if !want.MatchString(log.String()) {
+		t.Errorf("%q", log.String())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/survive/internal/metrics"
 )
 
@@ -126,6 +127,11 @@ func openSource(path string) (read func() ([]byte, error), err error) {
 // at most.
 const longestLook = 5 * time.Minute
 
+// firstLookTimeout is how long /readyz waits for the first look, which installs the driver: a kubelet
+// makes an event of each answer that the driver is not ready. It is less than the kubelet waits
+// (the probe's timeoutSeconds).
+const firstLookTimeout = 4 * time.Second
+
 // keep looks at the node again and again, and tells a kubelet and Prometheus about it. It
 // ends at SIGTERM, at once: its work can be interrupted at any moment.
 func (i *installer) keep(look func() error, page func() string) error {
@@ -165,6 +171,10 @@ func (i *installer) pages(watch *install.Watch, page func() string) map[string]f
 			return metrics.OK()
 		},
 		"/readyz": func() metrics.Page {
+			select {
+			case <-watch.FirstLook():
+			case <-time.After(firstLookTimeout):
+			}
 			switch looked, wrong := watch.Looked(); {
 			case wrong != nil:
 				return metrics.Unavailable(wrong.Error())
@@ -179,5 +189,5 @@ func (i *installer) pages(watch *install.Watch, page func() string) map[string]f
 
 // logLine writes to where containers log.
 func logLine(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().UTC().Format(time.RFC3339), line(fmt.Sprintf(format, args...)))
+	calllog.Container(os.Stderr, lines(fmt.Sprintf(format, args...)))
 }

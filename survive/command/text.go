@@ -43,4 +43,4 @@ func lines(text string) string {
 }
 
 // line is lines for text that must stay one line.
-func line(text string) string { return strings.ReplaceAll(lines(text), "\n", "?") }
+func line(text string) string { return strings.ReplaceAll(lines(text), "\n", "; ") }

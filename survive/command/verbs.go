@@ -20,15 +20,22 @@ func (p Program) stop(args []string) error {
 		return err
 	}
 	var list strings.Builder
-	for _, v := range inUse {
+	for i, v := range inUse {
+		if i == mostNamed {
+			fmt.Fprintf(&list, "\n  and %d more, which status lists", len(inUse)-i)
+			break
+		}
 		if v.Problem != nil {
 			fmt.Fprintf(&list, "\n  %v", v.Problem)
 		} else {
 			fmt.Fprintf(&list, "\n  %s  %s", Printable(v.Dir, 0), podOf(v))
 		}
 	}
-	return fmt.Errorf("volumes are in use; delete their pods, or use --force:%s", list.String())
+	return fmt.Errorf("volumes are in use; delete their pods:%s", list.String())
 }
+
+// mostNamed is how many volumes an error names.
+const mostNamed = 20
 
 // upgrade lets this version take over from the one that serves.
 func (p Program) upgrade(args []string) error {

@@ -69,11 +69,13 @@ plugin's default. */}}
   readinessProbe:
     exec:
       command: [/pod-info-fuse-csi, probe]
+    initialDelaySeconds: 2
     periodSeconds: 10
-    timeoutSeconds: 5
+    timeoutSeconds: 5 # it waits for up to four until the driver is installed
   livenessProbe:
     exec:
       command: [/pod-info-fuse-csi, probe, --live]
+    initialDelaySeconds: 10
     periodSeconds: 30
     timeoutSeconds: 5
   {{- end }}

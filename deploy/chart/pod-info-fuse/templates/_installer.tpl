@@ -32,11 +32,14 @@ are any. */}}
     httpGet:
       path: /readyz
       port: {{ .portName }}
+    initialDelaySeconds: 2
     periodSeconds: 5
+    timeoutSeconds: 5 # the first answer waits for up to four until the driver is installed
   livenessProbe:
     httpGet:
       path: /healthz
       port: {{ .portName }}
+    initialDelaySeconds: 10
     timeoutSeconds: 5
   {{- with .resources }}
   resources:
