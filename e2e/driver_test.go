@@ -73,7 +73,7 @@ func (n *node) install(d *driver, files map[string]string) error {
 		if err != nil {
 			return fmt.Errorf("install the driver %s: %w", d.Name, err)
 		}
-		if err := os.WriteFile(filepath.Join(staging, name), content, 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(staging, name), content, 0o711); err != nil {
 			return fmt.Errorf("install the driver %s: %w", d.Name, err)
 		}
 	}
@@ -92,7 +92,7 @@ func (d *driver) upgrade(newer string) error {
 		return fmt.Errorf("upgrade the driver %s: %w", d.Name, err)
 	}
 	staging := filepath.Join(d.Dir, ".upgrade")
-	if err := os.WriteFile(staging, content, 0o755); err != nil {
+	if err := os.WriteFile(staging, content, 0o711); err != nil {
 		return fmt.Errorf("upgrade the driver %s: %w", d.Name, err)
 	}
 	if err := os.Rename(staging, d.Executable()); err != nil {

@@ -35,7 +35,7 @@ func TestFlexVolumeIsClosedWhenNoneIsMounted(t *testing.T) {
 		if inUse, err := target.CloseFlexVolume(node); err != nil || inUse != mounted.Dir {
 			t.Errorf("with a FlexVolume: %q, %v, want %q", inUse, err, mounted.Dir)
 		}
-		if info, err := os.Stat(target.Binary()); err != nil || info.Mode().Perm() != 0o755 {
+		if info, err := os.Stat(target.Binary()); err != nil || info.Mode().Perm() != 0o711 {
 			t.Errorf("with a FlexVolume, the driver is %v, %v", info, err)
 		}
 	}

@@ -32,9 +32,9 @@ func TestInstallSaysWhetherItChangedAnything(t *testing.T) {
 	want := map[string]string{
 		".":                                 "drwxr-xr-x ",
 		"example.com~facts":                 "drwxr-xr-x ",
-		"example.com~facts/facts":           "-rwxr-xr-x " + version("2"),
+		"example.com~facts/facts":           "-rwx--x--x " + version("2"),
 		"example.com~facts/config.json":     `-rw-r--r-- {"log":"off"}`,
-		"example.com~facts/.facts.previous": "-rwxr-xr-x " + version("1"),
+		"example.com~facts/.facts.previous": "-rwx--x--x " + version("1"),
 	}
 	if now := listing(t, target.PluginDir); !maps.Equal(now, want) {
 		t.Errorf("installed: %v, want %v", now, want)

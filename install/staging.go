@@ -31,6 +31,10 @@ func (t Target) sweep() error {
 	return err
 }
 
+// binaryMode lets everybody execute the binary, and nobody but root read it: the kernel lets no
+// process of the daemon's user trace another one that executes it. See package confine.
+const binaryMode fs.FileMode = 0o711
+
 // stage writes a driver's files into a new directory, down to the disk.
 func (t Target) stage(c Content) (dir string, err error) {
 	dir, err = os.MkdirTemp(t.PluginDir, t.stagingPattern())
@@ -42,7 +46,7 @@ func (t Target) stage(c Content) (dir string, err error) {
 			os.RemoveAll(dir)
 		}
 	}()
-	if err := write(hiddenIn(dir, t.Driver.File()), c.binary(), 0o755); err != nil {
+	if err := write(hiddenIn(dir, t.Driver.File()), c.binary(), binaryMode); err != nil {
 		return dir, err
 	}
 	if c.Config != nil {
@@ -78,7 +82,7 @@ func (t Target) installed(c Content) (bool, error) {
 	if info, err := os.Lstat(t.Dir()); err == nil && info.Mode().Perm() != 0o755 {
 		return false, nil
 	}
-	same, err := sameFile(t.Binary(), c.binary(), 0o755)
+	same, err := sameFile(t.Binary(), c.binary(), binaryMode)
 	if err != nil || !same || c.Config == nil {
 		return same, err
 	}

@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"example.com/pod-info-fuse/survive/internal/pair"
 )
 
@@ -127,14 +125,8 @@ func (n Node) end() error {
 	}
 }
 
-// kill kills the holder of a lock, if that is a process of the daemon's.
+// kill kills the holder of a lock, if that is a process of the daemon's. Another process may have
+// the number; see pair.Holder.
 func (n Node) kill(holder pair.Holder) error {
-	if holder.PID == 0 {
-		return nil
-	}
-	err := n.User.Signal(func() error { return unix.Kill(holder.PID, unix.SIGKILL) })
-	if err == nil || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
-		return nil // EPERM: another process has the number, see pair.Holder
-	}
-	return fmt.Errorf("kill the daemon, process %d: %w", holder.PID, err)
+	return n.pair().Kill(holder.PID, func() bool { return true })
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"example.com/pod-info-fuse/flex"
@@ -42,6 +43,14 @@ func (n Node) problem(problem string) { n.Log("%s", problem) }
 
 // serveArgs are the arguments of the command of a process that serves.
 func (n Node) serveArgs() []string { return []string{"--driver", n.Name.String()} }
+
+// firstArgs are those of one that root starts, which becomes the daemon's user.
+func (n Node) firstArgs() []string {
+	return append(n.serveArgs(), "--user", strconv.FormatUint(uint64(n.User.UID), 10))
+}
+
+// standbyArgs are those of one that a confined process starts.
+func (n Node) standbyArgs() []string { return append(n.serveArgs(), "--confined") }
 
 // Volumes are the records of the driver's volumes.
 func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes")} }

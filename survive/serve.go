@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -24,8 +25,14 @@ var (
 // has started with serveArgs. It may read nothing but the run directory, the input, and the
 // driver's Reads.
 func (d Driver) serve(args []string) error {
-	if !pair.Inherited() || len(args) < 2 {
+	if !pair.Inherited() || len(args) < 3 {
 		return notByHand(pair.Verb)
+	}
+	inherits := len(args) == 3 // confinement: a standby
+	if !inherits {
+		if err := d.becomeUser(args[3]); err != nil {
+			return err
+		}
 	}
 	name, err := flex.ParseName(args[1])
 	if err != nil {
@@ -33,14 +40,14 @@ func (d Driver) serve(args []string) error {
 	}
 	n := d.On(name, Settings{})
 	n.log = pair.InheritedLog(d.Program)
-	input, given, inherits := pair.InheritedInput(), pair.InheritedGiven(), len(args) > 2
+	input, given := pair.InheritedInput(), pair.InheritedGiven()
 	file := pair.InheritedCounters()
 	counts, err := counters.Map(file)
 	if err != nil {
 		n.Log("it counts nothing: %v", err)
 	}
 	err = pair.Main(pair.Config{
-		Args:     append(n.serveArgs(), "--confined"),
+		Args:     n.standbyArgs(),
 		Version:  n.Version,
 		Confine:  func() (bool, error) { return n.confine(input, inherits) },
 		Open:     n.opener(answering(n, given, n.fileSystem(input, given)), counts),
@@ -55,6 +62,17 @@ func (d Driver) serve(args []string) error {
 		n.Log("%v", err)
 	}
 	return err
+}
+
+// becomeUser makes this process, which is root's, one of a user. Nothing comes before it.
+func (d Driver) becomeUser(uid string) error {
+	number, err := strconv.ParseUint(uid, 10, 32)
+	if err != nil {
+		return notByHand(pair.Verb)
+	}
+	user := d.On(flex.Name{}, Settings{}).User
+	user.UID = uint32(number)
+	return confine.Become(user, d.Sockets)
 }
 
 // count counts a take-over. A process that was not started by one of the pair was by a call-out, and then

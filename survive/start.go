@@ -125,7 +125,7 @@ func (n Node) startDaemon(device int) error {
 		return err
 	}
 	n.forgetFailedUpgrade() // this version serves from now on, or none
-	return n.pair().Start(n.serveArgs(), resources, n.Log, func(pid int) error {
+	return n.pair().Start(n.firstArgs(), resources, n.Log, func(pid int) error {
 		_, problem, err := n.settle(pid)
 		n.noteCgroup(problem)
 		return err

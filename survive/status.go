@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,6 +45,7 @@ type Process struct {
 	Confinement *Confinement  `json:"-"` // nil: not known
 	Cgroup      string        `json:"-"` // for people to read
 	Limits      cgroup.Limits `json:"-"` // of that
+	OOMScoreAdj string        `json:"-"` // a number, see proc_pid_oom_score_adj(5)
 }
 
 // Confinement is a process's confinement, as the kernel tells, and for Landlock, as the process
@@ -183,6 +186,9 @@ func (n Node) inspect(status *Status) (known bool) {
 			seen.PID, seen.Confinement = says.PID, &Confinement{report, says.Landlock}
 			seen.Cgroup, unknown = cgroup.Of(says.PID)
 			seen.Limits = cgroup.LimitsOf(says.PID)
+			score, scoreErr := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", says.PID))
+			seen.OOMScoreAdj = strings.TrimSpace(string(score))
+			err = errors.Join(err, scoreErr)
 			return err
 		})
 		if err == nil {

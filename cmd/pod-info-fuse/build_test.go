@@ -20,6 +20,9 @@ func buildCommand(path, version, tags string) *exec.Cmd {
 	return command
 }
 
+// installedMode is the mode that an installer gives the driver.
+const installedMode = 0o711
+
 // build builds the driver in another way than the one under test, if no test has done so.
 func build(t *testing.T, version, tags string) string {
 	t.Helper()
@@ -37,6 +40,9 @@ func build(t *testing.T, version, tags string) string {
 	}
 	if output, err := buildCommand(path, version, tags).CombinedOutput(); err != nil {
 		t.Fatalf("build version %s: %v\n%s", version, err, output)
+	}
+	if err := os.Chmod(path, installedMode); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -61,6 +67,9 @@ func withLaterFormat(t *testing.T, file, line, later string) string {
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("build with a later %s: %v\n%s", line, err, output)
 	}
+	if err := os.Chmod(filepath.Join(dir, "driver"), installedMode); err != nil {
+		t.Fatal(err)
+	}
 	return filepath.Join(dir, "driver")
 }
 
@@ -69,7 +78,7 @@ func withLaterFormat(t *testing.T, file, line, later string) string {
 func copyOf(t *testing.T, program string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pod-info-fuse")
-	if err := errors.Join(os.WriteFile(path, []byte(read(t, program)), 0o755), os.Chmod(path, 0o755)); err != nil {
+	if err := errors.Join(os.WriteFile(path, []byte(read(t, program)), installedMode), os.Chmod(path, installedMode)); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,6 +36,66 @@ func TestTheDaemonIsScheduledAsUsual(t *testing.T) {
 	d.replaceBinary(newer)
 	called.must("init")
 	check("upgraded")
+}
+
+// The first caller may be a debug pod, which is the first that the OOM killer ends, with limits and
+// a processor of its own.
+func TestTheDaemonKeepsNoLimitsOfItsCaller(t *testing.T) {
+	d := install(t)
+	called := d
+	called.on = []string{"prlimit", "--cpu=1000:", "--fsize=10000000:", "--nofile=64:", "--as=8000000000:", "taskset", "-c", "0",
+		"sh", "-c", `echo 1000 >/proc/self/oom_score_adj; exec "$@"`, "sh"}
+	called.mount()
+	processors := statusOf(t, os.Getpid())["Cpus_allowed_list"]
+	check := func(when string) {
+		t.Helper()
+		active, standby := d.pair()
+		for _, pid := range []int{active, standby} {
+			limits := map[string]string{}
+			for line := range strings.Lines(read(t, fmt.Sprintf("/proc/%d/limits", pid))) {
+				name, values := strings.TrimSpace(line[:26]), strings.Fields(line[26:])
+				limits[name] = values[0]
+			}
+			for name, want := range map[string]string{
+				"Max cpu time": "unlimited", "Max file size": "unlimited", "Max address space": "unlimited", "Max open files": "128",
+			} {
+				if got := limits[name]; got != want {
+					t.Errorf("%s: %s of process %d is %q, want %q", when, name, pid, got, want)
+				}
+			}
+			if got := statusOf(t, pid)["Cpus_allowed_list"]; got != processors {
+				t.Errorf("%s: process %d has the processors %s, want %s", when, pid, got, processors)
+			}
+		}
+		s := d.status().Daemon.OOMScoreAdj
+		// A machine without CAP_SYS_RESOURCE does not let it have less.
+		if s.Active == nil || s.Standby == nil || *s.Active > 0 || *s.Standby > 0 {
+			t.Errorf("%s: status tells of oom_score_adj %+v", when, s)
+		} else if want := fmt.Sprintf("oom_score_adj  %d\n", *s.Active); *s.Active == *s.Standby {
+			if output, err := d.command("status").Output(); err != nil || !strings.Contains(string(output), want) {
+				t.Errorf("%s: status: %v, no %q in\n%s", when, err, want, output)
+			}
+		}
+	}
+	check("started")
+	d.replaceBinary(newer)
+	called.must("init")
+	check("upgraded")
+}
+
+// A standby that can be traced when it is born is told of.
+func TestStatusTellsOfABinaryThatCanBeRead(t *testing.T) {
+	d := install(t)
+	d.replaceBinary(copyOf(t, binary))
+	if err := os.Chmod(d.path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.mount()
+	d.pair()
+	const want = "confinement    lacks a binary that nobody can read (chmod 0711)\n"
+	if output, err := d.command("status").Output(); err != nil || !strings.Contains(string(output), want) {
+		t.Errorf("status: %v, no %q in\n%s", err, want, output)
+	}
 }
 
 // scheduling tells a thread's nice value, scheduling policy and I/O class, as numbers.

@@ -19,6 +19,7 @@ type confinement struct {
 	Capabilities         string
 	NoNewPrivs, Dumpable bool
 	Seccomp, Landlock    bool
+	ReadableBinary       bool
 }
 
 const daemonUID = 4200000001

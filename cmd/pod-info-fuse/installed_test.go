@@ -166,6 +166,7 @@ type status struct {
 		Confinement                      struct{ Active, Standby *confinement }
 		Cgroup                           string
 		Limits                           struct{ Threads, Memory uint64 }
+		OOMScoreAdj                      struct{ Active, Standby *int }
 		CgroupError, UpgradeError, Error string
 	}
 	SELinux struct {

@@ -82,7 +82,7 @@ func (d installed) lookAt(contents []string, mayBeAbsent bool) string {
 		return err.Error()
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || info.Mode() != 0o755 {
+	if info, err := file.Stat(); err != nil || info.Mode() != installedMode {
 		return fmt.Sprintf("the driver has mode %v, %v", info.Mode(), err)
 	}
 	content, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))

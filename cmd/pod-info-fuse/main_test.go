@@ -77,6 +77,9 @@ func eachOnANode() (status int) {
 		if output, err := buildCommand(filepath.Join(dir, name), build[0], build[1]).CombinedOutput(); err != nil {
 			return fail("build the driver", err, output)
 		}
+		if err := os.Chmod(filepath.Join(dir, name), installedMode); err != nil {
+			return fail("make the driver unreadable", err, nil)
+		}
 	}
 	// What follows a slash is about subtests.
 	pattern, subtests, _ := strings.Cut(flagValue("run"), "/")

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -25,9 +27,34 @@ const (
 // init is what the test binary does as the daemon's user: to take what is asked for, say
 // so, and wait for the end of its standard input.
 func init() {
+	meanwhile := func() {}
 	switch os.Getenv(sameUser) {
 	case "":
 		return
+	case "reaches newborn processes":
+		var reached sync.Map
+		end := eachNewborn(func(pid int) {
+			for _, path := range []string{"root", "fd/3"} {
+				if leadsTo, err := os.Readlink(fmt.Sprintf("/proc/%d/%s", pid, path)); err == nil {
+					reached.LoadOrStore(fmt.Sprintf("%s of process %d, which is %s", path, pid, leadsTo), true)
+				}
+			}
+		})
+		meanwhile = func() {
+			end()
+			reached.Range(func(what, _ any) bool { fmt.Println(what); return true })
+		}
+	case "stops newborn processes":
+		var stopped sync.Map
+		end := eachNewborn(func(pid int) {
+			if unix.Kill(pid, unix.SIGSTOP) == nil {
+				stopped.Store(pid, true)
+			}
+		})
+		meanwhile = func() {
+			end()
+			stopped.Range(func(pid, _ any) bool { _ = unix.Kill(pid.(int), unix.SIGCONT); fmt.Println(pid); return true })
+		}
 	case "threads":
 		var all sync.WaitGroup
 		for range 1030 {
@@ -64,7 +91,49 @@ func init() {
 	}
 	fmt.Println("ready")
 	bufio.NewReader(os.Stdin).ReadString('\n')
+	meanwhile()
 	os.Exit(0)
+}
+
+// eachNewborn calls a function for each process that was not there when it was called, again and
+// again: it finds a process within microseconds. end ends that.
+func eachNewborn(f func(pid int)) (end func()) {
+	const most, near = 1 << 15, 8
+	exists := func(number int) bool {
+		_, _, errno := unix.RawSyscall(unix.SYS_KILL, uintptr(number), 0, 0)
+		return errno != unix.ESRCH
+	}
+	leads := func(number int) bool { // a process, and not a thread only
+		_, _, errno := unix.RawSyscall(unix.SYS_TGKILL, uintptr(number), uintptr(number), 0)
+		return errno != unix.ESRCH
+	}
+	last := 0
+	for number := 1; number < most; number++ {
+		if exists(number) {
+			last = number
+		}
+	}
+	var ends atomic.Bool
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		for newborn := []int(nil); !ends.Load(); {
+			newborn = slices.DeleteFunc(newborn, func(pid int) bool { return !exists(pid) })
+			for _, pid := range newborn {
+				f(pid)
+			}
+			for number := last + 1; number <= last+near; number++ {
+				if exists(number) {
+					last = number
+					if leads(number) {
+						newborn = append(newborn, number)
+						f(number)
+					}
+				}
+			}
+		}
+	}()
+	return func() { ends.Store(true); <-ended }
 }
 
 func TestNobodyOfTheDaemonsUserCanTakeWhatItNeeds(t *testing.T) {

@@ -29,7 +29,7 @@ func binaryLayer(dir, program string) (v1.Layer, error) {
 		Typeflag: tar.TypeReg,
 		Name:     program[1:],
 		Size:     int64(len(content)),
-		Mode:     0o755, // for everyone: the daemon does not run as root
+		Mode:     0o711, // for everyone to execute, as the daemon does not run as root, and not to read
 		ModTime:  epoch,
 	}
 	if err := w.WriteHeader(&header); err != nil {

@@ -47,7 +47,7 @@ func onlyFile(t *testing.T, compressed v1.Layer, program string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if "/"+header.Name != program || header.Typeflag != tar.TypeReg || header.Mode != 0o755 || header.Uid != 0 || header.Gid != 0 {
+	if "/"+header.Name != program || header.Typeflag != tar.TypeReg || header.Mode != 0o711 || header.Uid != 0 || header.Gid != 0 {
 		t.Errorf("the layer of %s has %+v", program, header)
 	}
 	content, err := io.ReadAll(r)

@@ -63,7 +63,7 @@ func (d *driver) replace(binary string) error {
 	// executed, and the driver cannot be: ETXTBSY.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	file, err := os.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
+	file, err := os.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o711)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func start(t *testing.T, dir string) (stop func()) {
 	if err := os.Mkdir(place, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(installed, content, 0o755); err != nil {
+	if err := os.WriteFile(installed, content, 0o711); err != nil {
 		t.Fatal(err)
 	}
 	plugin := exec.Command(filepath.Join(bin, "pod-info-fuse-csi"), "serve", "--driver", vendor+"/pod-info-fuse", "--node-id", "node-1",

@@ -59,7 +59,7 @@ func (d *driver) replace(binary string) error {
 	// executed, and the driver cannot be: ETXTBSY.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(hidden, content, 0o755); err != nil {
+	if err := os.WriteFile(hidden, content, 0o711); err != nil {
 		return err
 	}
 	return os.Rename(hidden, d.binary)

@@ -61,7 +61,7 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, content, 0o755)
+	return os.WriteFile(to, content, 0o711)
 }
 
 // status is the part of the driver's status that matters here.

@@ -2,13 +2,15 @@
 // serve. The daemon lives long, and every pod can talk to it through its files; an attacker
 // who takes it over shall gain nothing.
 //
-// The call-out, which is root, has opened and mounted everything. It starts the
-// process as a user of its own ([User]), and the process then gives up the
-// rest ([Enter]):
+// The call-out, which is root, has opened and mounted everything. It starts the process as
+// root, so that no other user can stop, trace or read the process before it is confined. The
+// first thing that the process does is to become a user of its own ([Become]). Then it gives up
+// the rest ([Enter]):
 //
 //	user           one that no account has, no group, no capability in any set
 //	no_new_privs   no program makes it more than it is (prctl(2))
-//	not dumpable   nobody but root may trace it or look at its memory
+//	not dumpable   nobody but root may trace it or look at its memory, before the change of
+//	               user and after it
 //	limits         descriptors, memory; no core file (getrlimit(2)). Those of package
 //	               cgroup bound threads and memory of both processes
 //	Landlock       reads its run directory, executes its own binary, and nothing
@@ -19,7 +21,10 @@
 //
 // The processes that it starts inherit all of it, but for the dump, which execve(2) resets:
 // they call [Repeat]. Landlock and seccomp must not be repeated, because they would pile up
-// with each generation.
+// with each generation. Until it calls Repeat, such a process is not dumpable because its user
+// cannot read its binary, whose mode is 0711 (fs/exec.c, would_dump). Two things make it
+// dumpable meanwhile: a binary that its user can read, of which [Report] tells, and
+// fs.suid_dumpable=1, a setting to debug a whole system.
 //
 // Kernels before 5.13 have no Landlock. The process serves all the same, and says
 // what it goes without: [Of] reads back what is in force.
@@ -47,20 +52,58 @@ type Rules struct {
 	Sockets bool
 }
 
+// Become makes this process one of the user, with no group and no capability, and sets what it
+// keeps from its caller otherwise: limits, and the score of the OOM killer. A process of root's
+// calls it before anything else. No process of the user can reach this one before it is not
+// dumpable.
+func Become(user User, sockets bool) error {
+	if os.Geteuid() != 0 {
+		return errors.New("become the daemon's user: root must start the daemon")
+	}
+	if err := notDumpable(); err != nil {
+		return err
+	}
+	setOOMScore()
+	if err := limit(sockets); err != nil {
+		return err
+	}
+	// Of package syscall, which changes all threads.
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("become the daemon's user: setgroups: %w", err)
+	}
+	gid, uid := int(user.GID), int(user.UID)
+	if err := syscall.Setresgid(gid, gid, gid); err != nil {
+		return fmt.Errorf("become the daemon's user: setresgid: %w", err)
+	}
+	if err := syscall.Setresuid(uid, uid, uid); err != nil {
+		return fmt.Errorf("become the daemon's user: setresuid: %w", err)
+	}
+	// The change of user has set what fs.suid_dumpable says (kernel/cred.c, commit_creds).
+	if err := notDumpable(); err != nil {
+		return err
+	}
+	if err := dropCapabilities(); err != nil {
+		return fmt.Errorf("confine the daemon: capset: %w", err)
+	}
+	return nil
+}
+
 // Enter confines this process with all its threads, for good. problems name the measures that
 // this kernel lacks. An error is a measure that every kernel has: the process must not go on.
 func Enter(program string, rules Rules) (problems []string, err error) {
 	if os.Geteuid() == 0 || os.Getegid() == 0 {
-		return nil, errors.New("confine the daemon: it runs as root; it must be started as a user of its own")
+		return nil, errors.New("confine the daemon: it runs as root; it must become a user of its own first")
 	}
 	if err := Repeat(program); err != nil {
 		return nil, err
 	}
-	if err := limit(rules.Sockets); err != nil {
-		return nil, err
+	// A standby is executed from there, by this user.
+	if err := unix.Access(self, unix.X_OK); err != nil {
+		return nil, fmt.Errorf("user %d must be allowed to execute the binary: %w; chmod 0711", os.Geteuid(), err)
 	}
-	if err := dropCapabilities(); err != nil {
-		return nil, fmt.Errorf("confine the daemon: capset: %w", err)
+	if unix.Access(self, unix.R_OK) == nil {
+		problems = append(problems, "everybody can read the binary, so that a process of the daemon's user can trace "+
+			"a standby which has just been started: chmod 0711")
 	}
 	if err := inAll(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
 		return nil, fmt.Errorf("confine the daemon: no_new_privs: %w", err)
@@ -91,14 +134,21 @@ func Repeat(program string) error {
 	if err != nil {
 		return fmt.Errorf("name the daemon: %w", err)
 	}
+	return notDumpable()
+}
+
+func notDumpable() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("confine the daemon: not dumpable: %w", err)
 	}
 	return nil
 }
 
-// dropCapabilities empties the sets that execve(2) as another user left as they
-// were: the inheritable one, and with it the ambient one (capabilities(7)).
+// self is the binary that this process executes.
+const self = "/proc/self/exe"
+
+// dropCapabilities empties all sets. The change of user leaves the inheritable one, and where
+// securebits(7) say so, the others (capabilities(7)).
 func dropCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
@@ -120,9 +170,14 @@ func inAll(number, a, b uintptr) error {
 	return nil
 }
 
-// limits bound the node's resources that a process of the pair can take, far above its needs.
-// The kernel counts none of them for the user, which other processes may have; see package
-// cgroup for threads, and for the memory of both.
+// forever is no limit.
+const forever = unix.RLIM_INFINITY
+
+// limits replace those of the process that was the first to call the driver, which the pair
+// would keep for as long as the node lives. The first ones bound the node's resources that a
+// process of the pair can take, far above its needs. The kernel counts none of them for the
+// user, which other processes may have; see package cgroup for threads, and for the memory of
+// both.
 var limits = []struct {
 	name     string
 	resource int
@@ -134,27 +189,51 @@ var limits = []struct {
 	{"bytes of messages", unix.RLIMIT_MSGQUEUE, 0},
 	// The buffers of requests (connection.Params.LockedMemory), where they are the largest.
 	{"bytes of locked memory", unix.RLIMIT_MEMLOCK, 1 << 20},
+
+	{"seconds of a processor", unix.RLIMIT_CPU, forever},
+	{"bytes of a file", unix.RLIMIT_FSIZE, forever},
+	{"bytes of addresses", unix.RLIMIT_AS, forever},
+	// The kernel counts these for the user, whom other processes may be, too: threads, and
+	// queued signals. Go makes a system call on all threads by a real-time signal, which is lost
+	// for ever where the queue is full (kernel/signal.c, __sigqueue_alloc).
+	{"threads of the user", unix.RLIMIT_NPROC, forever},
+	{"queued signals of the user", unix.RLIMIT_SIGPENDING, forever},
 }
 
 // descriptorsWithSockets is the limit of descriptors for who has clients.
 const descriptorsWithSockets = 4096
 
-// limit lowers the limits. Lower ones stay.
+// limit sets the limits. Hard ones that are lower stay where this process, which is root's, has
+// no CAP_SYS_RESOURCE.
 func limit(sockets bool) error {
 	for _, l := range limits {
 		if sockets && l.resource == unix.RLIMIT_NOFILE {
 			l.most = descriptorsWithSockets
 		}
-		var now syscall.Rlimit
-		if err := syscall.Getrlimit(l.resource, &now); err != nil {
-			return fmt.Errorf("ask for the limit of %s: %w", l.name, err)
-		}
-		most := min(now.Max, l.most)
 		// The standard library's, which then does not give children the old limit
 		// of descriptors back.
-		if err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
-			return fmt.Errorf("limit %s to %d: %w", l.name, most, err)
+		err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.most, Max: l.most})
+		if errors.Is(err, unix.EPERM) {
+			var now syscall.Rlimit
+			if err = syscall.Getrlimit(l.resource, &now); err == nil {
+				most := min(now.Max, l.most)
+				err = syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: most, Max: most})
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("limit %s to %d: %w", l.name, l.most, err)
 		}
 	}
 	return nil
+}
+
+// setOOMScore gives the process the score that the kubelet gives itself: all pods are killed
+// before it. Without CAP_SYS_RESOURCE, a score of 0 may still be less than the caller's. status
+// shows which one it is.
+func setOOMScore() {
+	for _, score := range []string{"-999", "0"} {
+		if os.WriteFile("/proc/self/oom_score_adj", []byte(score), 0) == nil {
+			return
+		}
+	}
 }

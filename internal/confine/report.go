@@ -19,7 +19,10 @@ type Report struct {
 	Capabilities string   `json:"capabilities"` // effective, as a hexadecimal number
 	NoNewPrivs   bool     `json:"noNewPrivs"`
 	Dumpable     bool     `json:"dumpable"`
-	Seccomp      bool     `json:"seccomp"` // a filter is in force
+	// ReadableBinary: everybody can read the binary, and so a process of the user can trace
+	// another one that has just been started. False where that is not known.
+	ReadableBinary bool `json:"readableBinary"`
+	Seccomp        bool `json:"seccomp"` // a filter is in force
 }
 
 // Of reads a process's confinement from /proc. Only root can tell whether it is dumpable.
@@ -41,6 +44,11 @@ func Of(pid int) (Report, error) {
 		return Report{}, &os.PathError{Op: "stat", Path: path + "/io", Err: err}
 	}
 	report.Dumpable = stat.Uid == report.UID
+	var binary unix.Statx_t
+	// It fails where the process is ending, and where this one has no CAP_SYS_PTRACE, as an installer has not.
+	if unix.Statx(unix.AT_FDCWD, path+"/exe", unix.AT_STATX_DONT_SYNC, unix.STATX_MODE, &binary) == nil {
+		report.ReadableBinary = binary.Mode&0o004 != 0
+	}
 	return report, nil
 }
 

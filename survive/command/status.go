@@ -155,6 +155,7 @@ type daemonReport struct {
 	Cgroup       string           `json:"cgroup,omitempty"`
 	CgroupError  string           `json:"cgroupError,omitempty"`
 	Limits       cgroup.Limits    `json:"limits"` // of that cgroup
+	OOMScoreAdj  oomScores        `json:"oomScoreAdj"`
 	UpgradeError string           `json:"upgradeError,omitempty"`
 	Error        string           `json:"error,omitempty"` // why it does not report, or what is not known
 }
@@ -165,6 +166,12 @@ type confinements struct {
 	Standby *survive.Confinement `json:"standby,omitempty"`
 }
 
+// oomScores are the adjustments of the OOM killer's scores; "" where they are not known.
+type oomScores struct {
+	Active  json.Number `json:"active,omitempty"`
+	Standby json.Number `json:"standby,omitempty"`
+}
+
 func newDaemonReport(now survive.Status) daemonReport {
 	r := daemonReport{Active: now.Active, Standby: now.Standby, CgroupError: now.CgroupProblem}
 	if d := now.Daemon; d != nil {
@@ -172,9 +179,11 @@ func newDaemonReport(now survive.Status) daemonReport {
 	}
 	if p := now.Active; p != nil {
 		r.Cgroup, r.Limits, r.Confinement.Active = p.Cgroup, p.Limits, p.Confinement
+		r.OOMScoreAdj.Active = json.Number(p.OOMScoreAdj)
 	}
 	if p := now.Standby; p != nil {
 		r.Confinement.Standby = p.Confinement
+		r.OOMScoreAdj.Standby = json.Number(p.OOMScoreAdj)
 	}
 	if f := now.FailedUpgrade; f != nil {
 		r.UpgradeError = f.Reason
@@ -202,6 +211,12 @@ func (r daemonReport) lines(user survive.User) (all [][2]string) {
 	if r.Cgroup != "" {
 		add("cgroup", "%s", Printable(r.Cgroup, 0))
 		add("limits", "%s", limitsText(r.Limits))
+	}
+	if score := string(r.OOMScoreAdj.Active); score != "" {
+		if standby := string(r.OOMScoreAdj.Standby); standby != "" && standby != score {
+			score = "active: " + score + "; standby: " + standby
+		}
+		add("oom_score_adj", "%s", score)
 	}
 	add("take-overs", "%d, %d of them by another version", r.Takeovers, r.Upgrades)
 	if l := r.Last; l != nil {
@@ -279,6 +294,7 @@ func measures(c *survive.Confinement, user survive.User) []measure {
 		{"no_capabilities", "freedom from capabilities", strings.Trim(c.Capabilities, "0") == ""},
 		{"no_new_privs", "no_new_privs", c.NoNewPrivs},
 		{"not_dumpable", "protection from dumps", !c.Dumpable},
+		{"unreadable_binary", "a binary that nobody can read (chmod 0711)", !c.ReadableBinary},
 		{"landlock", "Landlock", c.Landlock},
 		{"seccomp", "seccomp", c.Seccomp},
 	}

@@ -3,7 +3,6 @@ package pair
 import (
 	"os"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -96,7 +95,7 @@ func (s *system) spawn() (link, func(), error) {
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	process, err := spawn(s.args, s.Resources, theirs, os.Stdin, &syscall.SysProcAttr{Setsid: true})
+	process, err := spawn(s.args, s.Resources, theirs, os.Stdin)
 	if err != nil {
 		ours.close()
 		return nil, nil, err

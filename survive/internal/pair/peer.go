@@ -26,8 +26,10 @@ import (
 type peer struct {
 	pid   int
 	pidfd int
-	user  confine.User
 }
+
+// errNotDaemons says that a process is of another user than the daemon's.
+var errNotDaemons = errors.New("not of the daemon's")
 
 // hold opens a process, which must be of the daemon's user. nil: there is none.
 func (at Place) hold(pid int) (*peer, error) {
@@ -40,7 +42,7 @@ func (at Place) hold(pid int) (*peer, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("open process %d: %w", pid, os.NewSyscallError("pidfd_open", err))
 	}
-	p := &peer{pid, pidfd, at.User}
+	p := &peer{pid, pidfd}
 	report, err := confine.Of(pid)
 	switch {
 	case p.ended(0):
@@ -48,7 +50,7 @@ func (at Place) hold(pid int) (*peer, error) {
 		p.close()
 		return nil, nil
 	case err == nil && report.UID != at.User.UID:
-		err = fmt.Errorf("process %d is of user %d, and not of the daemon's", pid, report.UID)
+		err = fmt.Errorf("process %d is of user %d, and %w", pid, report.UID, errNotDaemons)
 	}
 	if err != nil {
 		p.close()
@@ -93,20 +95,29 @@ func (p *peer) end() error {
 	return nil
 }
 
-// kill sends SIGKILL, and not as root: it kills processes of the daemon's user only.
+// kill sends SIGKILL to this process, and to no other that gets its PID.
 func (p *peer) kill() error {
-	err := p.user.Signal(func() error { return unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0) })
+	err := unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
 	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("kill process %d: %w", p.pid, err)
 	}
 	return nil
 }
 
-// Kill kills a process of the daemon's user. It calls still once no other process can get the
-// PID, and kills nothing if the answer is no.
+// Kill kills a process of the daemon's user, and none of another one. It calls still once no other
+// process can get the PID, and kills nothing if the answer is no.
 func (at Place) Kill(pid int, still func() bool) error {
 	p, err := at.hold(pid)
-	if p == nil {
+	switch {
+	case errors.Is(err, errNotDaemons):
+		return nil
+	case errors.Is(err, unix.ENOSYS): // before Linux 5.3, the PID must do
+		report, err := confine.Of(pid)
+		if err != nil || report.UID != at.User.UID || !still() {
+			return nil
+		}
+		return os.NewSyscallError("kill the daemon", unix.Kill(pid, unix.SIGKILL))
+	case p == nil:
 		return err
 	}
 	defer p.close()

@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -113,5 +115,32 @@ func TestAProcessIsInspectedWithoutPidfds(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// What a lock names, or a cgroup has, may be anybody's process.
+func TestRootKillsTheDaemonsUserOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	at := Place{User: confine.User{UID: 4200000003, GID: 4200000003}}
+	for user, killed := range map[uint32]bool{at.User.UID: true, 0: false, 65534: false} {
+		t.Run(strconv.Itoa(int(user)), func(t *testing.T) {
+			sleeps := exec.Command("/bin/sleep", "1000")
+			sleeps.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+			if err := sleeps.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if err := at.Kill(sleeps.Process.Pid, func() bool { return true }); err != nil {
+				t.Error(err)
+			}
+			if err := sleeps.Process.Signal(unix.SIGTERM); err != nil { // where it lives
+				t.Error(err)
+			}
+			_ = sleeps.Wait()
+			if got := sleeps.ProcessState.Sys().(syscall.WaitStatus).Signal() == unix.SIGKILL; got != killed {
+				t.Errorf("a process of user %d was killed: %v", user, got)
+			}
+		})
 	}
 }

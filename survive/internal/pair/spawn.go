@@ -1,8 +1,6 @@
 package pair
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"syscall"
@@ -42,8 +40,9 @@ type Resources struct {
 }
 
 // start executes this process's own binary as the first process of a pair, or of a new
-// version's: as the daemon's user, to confine itself. The process gets one end of a link, and is
-// killed if introduce, which has it serve, fails.
+// version's. The process is root's until it becomes the daemon's user by itself, so that no
+// process of that user can stop it while this one waits for execve(2). It gets one end of a
+// link, and is killed if introduce, which has it serve, fails.
 func (at Place) start(args []string, r Resources, end *os.File, introduce func(*os.Process) error) (*os.Process, error) {
 	defer end.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -56,19 +55,16 @@ func (at Place) start(args []string, r Resources, end *os.File, introduce func(*
 	}
 	var process *os.Process
 	err = confine.AsCalledByNobody(func() (err error) {
-		process, err = spawn(args, r, end, null, &syscall.SysProcAttr{Setsid: true, Credential: at.User.Credential()})
+		process, err = spawn(args, r, end, null)
 		return err
 	})
-	if errors.Is(err, unix.EACCES) {
-		err = fmt.Errorf("%w; user %d must be allowed to execute the binary: chmod 0755", err, at.User.UID)
-	}
 	if err != nil {
 		return nil, err
 	}
 	end.Close() // so that its death ends the link
 	if err := introduce(process); err != nil {
 		_ = process.Kill()
-		_, _ = process.Wait()
+		go func() { _, _ = process.Wait() }() // it may wait in the kernel, and then does not end
 		return nil, err
 	}
 	return process, nil
@@ -88,7 +84,7 @@ var environment = []string{"GOMAXPROCS=" + strconv.Itoa(Workers)}
 // session of its own, in /, with /dev/null on descriptors 0 to 2 and nothing
 // else of ours. In particular it must not hold the pipe that the kubelet reads to
 // its end. It executes its own binary, also when another version is installed by now.
-func spawn(args []string, r Resources, end, null *os.File, attr *syscall.SysProcAttr) (*os.Process, error) {
+func spawn(args []string, r Resources, end, null *os.File) (*os.Process, error) {
 	// A duplicate, because reading the number of an os.File would make the
 	// device blocking, for all who share it.
 	fd, err := unix.FcntlInt(uintptr(r.Device), unix.F_DUPFD_CLOEXEC, inputFD+1)
@@ -106,6 +102,6 @@ func spawn(args []string, r Resources, end, null *os.File, attr *syscall.SysProc
 		Dir:   "/",
 		Env:   environment,
 		Files: append(files, r.Given...),
-		Sys:   attr,
+		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 }

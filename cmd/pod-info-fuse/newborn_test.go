@@ -1,0 +1,107 @@
+package main_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// userOf is the user and the group of a process.
+func userOf(t *testing.T, pid int) (user syscall.Credential) {
+	t.Helper()
+	status := statusOf(t, pid)
+	if _, err := fmt.Sscan(status["Uid"], &user.Uid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(status["Gid"], &user.Gid); err != nil {
+		t.Fatal(err)
+	}
+	return user
+}
+
+// asUser starts what a container's process can do that has become a user: with hostPID, it sees
+// the node's processes, and without, those of a PID namespace of its own.
+func asUser(t *testing.T, user syscall.Credential, what string, hostPID bool) *process {
+	t.Helper()
+	pod := exec.Command("/proc/self/exe")
+	pod.Env = append(os.Environ(), sameUser+"="+what)
+	pod.SysProcAttr = &syscall.SysProcAttr{Credential: &user}
+	if !hostPID {
+		pod.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
+	}
+	return started(t, pod)
+}
+
+// stops ends the process, and returns what it says meanwhile.
+func (p *process) stops() string {
+	p.t.Helper()
+	p.stdin.Close()
+	rest, err := io.ReadAll(p.stdout)
+	if err != nil {
+		p.t.Error(err)
+	}
+	return string(rest)
+}
+
+// A process that has just been started is confined only once it runs. Before, another one of its
+// user could read what it has open, and by its root directory, the node's files.
+func TestANewbornProcessIsNobodys(t *testing.T) {
+	for name, hostPID := range map[string]bool{"with hostPID": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			d := install(t)
+			dir := d.mount()
+			active, _ := d.pair()
+			pod := asUser(t, userOf(t, active), "reaches newborn processes", hostPID)
+			for i := range 20 {
+				if active, _ := d.pair(); i%4 == 3 {
+					d.replaceBinary([]string{newer, binary}[i/4%2])
+					d.must("init")
+				} else {
+					kill(t, active)
+				}
+			}
+			d.pair()
+			if reached := pod.stops(); reached != "" {
+				t.Errorf("a process of the daemon's user has reached\n%s", reached)
+			}
+			if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// A call-out waits in the kernel for execve(2) of the process that it starts, and has the lock of
+// all call-outs meanwhile.
+func TestANewbornProcessThatIsStoppedHoldsNobody(t *testing.T) {
+	const limit = 40 * time.Second
+	for name, hostPID := range map[string]bool{"with hostPID": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			d := install(t)
+			d.mount()
+			active, _ := d.pair()
+			pod := asUser(t, userOf(t, active), "stops newborn processes", hostPID)
+			d.replaceBinary(newer)
+			done := make(chan string, 1)
+			go func() {
+				output, err := d.command("upgrade").CombinedOutput()
+				done <- fmt.Sprintf("%v: %s", err, output)
+			}()
+			select {
+			case said := <-done:
+				t.Log(said)
+			case <-time.After(limit):
+				t.Errorf("upgrade has not ended after %v", limit)
+			}
+			if stopped := pod.stops(); (stopped != "") != hostPID {
+				t.Errorf("it has stopped %q", strings.Fields(stopped))
+			}
+			d.ends("mount", t.TempDir(), edit(podUID, uidOf(1)))
+		})
+	}
+}
