@@ -126,6 +126,8 @@ fuzz:
 	go test -run=^$$ -fuzz=^FuzzOptions$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
 	go test -run=^$$ -fuzz=^FuzzAnswer$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./flex
 	go test -run=^$$ -fuzz=^FuzzTurns$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/internal/connection
+	go test -run=^$$ -fuzz=^FuzzMessage$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/internal/pair
+	go test -run=^$$ -fuzz=^FuzzCommand$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/internal/pair
 	go test -run=^$$ -fuzz=^FuzzRecord$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/volume
 	go test -run=^$$ -fuzz=^FuzzKubeletArgs$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./install
 	go test -run=^$$ -fuzz=^FuzzRequest$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/internal/metrics

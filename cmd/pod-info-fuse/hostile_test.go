@@ -155,6 +155,31 @@ func TestAnAnswerForEverIsNoSignOfLife(t *testing.T) {
 	}
 }
 
+// A standby that was taken over sends the process that serves more than that can answer.
+func TestAFloodOfSignsOfLifeKeepsNobodyWaiting(t *testing.T) {
+	d := install(t)
+	d.hostile("floods")
+	d.mount()
+	eventually(t, "there is a standby", func() bool { return d.status().Daemon.Standby != nil })
+	time.Sleep(time.Second) // so that nothing goes into the standby's queue any more
+	begun := time.Now()
+	for range 10 {
+		if s := d.status().Daemon; s.Error != "" {
+			t.Errorf("status: %+v", s)
+		}
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("status took %v, ten times", took)
+	}
+	begun = time.Now()
+	d.replaceBinary(binary)
+	d.ends("upgrade")
+	if took := time.Since(begun); took > 2500*time.Millisecond {
+		t.Errorf("upgrade took %v", took)
+	}
+	d.pair()
+}
+
 // A daemon that was taken over says that it is another process: somebody else's, or one that
 // has got the daemon's user. Nothing of that process is told as the daemon's.
 func TestNoOtherProcessIsShownAsTheDaemon(t *testing.T) {

@@ -78,11 +78,14 @@ func (a *active) fromStandby(m message, open bool) (done bool) {
 		a.standby.adopt(*m.Process, a.history)
 	case m.Kind == broken:
 		a.lost(m.Problem)
-	case m.Kind == serving:
+	case m.Kind == serving && a.standby.ready() && !a.take(activeByte):
 		// Our service hangs, and the standby did not know whom to kill: somebody unknown has
 		// the active lock.
 		a.Log("the standby serves in the place of this process, which hangs")
 		return true
+	case m.Kind == serving:
+		// It would have killed this process, which has that lock.
+		a.lost("it says that it serves, and was not asked to")
 	case m.Kind == ping:
 		a.standby.heard()
 		a.lockActive(0)

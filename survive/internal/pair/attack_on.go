@@ -3,6 +3,7 @@
 package pair
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -22,6 +23,28 @@ func (p *process) attack() {
 		p.self.PID, _ = strconv.Atoi(named)
 	}
 	p.remain()
+	p.flood()
+}
+
+// isStandby tells whether a process of the pair has started this one, and no call-out.
+func (p *process) isStandby() bool { return slices.Equal(os.Args[2:], p.Args) }
+
+// flood has a standby send ping after ping, and read no answer, where the version of the build is "floods".
+func (p *process) flood() {
+	if p.Version != "floods" || !p.isStandby() {
+		return
+	}
+	p.starter.send(message{Kind: ready, Process: &p.self})
+	conn, err := p.starter.(*socket).conn.SyscallConn()
+	if err == nil {
+		err = conn.Control(func(fd uintptr) {
+			for err == nil || errors.Is(err, unix.EAGAIN) {
+				_, err = unix.Write(int(fd), pingPacket)
+			}
+		})
+	}
+	p.Log("attack: a flood ends: %v", err)
+	os.Exit(1)
 }
 
 // remain has a standby start an unknown process, where the version of the build is "remains":
@@ -29,7 +52,7 @@ func (p *process) attack() {
 func (p *process) remain() {
 	const remains = "REMAINS=1"
 	switch {
-	case p.Version != "remains" || !slices.Equal(os.Args[2:], p.Args): // a call-out has started it
+	case p.Version != "remains" || !p.isStandby():
 	case slices.Contains(os.Environ(), remains):
 		for _, fd := range []int{deviceFD, linkFD, lockFD, controlFD, logFD} {
 			unix.Close(fd)

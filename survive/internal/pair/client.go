@@ -288,14 +288,5 @@ func exchange(conn *net.UnixConn, c command, with *os.File) (answer reply, err e
 	} else if err != nil {
 		return answer, err
 	}
-	err = json.Unmarshal(buffer[:n], &answer)
-	switch problem := tooNew(answer.Format); {
-	case problem != "":
-		return answer, Refusal("the pair is too new: " + problem)
-	case err != nil:
-		return answer, Refusal("the answer is not understood: " + err.Error())
-	case answer.Error != "":
-		return answer, Refusal(answer.Error)
-	}
-	return answer, nil
+	return decodeReply(buffer[:n])
 }

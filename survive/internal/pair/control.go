@@ -86,14 +86,20 @@ func (s *system) listen(conn *net.UnixConn, requests chan<- request) {
 			}
 			_, _ = conn.Write(packet) // a client that is gone does not matter
 		}}
-		if end := received(rights[:rightsLength]); end != nil {
+		end := received(rights[:rightsLength])
+		r.command, err = decodeCommand(buffer[:n])
+		switch {
+		case err != nil:
+			s.log("a command of %d bytes is not understood: %v", n, err)
+		case end != nil && r.Command == commandUpgrade:
 			if r.link, err = newLink(end, s.log); err != nil {
 				r.reply(reply{Error: brief(err.Error())})
-				return
 			}
+		default:
+			end.Close() // no other command has a link
 		}
-		if err := json.Unmarshal(buffer[:n], &r.command); err != nil {
-			s.log("a command of %d bytes is not understood: %v", n, err)
+		if err != nil {
+			end.Close()
 			return
 		}
 		requests <- r

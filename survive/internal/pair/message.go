@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,11 +32,11 @@ func tooNew(packet int) string {
 	return fmt.Sprintf("it speaks format %d of the pair's protocol, and format %d is the newest that is known here", packet, format)
 }
 
-// message is a packet on a link.
+// message is a packet on a link. One that decode has returned has the parts of its kind.
 type message struct {
 	Kind    string
 	Format  int      `json:",omitempty"` // signs of life have none: they never change
-	Process *Process `json:",omitempty"` // with ready
+	Process *Process `json:",omitempty"` // with ready; its PID is positive
 	History *History `json:",omitempty"` // with standBy
 	Problem string   `json:",omitempty"` // with broken; see brief
 }
@@ -65,6 +64,8 @@ func (m message) encode() []byte {
 	return packet
 }
 
+// decode returns the message in a packet. One of a newer format, or without a part that its kind
+// must have, is returned as broken, so that the receiver need not wait for the right one.
 func decode(packet []byte) (m message, err error) {
 	switch {
 	case bytes.Equal(packet, pingPacket):
@@ -77,14 +78,54 @@ func decode(packet []byte) (m message, err error) {
 	if problem := tooNew(other.Format); problem != "" {
 		return message{Kind: broken, Problem: problem}, nil
 	}
-	return other, err
+	if err != nil {
+		return message{}, err
+	}
+	switch other.Kind {
+	case ready:
+		if other.Process == nil || other.Process.PID <= 0 {
+			return message{Kind: broken, Problem: "it says ready, and not which process it is"}, nil
+		}
+	case standBy:
+		if other.History == nil {
+			return message{Kind: broken, Problem: "it says standBy, and not what was before"}, nil
+		}
+	case ping, pong, takeOver, serving, leave, broken:
+	default:
+		return message{}, errors.New("its kind is not known")
+	}
+	return other, nil
+}
+
+// decodeCommand returns the command in a packet. One of a newer format is told by its Format alone.
+func decodeCommand(packet []byte) (c command, err error) {
+	if err = json.Unmarshal(packet, &c); tooNew(c.Format) != "" {
+		return command{Format: c.Format}, nil
+	} else if err != nil {
+		return command{}, err
+	}
+	return c, nil
+}
+
+// decodeReply returns the reply in a packet, or a [Refusal].
+func decodeReply(packet []byte) (answer reply, err error) {
+	err = json.Unmarshal(packet, &answer)
+	switch problem := tooNew(answer.Format); {
+	case problem != "":
+		return reply{}, Refusal("the pair is too new: " + problem)
+	case err != nil:
+		return reply{}, Refusal("the answer is not understood: " + err.Error())
+	case answer.Error != "":
+		return reply{}, Refusal(answer.Error)
+	}
+	return answer, nil
 }
 
 // link is one end of a link.
 type link interface {
 	// inbox has the messages from the other end. It is closed at end-of-file.
 	inbox() <-chan message
-	// send never waits long. A peer that is gone or does not read gets no message.
+	// send does not wait. A peer that is gone or does not read gets no message.
 	send(message)
 	// close ends the link. The messages that nobody read are dropped.
 	close()
@@ -174,17 +215,32 @@ func (l *socket) read() {
 }
 
 // send sends a message. The usual error means that the other end is gone, which its
-// end-of-file tells as well, or does not read: it must not make us wait.
+// end-of-file tells as well, or that it does not read: its queue has room for some hundred messages,
+// and is full only when it hangs, or sends ping after ping. So there is one attempt, which does not
+// wait.
 func (l *socket) send(m message) {
 	packet := m.encode()
 	err := error(unix.EMSGSIZE)
 	if len(packet) <= maxMessage {
-		_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_, err = l.conn.Write(packet)
+		err = l.write(packet)
 	}
 	if errors.Is(err, unix.EMSGSIZE) {
 		l.log("send %s, %d bytes: %v", m.Kind, len(packet), err)
 	}
+}
+
+func (l *socket) write(packet []byte) error {
+	conn, err := l.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	writeErr := conn.Write(func(fd uintptr) (done bool) {
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			_, err = unix.Write(int(fd), packet)
+		}
+		return true // also when it would have to wait
+	})
+	return errors.Join(err, writeErr)
 }
 
 func (l *socket) close() {

@@ -68,6 +68,24 @@ func TestAMessageThatIsLostIsLogged(t *testing.T) {
 	}
 }
 
+// A process that sends ping after ping and reads none of the answers must not keep the one that serves
+// from everything else.
+func TestAPeerThatDoesNotReadKeepsNobodyWaiting(t *testing.T) {
+	ours, theirs, err := linkPair(t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	defer ours.close()
+	begun := time.Now()
+	for range 1000 {
+		ours.send(message{Kind: pong})
+		if took := time.Since(begun); took > 500*time.Millisecond {
+			t.Fatalf("it waits: %v", took)
+		}
+	}
+}
+
 func bothEnds(t *testing.T, log Logger) (ours, other *socket) {
 	t.Helper()
 	ours, theirs, err := linkPair(log)

@@ -66,6 +66,21 @@ func at(pid int, what string, nth int, s step) step {
 	return func(w *world) { w.change(func() { w.when[fmt.Sprintf("%d %s %d", pid, what, nth)] = func() { s(w) } }) }
 }
 
+// says has a process that somebody has taken over send packets to the one that started it, and hears has it
+// get them from there.
+func says(pid int, packets ...string) step {
+	return func(w *world) { w.change(func() { w.processes[pid-1].ends[0].other.getsAll(packets) }) }
+}
+func hears(pid int, packets ...string) step {
+	return func(w *world) { w.change(func() { w.processes[pid-1].ends[0].getsAll(packets) }) }
+}
+
+func (e *end) getsAll(packets []string) {
+	for _, packet := range packets {
+		e.gets([]byte(packet))
+	}
+}
+
 // upgradeTo expects an error with a text in it; "": none.
 func upgradeTo(version, want string, between ...step) step {
 	return func(w *world) {
@@ -214,6 +229,24 @@ var orders = []struct {
 	{"the active process hangs when the standby is stopped for a while", []step{stop(2), hang(1), wait(3 * time.Second), resume(2)},
 		"2 serves; 3 stands by; hang, 1 takeovers, 0 upgrades", hangTime + 4*time.Second},
 	{"the successor hangs", []step{kill(1), wait(time.Second), hang(2)}, "3 serves; 4 stands by; hang, 2 takeovers, 0 upgrades", hangTime},
+
+	// Processes that somebody has taken over.
+	{"a standby that says ready, and nothing of itself", []step{birth(3, fault{late: time.Hour}), kill(2), wait(10 * ms), says(3, `{"Kind":"ready"}`),
+		logs("not which process it is")}, "1 serves; 4 stands by; start, 0 takeovers, 0 upgrades", 0},
+	{"a standby that says that it is all processes", []step{birth(3, fault{late: time.Hour}), kill(2), wait(10 * ms), says(3, `{"Kind":"ready","Process":{"pid":-1}}`),
+		logs("not which process it is")}, "1 serves; 4 stands by; start, 0 takeovers, 0 upgrades", 0},
+	{"a new version that says ready, and nothing of itself", []step{birth(3, fault{late: time.Hour}),
+		quickly(time.Second, upgradeTo("1.1", "not which process it is", says(3, `{"Kind":"ready"}`), wait(100*ms)))}, "1 serves; 2 stands by; start, 0 takeovers, 0 upgrades", 0},
+	{"a standby that says that it serves", []step{says(2, `{"Kind":"serving"}`), logs("was not asked to")}, "1 serves; 3 stands by; start, 0 takeovers, 0 upgrades", 0},
+	{"a standby that says so before it is one, and somebody unknown has the lock", []step{birth(3, fault{late: time.Hour}), squat(activeByte, 0), kill(2),
+		func(w *world) { w.processes[0].life.hasActive = false }, wait(10 * ms), says(3, `{"Kind":"serving"}`), logs("was not asked to")},
+		"1 serves; 4 stands by; 0 has the active lock; start, 0 takeovers, 0 upgrades", 0},
+	{"a standby that says what nobody understands", []step{says(2, `null`, `{}`, `[]`, `"ready"`, `{"Kind":"fly"}`, `{"Kind":"standBy","History":{}}`, `{"Kind":"pong"}`,
+		`{"Kind":"leave"}`, `{"Kind":"takeOver"}`, `{"Kind":`), logs("its kind is not known")}, "1 serves; 2 stands by; start, 0 takeovers, 0 upgrades", 0},
+	{"an active process that says standBy, and nothing of what was before", []step{birth(3, fault{late: time.Second}), kill(2), wait(10 * ms), hears(3, `{"Kind":"standBy"}`)},
+		"1 serves; 4 stands by; start, 0 takeovers, 0 upgrades", 0},
+	{"an active process that says what nobody understands", []step{hears(2, `null`, `{}`, `{"Kind":"fly"}`, `{"Kind":"ready"}`, `{"Kind":"standBy"}`, `{"Kind":"ping"}`,
+		`{"Kind":"serving"}`, `{"Kind":"broken"}`)}, "1 serves; 2 stands by; start, 0 takeovers, 0 upgrades", 0},
 
 	// Unmount, stop, SIGTERM.
 	{"unmounted", []step{unmount}, "", forever},
