@@ -96,6 +96,7 @@ func (n Node) bindDead(point *mount.Point) error {
 // retire keeps the node mount's file system, and removes the node mount. If it cannot keep
 // it, the mount stays: without it, the number would be forgotten.
 func (n Node) retire(root *mount.Point) error {
+	n.logLoss()
 	err := n.keep(root)
 	if err == nil {
 		err = root.Detach()

@@ -12,6 +12,7 @@
 //	    daemon.lock      fcntl(2) locks say who is active and standby, and a flock(2) whether
 //	                     anybody is left; see package pair
 //	    connection.json  what was agreed on with the kernel when fs was mounted
+//	    crash            what Go's runtime said when it ended a process that serves
 //	    control          the active process's socket, which root can connect to
 //	    version          of the daemon, as the call-out noted it that started it
 //	    callouts         counts of them; see package metrics

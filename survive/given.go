@@ -12,6 +12,7 @@ import (
 type given struct {
 	input    *os.File   // see openInput
 	counters *os.File   // nil: nothing is counted
+	crash    *os.File   // see crash.go; nil: the text of a crash is lost
 	files    []*os.File // of the companion
 	notes    map[string]string
 }
@@ -32,12 +33,16 @@ func (n Node) give() (g given, err error) {
 	if g.counters, problem = counters.Open(n.CountersFile()); problem != nil {
 		n.Log("what the daemon does is not counted: %v", problem) // volumes work without
 	}
+	if g.crash, problem = openCrash(n.crashFile()); problem != nil {
+		n.Log("why the daemon dies is not logged: %v", problem) // volumes work without
+	}
 	return g, nil
 }
 
 func (g given) close() {
 	g.input.Close()
 	g.counters.Close()
+	g.crash.Close()
 	for _, file := range g.files {
 		file.Close()
 	}

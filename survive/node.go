@@ -61,6 +61,9 @@ func (n Node) CallsFile() string { return n.path("callouts") }
 // CountersFile is where the processes that serve count; see package counters.
 func (n Node) CountersFile() string { return n.path("counters") }
 
+// crashFile is where a process that serves says why it ends; see crash.go.
+func (n Node) crashFile() string { return n.path("crash") }
+
 func (n Node) fsPath() string { return n.path("fs") }
 
 // pair says where to find the processes that serve.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,6 +14,8 @@ import (
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/pair"
+	"example.com/pod-info-fuse/survive/internal/suspects"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // A test build has other ones: what a process does once it is confined, and how it answers.
@@ -40,18 +43,20 @@ func (d Driver) serve(args []string) error {
 	}
 	n := d.On(name, Settings{})
 	n.log = pair.InheritedLog(d.Program)
+	limitFiles(n.log.IsFile())
 	input, given := pair.InheritedInput(), pair.InheritedGiven()
 	file := pair.InheritedCounters()
 	counts, err := counters.Map(file)
 	if err != nil {
 		n.Log("it counts nothing: %v", err)
 	}
+	files := answering(n, given, n.fileSystem(input, given))
 	err = pair.Main(pair.Config{
 		Args:     n.standbyArgs(),
 		Version:  n.Version,
 		Confine:  func() (bool, error) { return n.confine(input, inherits) },
-		Open:     n.opener(answering(n, given, n.fileSystem(input, given)), counts),
-		TookOver: func(cause pair.Cause) { count(counts, cause, inherits) },
+		Open:     n.opener(files, counts),
+		TookOver: func(cause pair.Cause) { n.tookOver(files, counts, cause, inherits) },
 		Input:    input,
 		Counters: file,
 		Given:    given,
@@ -73,6 +78,39 @@ func (d Driver) becomeUser(uid string) error {
 	user := d.On(flex.Name{}, Settings{}).User
 	user.UID = uint32(number)
 	return confine.Become(user, d.Sockets)
+}
+
+// tookOver notes that this process takes over: it counts that, and says what the process before may have died
+// of. Another version, or one that was started anew, is not suspected of the same errors.
+func (n Node) tookOver(files FileSystem, counts *counters.Counters, cause pair.Cause, inherits bool) {
+	count(counts, cause, inherits)
+	switch {
+	case cause == pair.Crash, cause == pair.Hang:
+		n.logText(takeCrash(os.Stderr))
+		fallthrough
+	case cause == pair.Started:
+		for _, s := range counts.Suspects.Judge(cause == pair.Hang, cause != pair.Started, time.Now()) {
+			n.Log("two processes have ended, or hung, as they answered such a request, and it is answered with EIO for %v from now on: %s",
+				suspects.RefusalTime, n.describe(s, files))
+		}
+	case !inherits:
+		counts.Suspects.Clear()
+	}
+}
+
+// describe is a request that is suspected, for people.
+func (n Node) describe(s suspects.Subject, files FileSystem) string {
+	text := fmt.Sprintf("%s of node %d", s.Operation(), s.Node)
+	sharer, is := files.(Sharer)
+	if !is {
+		return text
+	}
+	id := volume.ID(sharer.VolumeOf(s.Node))
+	record, err := n.Volumes().Get(id)
+	if err != nil {
+		return text
+	}
+	return fmt.Sprintf("%s, in volume %s of pod %s/%s, %s", text, id, record.PodNamespace, record.PodName, record.Dir)
 }
 
 // count counts a take-over. A process that was not started by one of the pair was by a call-out, and then

@@ -23,6 +23,7 @@ func (n Node) start() (err error) {
 	if err := n.keepNodeMount(); err != nil {
 		return err
 	}
+	n.logCrash()
 	if err := n.clear(); err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (n Node) startDaemon(device int) error {
 		return err
 	}
 	defer given.close()
-	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Counters: given.counters, Given: given.files}
+	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files}
 	keepNotes, err := n.noteStarted(given)
 	if err == nil {
 		err = keepNotes()
@@ -170,5 +171,6 @@ func (n Node) keepNodeMount() error {
 	if err != nil || info == nil || info.FSType != n.fsType() || info.Source != n.Name.String() {
 		return err
 	}
+	n.logLoss()
 	return n.keep(point)
 }

@@ -57,6 +57,9 @@ func Inherit(tag string, fd int) Log {
 	return Log{tag: tag, sink: s}
 }
 
+// IsFile tells whether an inherited log is a file.
+func (l Log) IsFile() bool { return l.sink != nil && l.sink.fd >= 0 && !l.sink.syslog }
+
 // HasListener tells whether the log's target is syslog, and a syslog daemon listens there.
 func (l Log) HasListener() bool {
 	if !isSyslog(l.target) {

@@ -95,6 +95,12 @@ var cases = []struct {
 		map[string]moment{
 			"it crashes twice":           {series: `pod_info_fuse_takeovers_total{cause="crash"} 0x5 1x10 2x600`, at: 55 * minute},
 			"it is upgraded a few times": {series: `pod_info_fuse_takeovers_total{cause="upgrade"} 0x5 5x10 9x600`, at: 55 * minute}}},
+	{"PodInfoFuseRequestsRefused",
+		map[string]moment{"a file's reads end processes": {series: `pod_info_fuse_requests_refused_total 0x5 3x600`, at: 20 * minute, severity: "warning"}},
+		map[string]moment{
+			"none is refused":         {series: `pod_info_fuse_requests_refused_total 0x600`, at: 20 * minute},
+			"that was hours ago":      {series: `pod_info_fuse_requests_refused_total 0x5 3x600`, at: 120 * minute},
+			"the node has begun anew": {series: `pod_info_fuse_requests_refused_total 3x5 stale stale 0x600`, at: 20 * minute}}},
 	{"PodInfoFuseSlowAnswers",
 		map[string]moment{"a disk hangs": {series: `pod_info_fuse_answer_duration_seconds_bucket{le="1"} 100+10x600
 			pod_info_fuse_answer_duration_seconds_bucket{le="+Inf"} 100+12x600

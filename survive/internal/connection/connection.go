@@ -37,6 +37,7 @@ type Connection struct {
 	isPrompt func(node uint64, names bool) bool
 	workers  []*worker
 	slow     *slow
+	trials   *trials
 	stopped  atomic.Bool
 	asked    atomic.Bool   // for a sign of life
 	round    chan struct{} // gets an element when a sign was given
@@ -77,6 +78,7 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters
 	if prompter, is := fs.(Prompter); is {
 		c.isPrompt = prompter.IsPrompt
 	}
+	c.trials = newTrials(c)
 	for i := range buffers.workers() {
 		c.workers = append(c.workers, newWorker(c, buffers, i))
 	}
@@ -88,6 +90,7 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters
 func (c *Connection) Serve() error {
 	defer c.Close()
 	defer close(c.ended)
+	c.device.trials = c.trials
 	c.device.held.begin()
 	defer c.device.held.stop()
 	failures := make([]error, len(c.workers))
@@ -145,6 +148,10 @@ func (c *Connection) others(request []byte) bool {
 	c.last = thread
 	return true
 }
+
+// SetStandby says whether another process would take over if this one died: see package suspects. It may be
+// called at any time.
+func (c *Connection) SetStandby(is bool) { c.trials.setStandby(is) }
 
 // Holds tells whether the file system is a [Holder]. Then a process that serves next must Recover,
 // however this one ends.

@@ -23,6 +23,7 @@ type device struct {
 	woken  int // eventfd(2)
 	events [2]unix.EpollEvent
 	held   *held // nil: no request is held
+	trials *trials
 
 	mu     sync.RWMutex // held for reading while wake uses a descriptor
 	closed bool
@@ -122,7 +123,7 @@ func (d *device) read(buffer []byte) (n int, err error) {
 }
 
 // next reads the next request that is to be answered. EAGAIN: there is none. errHeld: there was
-// one, and a Holder answers it.
+// one, and a Holder answers it, or it waits among the trials.
 //
 // FUSE_INTERRUPT goes no further: no other answer takes long enough to be interrupted. go-fuse
 // answers that it does not know the request. The kernel would then ask again at once, before
@@ -137,7 +138,10 @@ func (d *device) next(buffer []byte) (n int, err error) {
 			// ENOENT: the request was interrupted while it was read
 			// (fs/fuse/dev.c, fuse_dev_do_read).
 		case err == nil && opcode(buffer) == opInterrupt:
+			d.trials.interrupt(buffer[:n])
 			d.held.interrupt(buffer[:n])
+		case err == nil && d.trials.take(buffer[:n]):
+			return 0, errHeld
 		case err == nil && d.held.take(buffer[:n]):
 			return 0, errHeld
 		default:

@@ -9,6 +9,7 @@ import (
 
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/internal/counters"
+	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
 // Holder is a FileSystem some of whose answers come late. survive.Holder says what it must do.
@@ -50,6 +51,7 @@ type held struct {
 	holder Holder
 	device *device
 	counts *counters.Counters
+	note   *suspects.Note
 	end    func() // of the Holder
 
 	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
@@ -61,7 +63,7 @@ var errHeld = errors.New("the request is held")
 
 func newHeld(fs FileSystem, d *device, counts *counters.Counters) *held {
 	if holder, is := fs.(Holder); is {
-		return &held{holder: holder, device: d, counts: counts}
+		return &held{holder: holder, device: d, counts: counts, note: counts.Suspects.Note(suspects.MostWorkers - 1)}
 	}
 	return nil
 }
@@ -97,6 +99,8 @@ func (h *held) take(request []byte) bool {
 	h.mu.Lock()
 	h.ids[id] = sender(request) // before it is asked: it may answer at once
 	h.mu.Unlock()
+	h.note.Begin(subjectOf(request), firstID(request), time.Now())
+	defer h.note.End()
 	if h.holder.Hold(Request{id, node(request), opcode(request), sender(request)}) {
 		h.counts.Held()
 		return true

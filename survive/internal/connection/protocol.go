@@ -43,6 +43,7 @@ const (
 	opBatchForget = 42
 
 	outHeaderSize = int(unsafe.Sizeof(fuse.OutHeader{}))
+	inHeaderSize  = int(unsafe.Sizeof(fuse.InHeader{}))
 	initInSize    = int(unsafe.Sizeof(fuse.InitIn{}))
 )
 

@@ -42,6 +42,13 @@ func (s *slow) begin(worker int, request []byte, volume uint64, mayWait bool) bo
 	return true
 }
 
+// start says that a worker gives an answer that is not to wait.
+func (s *slow) start(worker int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began[worker] = time.Now()
+}
+
 // next ends a worker's answer, and copies the request that it is to answer then. It returns
 // its length, 0 if the worker is to do something else.
 func (s *slow) next(worker int, buffer []byte) (n int) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
 // Test builds make trouble here: when a buffer waits for a request (trouble_dropping.go),
@@ -20,12 +22,14 @@ type worker struct {
 	number               int
 	request, reply       []byte
 	requestVec, replyVec [1][]byte
+	note                 *suspects.Note
+	alone                bool // the request that was taken is to be answered alone
 
 	answers atomic.Uint32 // begun, plus ended: odd while the worker gives one
 }
 
 func newWorker(c *Connection, buffers Buffers, number int) *worker {
-	w := &worker{Connection: c, number: number}
+	w := &worker{Connection: c, number: number, note: c.counts.Suspects.Note(number)}
 	w.request, w.reply = buffers.of(number)
 	w.replyVec[0] = w.reply
 	return w
@@ -44,9 +48,15 @@ func (w *worker) serve() error {
 			w.answer(n)
 			n, slow, err = w.take()
 		}
-		w.lead.leave()
-		if n == 0 {
-			return err
+		if w.alone {
+			w.alone = false
+			w.try(n)
+			n = w.slow.next(w.number, w.request)
+		} else {
+			w.lead.leave()
+			if n == 0 {
+				return err
+			}
 		}
 		for n > 0 {
 			w.answer(n)
@@ -90,7 +100,7 @@ func (w *worker) wait() (n int, slow bool, err error) {
 		case nil:
 			return n, slow, nil
 		case unix.EAGAIN:
-			if err := w.device.await(w.slow.patience()); err != nil {
+			if err := w.device.await(w.patience()); err != nil {
 				return 0, false, err
 			}
 			w.showUp()
@@ -102,7 +112,16 @@ func (w *worker) wait() (n int, slow bool, err error) {
 			return 0, false, os.NewSyscallError("read a FUSE request", err)
 		}
 	}
-	return 0, false, nil
+	n, slow = w.nextTrial()
+	return n, slow, nil
+}
+
+// patience is how long the worker that leads can wait for a request.
+func (w *worker) patience() time.Duration {
+	if w.trials.waiting.Load() > 0 {
+		return tooLong
+	}
+	return w.slow.patience()
 }
 
 // readAhead reads all the requests that there are, so that they get their turns. One that is
@@ -126,6 +145,9 @@ func (w *worker) readAhead() (n int, slow bool) {
 // none. errHeld: see device.next.
 func (w *worker) next() (n int, slow bool, err error) {
 	for {
+		if n, slow = w.nextTrial(); n > 0 {
+			return n, slow, nil
+		}
 		n, err = w.device.next(w.request)
 		request := w.request[:n]
 		switch {
@@ -158,8 +180,10 @@ func (w *worker) answer(n int) {
 	w.requestVec[0] = w.request[:n]
 	w.counts.Request(opcode(w.request))
 	begun := time.Now()
+	w.note.Begin(subjectOf(w.request[:n]), firstID(w.request), begun)
 	beforeAnswer(w.request[:n])
 	length := w.protocol.handle(w.requestVec[:], w.replyVec[:])
+	w.note.End() // before the kernel has the reply: it gives a request that was answered to nobody
 	if length == 0 {
 		return
 	}

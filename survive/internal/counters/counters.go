@@ -9,7 +9,7 @@
 // A sealed memfd(2) could not grow. But it has no name, and who tells the counts is mostly an
 // installer in a container, which has no capability that would get it a descriptor from another user's
 // process. What a process that was taken over can do with the file, it can do with its lock
-// file as well: write more into it, which fills the file system of the run directory. It cannot cut
+// file as well: write more into it, up to a limit of package survive (limitFiles). It cannot cut
 // the file, which would end the other process with SIGBUS: the filter of system calls denies
 // ftruncate(2), and the file is root's.
 //
@@ -17,12 +17,17 @@
 //
 // Such a process can also write any numbers. They are only ever numbers: none is an index, a length
 // or a text, each has a value, and whoever reads them expects none to be larger than the one before.
+//
+// The same memory has what the processes tell each other of the requests that they were answering when they
+// died: see package suspects. Root does not read that.
 package counters
 
 import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
 // words are what is counted, in the machine's byte order, as it is counted and as it is read.
@@ -35,11 +40,13 @@ type words[T any] struct {
 	Classes   [len(Bounds) + 1]T // of the time that answers took
 	Time      T                  // of all answers, in nanoseconds
 	Longest   T                  // answer, in nanoseconds
+	Refused   T                  // requests, since they have ended two processes
+	Suspects  suspects.Table     // is there for the processes only; see package suspects
 }
 
 // layout is the first word, which tells what the others are. The last digits are its number:
 // change it with anything that is counted, or with the order of that.
-const layout uint64 = 0x636f756e74_000001
+const layout uint64 = 0x636f756e74_000002
 
 // Size is that of the file, in bytes.
 const Size = int(unsafe.Sizeof(words[uint64]{}))

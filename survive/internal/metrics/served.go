@@ -33,6 +33,8 @@ func WriteCounts(t *Text, c counters.Counts) {
 	t.suffixed("_count", count)
 	t.Family("longest_answer_seconds", "gauge", "How long the longest of them took.")
 	t.Sample(seconds(c.Longest))
+	t.Family("requests_refused_total", "counter", "Requests that were refused, since such a one has ended two processes.")
+	t.Sample(float64(c.Refused))
 }
 
 // seconds are nanoseconds that may be more than a time.Duration has room for.

@@ -19,7 +19,9 @@ func TestAnyCountsMakeAValidPage(t *testing.T) {
 	fill := func(word func() uint64) (c counters.Counts) {
 		v := reflect.ValueOf(&c).Elem()
 		for i := range v.NumField() {
-			if f := v.Field(i); f.Kind() == reflect.Array {
+			if f := v.Field(i); f.Kind() == reflect.Struct {
+				continue // package suspects: nobody reads that here
+			} else if f.Kind() == reflect.Array {
 				for j := range f.Len() {
 					f.Index(j).SetUint(word())
 				}
@@ -43,7 +45,7 @@ func TestAnyCountsMakeAValidPage(t *testing.T) {
 		WriteCounts(text, c)
 		parser := expfmt.NewTextParser(model.LegacyValidation)
 		families, err := parser.TextToMetricFamilies(strings.NewReader(text.String()))
-		if err != nil || len(families) != 6 {
+		if err != nil || len(families) != 7 {
 			t.Fatalf("%d families, %v:\n%s", len(families), err, text)
 		}
 		check := func(name string, value float64) {

@@ -25,6 +25,7 @@ func (a *active) serve(s Service) {
 	served := make(chan error, 1)
 	a.service, a.served = s, served
 	a.probing = false // a probe of the service that has ended gets no answer
+	s.SetStandby(a.standby.ready())
 	go func() { served <- s.Serve() }()
 }
 
@@ -76,6 +77,7 @@ func (a *active) fromStandby(m message, open bool) (done bool) {
 		a.lost("it died")
 	case m.Kind == ready:
 		a.standby.adopt(*m.Process, a.history)
+		a.service.SetStandby(true)
 	case m.Kind == broken:
 		a.lost(m.Problem)
 	case m.Kind == serving && a.standby.ready() && !a.take(activeByte):
@@ -124,6 +126,7 @@ func (a *active) lost(why string) {
 	lived := a.standby.end()
 	a.Log("the standby is lost after %v: %s", lived.Round(time.Millisecond), why)
 	a.standby = nil
+	a.service.SetStandby(false)
 	if lived > calm {
 		a.retry.delay = 0
 	}

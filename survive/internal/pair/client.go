@@ -122,6 +122,7 @@ type Successor struct {
 	Given   []*os.File
 	// Counters is what the process counts in, which may be what the one before does; see Resources.
 	Counters *os.File
+	Crash    *os.File // see Resources
 	// Settle is called with the process before it serves, to move it to where it shall
 	// stay. Its error fails the upgrade.
 	Settle func(pid int) error
@@ -191,6 +192,7 @@ func (at Place) takeOverFrom(active *peer, mount uint64, next Successor, deadlin
 	}
 	defer resources.close()
 	resources.Log, resources.Input, resources.Counters, resources.Given = next.Log, next.Input, next.Counters, next.Given
+	resources.Crash = next.Crash
 	theirs, ours, err := socketPair()
 	if err != nil {
 		return nil, err

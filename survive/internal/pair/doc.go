@@ -7,6 +7,7 @@
 // Every process of the pair is started with these descriptors, and hands
 // duplicates of them to the process that it starts:
 //
+//	2  the file for what Go's runtime says when it ends a process, if there is one
 //	3  /dev/fuse, non-blocking: the connection lives while anybody holds it
 //	4  the link to the process that started it; see below
 //	5  daemon.lock: an fcntl(2) lock on byte 0 is held by the active process, on

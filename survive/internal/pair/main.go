@@ -28,6 +28,9 @@ type Service interface {
 	// Recover is for the requests that a process before had read and not answered. It is
 	// called before Serve. ENODEV: the file system was unmounted.
 	Recover() error
+	// SetStandby says whether another process would take over if this one died. At first, none would. What may
+	// end this process is not answered until then.
+	SetStandby(is bool)
 	// Close releases a service that shall not Serve.
 	Close()
 }
@@ -42,7 +45,7 @@ type Config struct {
 	// Open prepares to serve a device of /dev/fuse, which stays the caller's. It is called
 	// once the process is confined, and again whenever it is to serve.
 	Open func(device int) (Service, error)
-	// TookOver is told, once, that the process takes over, and why.
+	// TookOver is told, once, that the process takes over, and why, before it calls Open to serve.
 	TookOver func(Cause)
 	Input    *os.File   // see InheritedInput
 	Counters *os.File   // see InheritedCounters
@@ -155,6 +158,7 @@ func (p *process) takeOver(cause Cause) error {
 	p.awake()
 	pause(150 * time.Millisecond)
 	p.lockActive(releaseTime)
+	p.TookOver(cause)
 	service, err := p.Open(deviceFD)
 	if err != nil {
 		return fmt.Errorf("take over: %w", err)
@@ -170,7 +174,6 @@ func (p *process) takeOver(cause Cause) error {
 		p.history.Takeovers++
 	}
 	p.history.Last = &Takeover{Cause: cause, At: known.Round(0)}
-	p.TookOver(cause)
 	a := &active{process: p, alive: make(chan struct{}, 1), requests: make(chan request)}
 	a.serve(service)
 	if !p.hasActive {

@@ -36,7 +36,9 @@ type Resources struct {
 	Input   *os.File // the directory that the file system reads; nil: none
 	// Counters is what the process counts in; nil: nothing. See package counters.
 	Counters *os.File
-	Given    []*os.File
+	// Crash is the standard error, where Go's runtime says why it ends the process; nil: /dev/null.
+	Crash *os.File
+	Given []*os.File
 }
 
 // start executes this process's own binary as the first process of a pair, or of a new
@@ -81,7 +83,7 @@ const Workers = 2
 var environment = []string{"GOMAXPROCS=" + strconv.Itoa(Workers)}
 
 // spawn executes this process's own binary as a process of the pair: in a
-// session of its own, in /, with /dev/null on descriptors 0 to 2 and nothing
+// session of its own, in /, with /dev/null on descriptors 0 and 1 and nothing
 // else of ours. In particular it must not hold the pipe that the kubelet reads to
 // its end. It executes its own binary, also when another version is installed by now.
 func spawn(args []string, r Resources, end, null *os.File) (*os.Process, error) {
@@ -93,8 +95,12 @@ func spawn(args []string, r Resources, end, null *os.File) (*os.Process, error) 
 	}
 	device := os.NewFile(uintptr(fd), "/dev/fuse")
 	defer device.Close()
+	stderr := r.Crash
+	if stderr == nil {
+		stderr = null
+	}
 	files := []*os.File{
-		null, null, null,
+		null, null, stderr,
 		deviceFD: device, linkFD: end, lockFD: r.Lock, controlFD: r.Control, logFD: r.Log, inputFD: r.Input,
 		countersFD: r.Counters,
 	}

@@ -84,6 +84,7 @@ type fake struct {
 	serving  bool
 	served   bool // it does, or did
 	ready    bool // to serve, as far as its memory goes
+	secure   bool // it knows of a standby
 }
 
 // startUp is how long it takes until a process begins to live.
@@ -370,8 +371,9 @@ func (s *service) Probe() bool {
 	}
 }
 
-func (s *service) Recover() error { s.do("recover"); return s.recover }
-func (s *service) Close()         { s.do("close"); s.change(func() { s.idle-- }) }
+func (s *service) Recover() error     { s.do("recover"); return s.recover }
+func (s *service) SetStandby(is bool) { s.change(func() { s.secure = is }) }
+func (s *service) Close()             { s.do("close"); s.change(func() { s.idle-- }) }
 
 // end is one end of a link; owner is nil at a call-out.
 type end struct {
@@ -625,6 +627,9 @@ func (w *world) state() string {
 		case p.serving:
 			should[activeByte] = p
 			parts = append(parts, fmt.Sprintf("%d serves", p.pid))
+			if p.secure != (report.Standby != nil) {
+				parts = append(parts, fmt.Sprintf("which knows of a standby: %v", p.secure))
+			}
 			if !p.ready {
 				parts = append(parts, "with the memory of a standby")
 			}

@@ -1,0 +1,258 @@
+package connection
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"example.com/pod-info-fuse/survive/internal/counters"
+	"example.com/pod-info-fuse/survive/internal/suspects"
+)
+
+// trials are the requests that this process may die of, as one before has. They wait until there is a
+// standby, and then each is answered alone: if the process dies, it is known of what.
+//
+// As long as there is no standby, all requests of such a volume wait. A process that died of one file may die
+// of the file beside it.
+type trials struct {
+	table    *suspects.Table
+	device   *device
+	counts   *counters.Counters
+	volumeOf func(node uint64) uint64
+	again    bool // a dead process's requests come again
+
+	watches atomic.Bool  // there are suspects
+	waiting atomic.Int32 // requests
+
+	mu      sync.Mutex // held for moments; guards what follows
+	volumes []uint64   // of the suspects when this process began
+	waits   []trial    // in their order
+	tried   bool       // one is being answered
+	standby bool       // there is one
+	since   time.Time  // that there is none
+}
+
+// trial is a request that waits.
+type trial struct {
+	request []byte
+	suspect bool // or it is of the volume of one
+	hung    bool // the process before did not die, but hung
+}
+
+const (
+	// standbyTimeout is how long suspects wait for a standby. Then they are answered with an error.
+	standbyTimeout = 10 * time.Second
+	// mostTrials is how many requests wait. Further ones are answered with an error.
+	mostTrials = maxWaiting
+)
+
+func newTrials(c *Connection) *trials {
+	t := &trials{
+		table: &c.counts.Suspects, device: c.device, counts: c.counts, volumeOf: c.volumeOf, again: c.ahead, since: time.Now(),
+	}
+	t.table.Subjects(func(s suspects.Subject) { t.volumes = append(t.volumes, c.volumeOf(s.Node)) })
+	t.watches.Store(len(t.volumes) > 0)
+	return t
+}
+
+// subjectOf is what is suspected if a process dies while it answers a request.
+func subjectOf(request []byte) suspects.Subject {
+	s := suspects.Subject{Node: node(request), Opcode: uint64(opcode(request))}
+	if s.Opcode == opLookup && s.Node == fuse.FUSE_ROOT_ID {
+		const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a: the same in each process
+		name, _, _ := bytes.Cut(request[inHeaderSize:], []byte{0})
+		s.Name = offset
+		for _, b := range name {
+			s.Name = (s.Name ^ uint64(b)) * prime
+		}
+	}
+	return s
+}
+
+// resent is the bit that the kernel sets in the id of a request that it queues again
+// (linux/fuse.h, FUSE_UNIQUE_RESEND).
+const resent = 1 << 63
+
+// firstID is the id that a request had when it was read first.
+func firstID(request []byte) uint64 {
+	id, _ := requestID(request)
+	return id &^ resent
+}
+
+// take has a request wait, or refuses it, and tells whether it did either.
+func (t *trials) take(request []byte) bool {
+	if t == nil || !t.watches.Load() {
+		return false
+	}
+	verdict, hung := t.table.Look(subjectOf(request), time.Now())
+	if verdict == suspects.Refused {
+		t.refuse(request, fuse.EIO)
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	late := !t.standby && time.Since(t.since) >= standbyTimeout
+	switch {
+	case verdict == suspects.Suspected && (late || len(t.waits) >= mostTrials):
+		t.refuse(request, fuse.EIO)
+		return true
+	case verdict == suspects.Suspected, !t.standby && !late && len(t.waits) < mostTrials && t.isOfOne(request):
+		t.waits = append(t.waits, trial{bytes.Clone(request), verdict == suspects.Suspected, hung})
+		t.waiting.Add(1)
+		return true
+	}
+	return false
+}
+
+// isOfOne tells whether a request is of the volume of a suspect. The caller holds mu.
+func (t *trials) isOfOne(request []byte) bool {
+	volume := t.volumeOf(node(request))
+	for _, of := range t.volumes {
+		if of == volume {
+			return true
+		}
+	}
+	return false
+}
+
+// due copies a request that can be answered now, and returns its length, 0 if there is none. alone says how.
+// The process that stops answers all: there is one to take over from it.
+func (t *trials) due(buffer []byte, stops bool) (n int, alone bool) {
+	if t.waiting.Load() == 0 {
+		return 0, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.waits) > 0 && !t.tried {
+		next := t.waits[0]
+		if !t.standby && !stops && time.Since(t.since) < standbyTimeout {
+			return 0, false
+		}
+		t.waits = t.waits[1:]
+		t.waiting.Add(-1)
+		verdict, _ := t.table.Look(subjectOf(next.request), time.Now())
+		switch {
+		case verdict == suspects.Refused, verdict == suspects.Suspected && !t.standby && !stops:
+			t.refuse(next.request, fuse.EIO)
+			continue
+		case verdict == suspects.Suspected:
+			t.tried = true
+		}
+		return copy(buffer, next.request), t.tried
+	}
+	return 0, false
+}
+
+// ended says that the one that was answered alone was answered.
+func (t *trials) ended(s suspects.Subject, id uint64) {
+	t.table.Acquit(s, id, t.again)
+	t.mu.Lock()
+	t.tried = false
+	t.watches.Store(t.table.Anybody() || len(t.waits) > 0)
+	more := len(t.waits) > 0
+	t.mu.Unlock()
+	if more {
+		t.device.wake()
+	}
+}
+
+// interrupt lets a reader go that was sent a signal, and whose request the process before hung in: it has
+// waited long. Other requests are answered in a moment. The kernel tells of a signal when a request is read again.
+func (t *trials) interrupt(request []byte) {
+	in := message[fuse.InterruptIn](request)
+	if t == nil || in == nil || t.waiting.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, waits := range t.waits {
+		if id, _ := requestID(waits.request); id == in.Unique && waits.hung {
+			t.waits = append(t.waits[:i:i], t.waits[i+1:]...)
+			t.waiting.Add(-1)
+			t.reply(waits.request, fuse.EINTR)
+			return
+		}
+	}
+}
+
+// setStandby says whether another process would take over now.
+func (t *trials) setStandby(is bool) {
+	t.mu.Lock()
+	if t.standby && !is {
+		t.since = time.Now()
+	}
+	t.standby = is
+	t.mu.Unlock()
+	if t.waiting.Load() > 0 {
+		t.device.wake()
+	}
+}
+
+func (t *trials) refuse(request []byte, status fuse.Status) {
+	t.counts.Refused.Add(1)
+	t.counts.Request(opcode(request))
+	t.counts.Answer(uint32(status), 0)
+	t.reply(request, status)
+}
+
+// reply answers a request with an error, if anybody waits for an answer.
+func (t *trials) reply(request []byte, status fuse.Status) {
+	if _, waits := requestID(request); !waits {
+		return
+	}
+	reply := make([]byte, outHeaderSize)
+	_ = t.device.write(reply[:refuse(request, reply, status)]) // ENODEV: unmounted, and nobody waits any more
+}
+
+// nextTrial finds a request that has waited and is to be answered now, and returns its length, 0 if there is
+// none, and whether to answer it may take long.
+func (w *worker) nextTrial() (n int, slow bool) {
+	for {
+		n, alone := w.trials.due(w.request, w.stopped.Load())
+		request := w.request[:n]
+		switch {
+		case n == 0:
+			return 0, false
+		case w.device.held.take(request):
+			if alone {
+				w.trials.ended(subjectOf(request), firstID(request))
+			}
+		case alone:
+			w.alone = true
+			return n, true
+		case !w.isSlow(request):
+			return n, false
+		case w.slow.begin(w.number, request, w.volumeOf(node(request)), w.ahead):
+			return n, true
+		}
+	}
+}
+
+// try answers a request alone, and lets others go on when that takes too long. This worker has the lead, and has left
+// it when try returns.
+func (w *worker) try(n int) {
+	subject, id := subjectOf(w.request[:n]), firstID(w.request[:n])
+	w.slow.start(w.number)
+	for begun := time.Now(); w.othersAnswer() && time.Since(begun) < tooLong; {
+		time.Sleep(time.Millisecond)
+	}
+	leave := sync.OnceFunc(w.lead.leave)
+	late := time.AfterFunc(tooLong, leave)
+	w.answer(n)
+	late.Stop()
+	w.trials.ended(subject, id)
+	leave()
+}
+
+// othersAnswer tells whether another worker is giving an answer.
+func (w *worker) othersAnswer() bool {
+	for _, other := range w.workers {
+		if other != w && other.answers.Load()%2 == 1 {
+			return true
+		}
+	}
+	return false
+}
