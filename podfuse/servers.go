@@ -172,6 +172,11 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 		return false, s.ServerVolumes().Put(record)
 	}
 	known := err == nil
+	if !known && state == survive.VolumeNotMounted {
+		if err := s.Node.CheckNew(); err != nil {
+			return false, err
+		}
+	}
 	if err := s.Node.MakeReadable(s.ServerVolumes().Dir); err != nil {
 		return false, fmt.Errorf("make the directory of the server volumes' records: %w", err)
 	}

@@ -64,6 +64,11 @@ func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
 		return false, fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
 	}
 	known := err == nil
+	if !known && there == VolumeNotMounted {
+		if err := n.CheckNew(); err != nil {
+			return false, err
+		}
+	}
 	if known && before.PodUID == record.PodUID {
 		record.Mounted = before.Mounted // a container that still has it shares the files, and their times never change
 	}

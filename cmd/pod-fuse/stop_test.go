@@ -104,6 +104,16 @@ func TestUninstallWatchWaitsForServerVolumes(t *testing.T) {
 	command := elsewhere.installer("uninstall", "--plugin-dir", filepath.Dir(filepath.Dir(n.path)), "--watch", "--interval", "50ms")
 	must(t, command.Start())
 	defer func() { _ = command.Process.Signal(unix.SIGTERM); _ = command.Wait() }()
+	eventually(t, "new volumes are refused", func() bool {
+		output, err := n.command("status").Output()
+		return err == nil && strings.Contains(string(output), "refused, as the driver is being removed")
+	})
+	for name, own := range map[string][]string{"client": nil, "server": {"serves", "data"}} {
+		if a := n.call("mount", n.volume(podUID, "new-"+name), options(podUID, own...)); a.Status != "Failure" || !strings.Contains(a.Message, "takes no new volumes") {
+			t.Errorf("a new %s volume: %+v", name, a)
+		}
+	}
+	n.must("mount", server, options(podUID, "serves", "data")) // its kubelet repeats the call
 	n.must("unmount", client)
 	time.Sleep(300 * time.Millisecond)
 	if n.isMounted(server) != 1 {

@@ -177,6 +177,66 @@ func TestUninstallWatchWaitsForTheVolumes(t *testing.T) {
 	d.isGone(one, two)
 }
 
+// Pods that come and go would keep their node's volumes in use for ever: only those that are there may
+// have one.
+func TestUninstallWatchRefusesNewVolumes(t *testing.T) {
+	d := place(t)
+	d.installs(binary)
+	one := d.mount()
+	w := d.watch(newer, "uninstall")
+	w.isNotReady("volumes are in use")
+	another := filepath.Join(t.TempDir(), "volume")
+	if err := os.Mkdir(another, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(when string) {
+		t.Helper()
+		const why = "the driver is being removed from this node and takes no new volumes; pod-info-fuse install takes the removal back"
+		if a := d.call("mount", another, goodOptions); a.Status != "Failure" || a.Message != why {
+			t.Errorf("%s, a new volume: %+v", when, a)
+		}
+		if mountsOn(t, another) != 0 || len(d.records()) != 1 {
+			t.Errorf("%s, the new volume has left something: %q", when, d.records())
+		}
+		// A kubelet repeats its calls for pods that run.
+		d.must("mount", one, goodOptions)
+		if got := read(t, one, "pod.uid"); got != podUID+"\n" {
+			t.Errorf("%s, the volume that was there reads %q", when, got)
+		}
+	}
+	refused("while it is uninstalled")
+	if output, err := d.command("status").CombinedOutput(); err != nil || !regexp.MustCompile(`(?m)^new volumes +refused`).Match(output) {
+		t.Errorf("status: %v: %s", err, output)
+	}
+	d.killPair()
+	refused("after a loss")
+	if err := w.process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.process.Wait()
+	refused("after uninstall was killed")
+
+	// install takes it back, and so does one that watches.
+	d.installs(binary)
+	d.must("mount", another, goodOptions)
+	d.must("unmount", another)
+	w = d.watch(newer, "uninstall")
+	w.isNotReady("volumes are in use")
+	refused("while it is uninstalled again")
+	w.ends()
+	w = d.watch(binary, "install")
+	w.isReady()
+	d.must("mount", another, goodOptions)
+	d.must("unmount", another)
+	w.ends()
+
+	w = d.watch(newer, "uninstall")
+	w.isNotReady("volumes are in use")
+	d.must("unmount", one)
+	w.isReady()
+	d.isGone(one, another)
+}
+
 // Where there is a door for CSI, the driver may be in the kubelet's own directory, and a plugin
 // that was killed has left its sockets.
 func TestUninstallClosesTheDoorForCSI(t *testing.T) {

@@ -64,7 +64,7 @@ func (p Program) install(args []string) error {
 	}
 	switch {
 	case *rollback:
-		if err := target.Rollback(); err != nil {
+		if err := errors.Join(target.Rollback(), p.silent(target).RefuseNew(false)); err != nil {
 			return err
 		}
 		fmt.Printf("%s is the version before again (%s)\n", target.Binary(), why)
@@ -104,7 +104,7 @@ func (p Program) install(args []string) error {
 		what = "is installed already as"
 	}
 	fmt.Printf("version %s %s %s (%s)\n", p.Version, what, target.Binary(), why)
-	return errors.Join(err, deliver())
+	return errors.Join(err, p.silent(target).RefuseNew(false), deliver())
 }
 
 // silent is the installation in a place, without its configuration and its log.
@@ -145,7 +145,10 @@ func (p Program) uninstall(args []string) error {
 		if removed {
 			return target.CloseCSI() // the plugin may have begun only now
 		}
-		err := remove()
+		err := p.silent(target).RefuseNew(true)
+		if err == nil {
+			err = remove()
+		}
 		if err == nil {
 			removed = true
 			logLine("%s is removed", target.Dir())

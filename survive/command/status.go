@@ -92,6 +92,9 @@ func printJSON(i survive.CallOuts, now survive.Status, sections []Section) error
 		"mount":  map[string]any{"state": now.Mount},
 		"daemon": newDaemonReport(now), "volumes": volumes,
 	}
+	if i.Node.RefusesNew() {
+		report["refusesNewVolumes"] = true
+	}
 	if i.ConfigError != nil {
 		report["configError"] = i.ConfigError.Error()
 	}
@@ -113,6 +116,9 @@ func printTable(i survive.CallOuts, now survive.Status, sections []Section) erro
 	lines = append(lines, newDaemonReport(now).lines(i.Node.User)...)
 	for _, s := range sections {
 		lines = append(lines, s.Lines...)
+	}
+	if i.Node.RefusesNew() {
+		lines = append(lines, [2]string{"new volumes", "refused, as the driver is being removed"})
 	}
 	if i.ConfigError != nil {
 		lines = append(lines, [2]string{"configuration", i.ConfigError.Error()})
