@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// SubjectOf is what is suspected of a request, and FirstID its id.
+var SubjectOf, FirstID = subjectOf, firstID
+
 // FailOrphans is what Recover does before Linux 6.9.
 func (c *Connection) FailOrphans(mountPoint string) error {
 	return c.failOrphans(mountPoint)
@@ -16,4 +19,11 @@ func SetTooLong(t *testing.T, limit time.Duration) {
 	before := tooLong
 	t.Cleanup(func() { tooLong = before })
 	tooLong = limit
+}
+
+// SetStandbyTimeout sets how long suspects wait for a standby, until the test ends.
+func SetStandbyTimeout(t *testing.T, timeout time.Duration) {
+	before := standbyTimeout
+	t.Cleanup(func() { standbyTimeout = before })
+	standbyTimeout = timeout
 }

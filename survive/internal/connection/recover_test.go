@@ -17,6 +17,13 @@ import (
 // before answering it. It returns what the reader gets in the end.
 func (m *mounted) orphan() <-chan error {
 	m.t.Helper()
+	_, result := m.orphanRequest()
+	return result
+}
+
+// orphanRequest does the same, and returns the request, too.
+func (m *mounted) orphanRequest() ([]byte, <-chan error) {
+	m.t.Helper()
 	thread, result := make(chan int, 1), make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -34,14 +41,14 @@ func (m *mounted) orphan() <-chan error {
 			}
 			queued := []unix.PollFd{{Fd: int32(m.device), Events: unix.POLLIN}}
 			for {
-				n, err := unix.Poll(queued, int(forever.Milliseconds()))
+				events, err := unix.Poll(queued, int(forever.Milliseconds()))
 				if errors.Is(err, unix.EINTR) {
 					continue // such a signal, for this thread
 				}
-				if n != 1 {
+				if events != 1 {
 					m.t.Fatalf("no interrupt came: %v", err)
 				}
-				return result
+				return request[:n], result
 			}
 		}
 		if !errors.Is(err, unix.EAGAIN) || time.Now().After(deadline) {

@@ -42,12 +42,11 @@ type trial struct {
 	hung    bool // the process before did not die, but hung
 }
 
-const (
-	// standbyTimeout is how long suspects wait for a standby. Then they are answered with an error.
-	standbyTimeout = 10 * time.Second
-	// mostTrials is how many requests wait. Further ones are answered with an error.
-	mostTrials = maxWaiting
-)
+// mostTrials is how many requests wait. Further suspects are answered with an error.
+const mostTrials = maxWaiting
+
+// standbyTimeout is how long suspects wait for a standby. Then they are answered with an error.
+var standbyTimeout = 10 * time.Second // a test sets it
 
 func newTrials(c *Connection) *trials {
 	t := &trials{

@@ -21,6 +21,7 @@ func (stub) Serve() error                   { return nil }
 func (stub) Stop()                          {}
 func (stub) Probe() bool                    { return false }
 func (stub) Recover() error                 { return nil }
+func (stub) SetStandby(bool)                {}
 func (stub) Close()                         {}
 func (s stub) open(int) (Service, error)    { return s, nil }
 func (stub) log(format string, args ...any) {}

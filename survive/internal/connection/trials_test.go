@@ -1,0 +1,167 @@
+package connection_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/connection"
+	"example.com/pod-info-fuse/survive/internal/counters"
+	"example.com/pod-info-fuse/survive/internal/suspects"
+)
+
+// successor is a process that takes over from one that has died, or hung, as it answered the request of a
+// reader, who has been sent a signal since then.
+type successor struct {
+	*connection.Connection
+	counts  *counters.Counters
+	subject suspects.Subject
+	reader  <-chan error
+}
+
+func (m *mounted) succeed(deaths int, hung bool) (s successor) {
+	m.t.Helper()
+	request, reader := m.orphanRequest()
+	s.reader, s.counts, s.subject = reader, new(counters.Counters), connection.SubjectOf(request)
+	now := time.Now()
+	for range deaths {
+		s.counts.Suspects.Note(0).Begin(s.subject, connection.FirstID(request), now.Add(-5*time.Second))
+		s.counts.Suspects.Judge(hung, true, now)
+	}
+	var err error
+	s.Connection, err = connection.New(m.device, m.agreed, m.fs, buffers(m.t, 2), s.counts, func(problem string) { m.t.Error(problem) })
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := s.Recover(m.root); err != nil {
+		m.t.Fatal(err)
+	}
+	return s
+}
+
+// gets waits until the reader has its answer.
+func (s successor) gets(t *testing.T, want error) {
+	t.Helper()
+	if err := await(t, s.reader); !errors.Is(err, want) {
+		t.Errorf("the reader gets %v, want %v", err, want)
+	}
+}
+
+// waits checks that it has none.
+func (s successor) waits(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-s.reader:
+		t.Fatalf("it is answered: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+func skipWithoutResend(t *testing.T, m *mounted) {
+	if m.agreed.Minor < 40 {
+		t.Skip("requests come again on Linux 6.9 and later")
+	}
+}
+
+func TestASuspectWaitsForAStandby(t *testing.T) {
+	m := mountOne(t)
+	skipWithoutResend(t, m)
+	s := m.succeed(1, false)
+	m.serveToTheEnd(s.Connection)
+	s.waits(t)
+	if !s.Probe() {
+		t.Error("it gives no sign of life meanwhile")
+	}
+	s.SetStandby(true)
+	s.gets(t, nil)
+	if s.counts.Suspects.Anybody() || s.counts.Refused.Load() != 0 {
+		t.Errorf("it is suspected after its answer; %d are refused", s.counts.Refused.Load())
+	}
+}
+
+func TestASuspectIsRefusedWithoutAStandby(t *testing.T) {
+	connection.SetStandbyTimeout(t, 300*time.Millisecond)
+	m := mountOne(t)
+	skipWithoutResend(t, m)
+	s := m.succeed(1, false)
+	m.serveToTheEnd(s.Connection)
+	s.waits(t)
+	s.gets(t, unix.EIO)
+}
+
+// A process that stops is about to be replaced by another one.
+func TestASuspectIsAnsweredAtAHandOver(t *testing.T) {
+	m := mountOne(t)
+	skipWithoutResend(t, m)
+	s := m.succeed(1, false)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	s.waits(t)
+	s.Stop()
+	if err := await(t, served); err != nil {
+		t.Error(err)
+	}
+	s.waits(t) // for the next request of its
+	_, _ = m.serve()
+	s.gets(t, nil)
+	if s.counts.Suspects.Anybody() {
+		t.Error("it is suspected after its answer")
+	}
+}
+
+func TestWhatHasEndedTwoProcessesIsRefused(t *testing.T) {
+	m := mountOne(t)
+	skipWithoutResend(t, m)
+	s := m.succeed(2, false)
+	m.serveToTheEnd(s.Connection)
+	s.gets(t, unix.EIO)
+	if got := s.counts.Refused.Load(); got != 1 {
+		t.Errorf("%d are refused", got)
+	}
+}
+
+// Whoever has waited for a process that hung, and was sent a signal, waits no more.
+func TestAReaderThatHasGoneIsNotAnsweredAgain(t *testing.T) {
+	m := mountOne(t)
+	skipWithoutResend(t, m)
+	s := m.succeed(1, true)
+	m.serveToTheEnd(s.Connection)
+	s.gets(t, unix.EINTR)
+	if v, _ := s.counts.Suspects.Look(s.subject, time.Now()); v != suspects.Suspected {
+		t.Errorf("such requests are %v", v)
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	request := func(node, id uint64, opcode uint32, name string) []byte {
+		packet := make([]byte, 40, 64)
+		binary.NativeEndian.PutUint32(packet[4:], opcode)
+		binary.NativeEndian.PutUint64(packet[8:], id)
+		binary.NativeEndian.PutUint64(packet[16:], node)
+		return append(append(packet, name...), 0)
+	}
+	const lookup, read, again = 1, 15, 1 << 63 // FUSE_UNIQUE_RESEND
+	for _, row := range []struct {
+		name       string
+		one, other []byte
+		same       bool
+	}{
+		{"it comes again", request(7, 2, read, ""), request(7, 2|again, read, ""), true},
+		{"another reader's", request(7, 2, read, ""), request(7, 4, read, ""), true},
+		{"of another file", request(7, 2, read, ""), request(8, 2, read, ""), false},
+		{"another operation", request(7, 2, read, ""), request(7, 2, lookup, ""), false},
+		{"another name in a volume", request(7, 2, lookup, "a"), request(7, 4, lookup, "b"), true},
+		{"another volume", request(1, 2, lookup, "a"), request(1, 4, lookup, "b"), false},
+		{"the same volume", request(1, 2, lookup, "a"), request(1, 4, lookup, "a"), true},
+	} {
+		if same := connection.SubjectOf(row.one) == connection.SubjectOf(row.other); same != row.same {
+			t.Errorf("%s: the same suspect: %v", row.name, same)
+		}
+	}
+	if one, other := connection.FirstID(request(7, 2, read, "")), connection.FirstID(request(7, 2|again, read, "")); one != other {
+		t.Errorf("it has the ids %d and %d", one, other)
+	}
+}
