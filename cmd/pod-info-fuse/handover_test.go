@@ -50,6 +50,27 @@ func TestNobodyOfTheOldVersionIsLeftAfterAnUpgrade(t *testing.T) {
 	d.pair()
 }
 
+// A daemon that was taken over hands over, and then takes the connection out of non-blocking mode, which is
+// one for all who have it.
+func TestWhoHandedOverCannotMakeTheOthersHang(t *testing.T) {
+	d := install(t)
+	d.hostile("blocks")
+	dir := d.mount()
+	d.pair()
+	d.replaceBinary(binary)
+	d.ends("upgrade")
+	active, _ := d.pair()
+	l := readAtTimes(t, dir)
+	time.Sleep(time.Second)
+	if now, _ := d.pair(); now != active {
+		t.Errorf("process %d serves, and served no longer than a second: %d before", now, active)
+	}
+	kill(t, active)
+	d.pair()
+	l.goesOn()
+	l.stop()
+}
+
 // A daemon that was taken over does not avoid an upgrade by what it says.
 func TestUpgradeReplacesWhoClaimsToBeTheNewVersion(t *testing.T) {
 	d := install(t)

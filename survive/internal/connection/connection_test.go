@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -104,6 +105,59 @@ func (m *mounted) serveFS(fs connection.FileSystem) (c *connection.Connection, w
 	result := make(chan error, 1)
 	go func() { result <- c.Serve() }()
 	return c, func() error { return <-result }
+}
+
+// Whoever was given the connection can take it out of non-blocking mode, for all who have it. The worker
+// that waits for a request then gives no sign of life until it is asked for one, as at each beat.
+func TestADeviceThatSomebodyMakesBlocking(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // would wait for that worker, here with the whole test
+	m := mountOne(t)
+	block := func() {
+		if err := unix.SetNonblock(m.device, false); err != nil {
+			t.Error(err)
+		}
+	}
+	block()
+	c, wait := m.serve()
+	stop := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		for tick := time.Tick(100 * time.Millisecond); ; {
+			select {
+			case <-tick:
+				if !c.Probe() {
+					t.Error("there is no sign of life")
+				}
+			case <-stop:
+				return
+			}
+		}
+	})
+	var readers sync.WaitGroup
+	longest := make([]time.Duration, 2)
+	for i := range longest {
+		readers.Go(func() {
+			for range 20 {
+				block()
+				begun := time.Now()
+				if err := m.check(); err != nil {
+					t.Error(err)
+				}
+				longest[i] = max(longest[i], time.Since(begun))
+			}
+		})
+	}
+	readers.Wait()
+	t.Logf("readers waited %v at most", longest)
+	close(stop)
+	beside.Wait()
+	block()
+	go func() { _ = m.check() }() // after that, or in it, a worker reads, and waits
+	time.Sleep(50 * time.Millisecond)
+	c.Stop()
+	if err := wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 // open opens a file without the runtime's poller. os.Open would add it there, for which

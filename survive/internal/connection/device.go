@@ -1,7 +1,6 @@
 package connection
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -13,6 +12,13 @@ import (
 
 // device is this process's own descriptor of /dev/fuse, in non-blocking mode, with the means
 // to wait for a request.
+//
+// The mode is a flag of the open file, which all processes have that were ever given the
+// connection: each of them can clear it. A read then waits in the kernel, for the next
+// request; requests are answered as before, but nothing else ends the wait. So the flag is set
+// and not asked for, when a process opens the device and in each wake. The wait ends at the next
+// signal, at which the kernel begins the read anew: Go's runtime sends SIGURG, every 10 ms, to a
+// thread that runs for so long (runtime/proc.go, retake).
 //
 // The runtime's poller could wait as well, and end a wait. But it would have the scheduler
 // look for other work before each wait and after it, which takes longer than an
@@ -40,13 +46,11 @@ func newDevice(fd int) (*device, error) {
 }
 
 func (d *device) open(fd int) (err error) {
-	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err != nil {
-		return os.NewSyscallError("look at /dev/fuse", err)
-	} else if flags&unix.O_NONBLOCK == 0 {
-		return errors.New("/dev/fuse is not open in non-blocking mode")
-	}
 	if d.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
 		return os.NewSyscallError("duplicate /dev/fuse", err)
+	}
+	if err := d.unblock(); err != nil {
+		return os.NewSyscallError("set /dev/fuse to non-blocking mode", err)
 	}
 	if d.woken, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return os.NewSyscallError("eventfd", err)
@@ -103,11 +107,18 @@ func (d *device) await(limit time.Duration) error {
 	return nil
 }
 
+// unblock sets the open file to non-blocking mode.
+func (d *device) unblock() error {
+	_, err := unix.FcntlInt(uintptr(d.fd), unix.F_SETFL, unix.O_NONBLOCK)
+	return err
+}
+
 // wake ends a wait, the present one or the next.
 func (d *device) wake() {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if !d.closed {
+		_ = d.unblock()
 		one := [8]byte{1} // any number but 0 and the largest
 		_, _ = unix.Write(d.woken, one[:])
 	}

@@ -69,6 +69,9 @@ func (p *process) remain() {
 // stay goes on serving when another process does, where the version of the build is
 // "stays", and leaves a child that would do the same after its end.
 func (a *active) stay() {
+	for a.Version == "blocks" { // it has handed over, and makes reads wait for all who have the connection
+		_ = unix.SetNonblock(deviceFD, false)
+	}
 	if a.Version != "stays" {
 		return
 	}

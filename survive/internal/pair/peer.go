@@ -198,8 +198,8 @@ func checkDevice(fd int, mount uint64) error {
 	switch {
 	case err != nil:
 		return os.NewSyscallError("fcntl", err)
-	case !isFUSE(fd) || flags&(unix.O_ACCMODE|unix.O_NONBLOCK) != unix.O_RDWR|unix.O_NONBLOCK:
-		return errors.New("it is not /dev/fuse, open in non-blocking mode")
+	case !isFUSE(fd) || flags&unix.O_ACCMODE != unix.O_RDWR:
+		return errors.New("it is not /dev/fuse, open for reading and writing")
 	}
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err != nil {
