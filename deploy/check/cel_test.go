@@ -49,7 +49,7 @@ func TestAdmissionPoliciesTellTheDriversApart(t *testing.T) {
 		podInfo   = "example.com/pod-info-fuse"
 		podFuse   = "example.com/pod-fuse"
 		noFuse    = "Volumes of example.com/pod-fuse may not be used in this namespace. Ask the administrator to give the namespace the label pod-fuse.example.com/volumes=allowed."
-		noInfo    = "FlexVolumes of example.com/pod-info-fuse may not be used in this namespace. Ask the administrator to remove the namespace's label pod-info-fuse.example.com/volumes=denied."
+		noInfo    = "Volumes of example.com/pod-info-fuse may not be used in this namespace. Ask the administrator to remove the namespace's label pod-info-fuse.example.com/volumes=denied."
 		noOther   = "FlexVolume drivers that may be used here: example.com/pod-info-fuse, example.com/pod-fuse."
 		noClaim   = "FlexVolume drivers that may be used here: example.com/pod-info-fuse."
 		plainKeys = "Keys of FlexVolume options must be printable ASCII"
@@ -77,6 +77,7 @@ func TestAdmissionPoliciesTellTheDriversApart(t *testing.T) {
 		"pod-fuse by the other door":          {nil, csiVolume("pod-fuse.example.com"), noFuse},
 		"the same, where it is allowed":       {mayFuse, csiVolume("pod-fuse.example.com"), ""},
 		"pod-info-fuse by the other door":     {nil, csiVolume("pod-info-fuse.example.com"), ""},
+		"the same, where it is denied":        {noPodInfo, csiVolume("pod-info-fuse.example.com"), noInfo},
 		"no volumes, where nothing is said":   {nil, flexVolumes(nil), ""},
 		"a persistent volume":                 {nil, persistentVolume(podInfo), ""},
 		"a persistent volume of pod-fuse":     {nil, persistentVolume(podFuse), noClaim},
@@ -93,29 +94,34 @@ func TestAdmissionPoliciesTellTheDriversApart(t *testing.T) {
 
 // Where pod-fuse is not installed, its name is as good as any other.
 func TestAdmissionPoliciesWithoutPodFuse(t *testing.T) {
-	for _, file := range []string{"validating-admission-policy.yaml", "validating-admission-policy-csi.yaml"} {
+	for file, denies := range map[string]int{"validating-admission-policy.yaml": 0, "validating-admission-policy-csi.yaml": 1} {
 		policies := policiesIn(t, "../policies/"+file)
 		if got := policies.refusals(t, flexVolumes(nil, "example.com/pod-fuse"), mayFuse); len(got) != 1 {
 			t.Errorf("%s: a pod with pod-fuse is refused with %q", file, got)
 		}
-		if got := policies.refusals(t, flexVolumes(nil, "example.com/pod-info-fuse"), noPodInfo); len(got) != 0 {
+		if got := policies.refusals(t, flexVolumes(nil, "example.com/pod-info-fuse"), noPodInfo); len(got) != denies {
 			t.Errorf("%s: a pod with pod-info-fuse is refused with %q", file, got)
 		}
 	}
 }
 
-// CSI volumes are denied by a label of the namespace, too.
-func TestAdmissionPolicyForCSI(t *testing.T) {
-	pod := csiVolume("pod-info-fuse.example.com")
+// A pod that changes its door, as docs/csi.md says, is admitted as before: both doors lead to the same
+// volume, and what a namespace is denied by one it is denied by the other.
+func TestAdmissionPolicyIsTheSameForBothDoors(t *testing.T) {
 	policies := policiesIn(t, "../policies/validating-admission-policy-csi.yaml")
-	if got := policies.refusals(t, pod, nil); len(got) != 1 || !strings.HasPrefix(got[0], "CSI volumes of pod-info-fuse.example.com may not") {
-		t.Errorf("without a label, refused with %q", got)
+	doors := map[string]*corev1.Pod{"CSI": csiVolume("pod-info-fuse.example.com"), "FlexVolume": flexVolumes(nil, "example.com/pod-info-fuse")}
+	for door, pod := range doors {
+		for _, namespace := range []labels.Set{nil, {"pod-info-fuse.example.com/volumes": "allowed"}} {
+			if got := policies.refusals(t, pod, namespace); len(got) != 0 {
+				t.Errorf("by %s, with labels %v, refused with %q", door, namespace, got)
+			}
+		}
+		got := policies.refusals(t, pod, noPodInfo)
+		if len(got) != 1 || !strings.HasPrefix(got[0], "Volumes of example.com/pod-info-fuse may not") {
+			t.Errorf("by %s, with the label that denies it, refused with %q", door, got)
+		}
 	}
-	if got := policies.refusals(t, pod, labels.Set{"pod-info-fuse.example.com/volumes": "allowed"}); len(got) != 0 {
-		t.Errorf("with its label, refused with %q", got)
-	}
-	pod.Spec.Volumes[0].CSI.Driver = "x.example.com"
-	if got := policies.refusals(t, pod, nil); len(got) != 0 {
+	if got := policies.refusals(t, csiVolume("x.example.com"), noPodInfo); len(got) != 0 {
 		t.Errorf("another CSI driver is refused with %q", got)
 	}
 }

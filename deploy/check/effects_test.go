@@ -155,7 +155,7 @@ var effects = []struct {
 		adds:  []string{"- --plugin-dir=/home/plugins\n            - --kubelet-dir=/var/lib/kubelet\n"}},
 	{values: []string{"csi.enabled", "policies.validatingAdmissionPolicy"}, again: true,
 		flags: []string{"--set", "csi.enabled=true,policies.validatingAdmissionPolicy=true"},
-		adds:  []string{"name: pod-info-fuse-csi\n", "key: pod-info-fuse.example.com/volumes\n"}},
+		adds:  []string{"name: pod-info-fuse-denied\n", "key: pod-info-fuse.example.com/volumes\n"}},
 	{values: []string{"csi.enabled", "policies.podSecurityPolicy"}, again: true, foreign: "PodSecurityPolicy",
 		flags: []string{"--set", "csi.enabled=true,policies.podSecurityPolicy=true"},
 		adds:  []string{"allowedCSIDrivers:\n    - name: pod-info-fuse.example.com\n", "    - csi\n"}},

@@ -19,8 +19,8 @@ const (
 	uninstallsCSI = "../../deploy/uninstall-csi.yaml"
 	// csiName is the driver's where pods ask for it as a CSI driver.
 	csiName = "pod-info-fuse.example.com"
-	// mayUse is the label of the namespaces that the policy lets use it.
-	mayUse = csiName + "/volumes"
+	// mayNot is the label of the namespaces whose pods the policy denies it.
+	mayNot = csiName + "/volumes"
 )
 
 // Both doors of one DaemonSet, and all that may happen to it: no pod notices, and nothing is
@@ -35,8 +35,6 @@ func TestCSI(t *testing.T) {
 	})
 	newNamespace(t, "restricted")
 	label(t, "restricted", podSecurity, "restricted")
-	label(t, "restricted", mayUse, "allowed")
-	label(t, "default", mayUse, "allowed")
 	rolledOut(t)
 
 	t.Run("Users", testUsersOfCSI)
@@ -161,15 +159,17 @@ func testExampleOfCSI(t *testing.T) {
 // The policy says who may have the volume, and Pod Security that it is no privilege.
 func testPolicyOfCSI(t *testing.T) {
 	newNamespace(t, "elsewhere")
+	label(t, "elsewhere", mayNot, "denied")
 	for _, test := range []struct {
 		name   string
 		object object
 		denied string // what the message has in it; empty: admitted
 	}{
-		{"in a namespace without the label", in("elsewhere", newPod("policy", csiVolume(), stays...)), "may not be used in this namespace"},
+		{"in a namespace with the label", in("elsewhere", newPod("policy", csiVolume(), stays...)), "may not be used in this namespace"},
+		{"as FlexVolume, there", in("elsewhere", newPod("policy", flexVolume(driverName), stays...)), "may not be used in this namespace"},
 		{"of another driver, there", in("elsewhere", newPod("policy", object{"csi": object{"driver": "other.example.com"}}, stays...)), ""},
 		{"in a restricted namespace", in("restricted", restricted(newPod("policy", csiVolume(), stays...))), ""},
-		{"as FlexVolume, there", in("restricted", restricted(newPod("policy", flexVolume(driverName), stays...))), "restricted volume types"},
+		{"as FlexVolume, where Pod Security denies that", in("restricted", restricted(newPod("policy", flexVolume(driverName), stays...))), "restricted volume types"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			// The API server may not have the policy at once.
