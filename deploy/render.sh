@@ -30,8 +30,8 @@ render pod-fuse.yaml 'Installs both drivers on every node.' \
 	--set createNamespace=true --set podFuse.enabled=true
 render uninstall.yaml 'Removes both drivers from every node: apply it, wait for the rollout, delete it.' \
 	--set createNamespace=true --set podFuse.enabled=true --set uninstall=true
-render uninstall-csi.yaml 'Removes both drivers from every node where they are there for CSI, too: apply it, wait for the rollout, delete it.' \
-	--set createNamespace=true --set podFuse.enabled=true --set uninstall=true --set csi.enabled=true --set podFuse.csi.enabled=true
+render uninstall-csi.yaml 'Removes both drivers from every node where the first is there for CSI, too: apply it, wait for the rollout, delete it.' \
+	--set createNamespace=true --set podFuse.enabled=true --set uninstall=true --set csi.enabled=true
 render uninstall-pod-fuse.yaml 'Removes pod-fuse from every node, and leaves pod-info-fuse: apply it, wait for the rollout, apply pod-info-fuse.yaml.' \
 	--set createNamespace=true --set podFuse.uninstall=true
 render policies/validating-admission-policy.yaml \

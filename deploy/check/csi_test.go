@@ -80,6 +80,31 @@ func TestAnInstallationIsNotProbedTooEarly(t *testing.T) {
 	}
 }
 
+// What is removed by the manifests is what they install: a CSI driver that was never there would be
+// registered with each kubelet, to be removed again.
+func TestUninstallingRegistersNoOtherCSIDriver(t *testing.T) {
+	has := func(file string) (names []string) {
+		for _, object := range decode(t, read(t, file)) {
+			switch object := object.(type) {
+			case *storagev1.CSIDriver:
+				names = append(names, object.Name)
+			case *appsv1.DaemonSet:
+				for _, c := range object.Spec.Template.Spec.Containers {
+					if c.Command[0] == "/pod-info-fuse-csi" {
+						names = append(names, c.Name)
+					}
+				}
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	installs, removes := has("../pod-info-fuse-csi.yaml"), has("../uninstall-csi.yaml")
+	if len(installs) != 2 || !slices.Equal(removes, installs) {
+		t.Errorf("installed are %q, and to uninstall there are %q", installs, removes)
+	}
+}
+
 // The plugin unmounts until the last volume is gone, and then its sockets are taken away: a
 // probe would have it started again, or the rollout wait for ever.
 func TestThePluginIsNotProbedWhileItIsUninstalled(t *testing.T) {
