@@ -25,7 +25,6 @@ func (a *active) serve(s Service) {
 	served := make(chan error, 1)
 	a.service, a.served = s, served
 	a.probing = false // a probe of the service that has ended gets no answer
-	s.SetStandby(a.standby.ready())
 	go func() { served <- s.Serve() }()
 }
 
