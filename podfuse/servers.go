@@ -35,8 +35,12 @@ type Servers struct {
 
 var _ survive.Others = Servers{}
 
+// owner is the user that owns the binary: not one of those that daemons have, which no pod shall
+// know.
+const owner = 4_200_000_000
+
 // ServersOn are those of a node.
-func ServersOn(n survive.Node) Servers { return Servers{Layout{n.RunDir}, n, n.User.UID + 1} }
+func ServersOn(n survive.Node) Servers { return Servers{Layout{n.RunDir}, n, owner} }
 
 // Volumes lists those that are recorded, with their states, and those that are mounted only.
 func (s Servers) Volumes() ([]survive.Volume, error) {

@@ -41,9 +41,6 @@ type Driver struct {
 	// 128 KiB. It holds for as long as the node's file system is mounted: that of a new
 	// version takes effect after the command stop, or a reboot.
 	MaxRead int
-	// User is the user of the two serving processes, and their group. The zero value means one
-	// that no account has, made of Program, so that each program has its own; status -o json shows it.
-	User User
 	// Reads lists the files and directories that the file system must read beside the
 	// site's; nil: none. The kernel refuses all others to it.
 	Reads func() []string
@@ -56,7 +53,7 @@ type Driver struct {
 	Sockets bool
 }
 
-// User is a user and a group. No account may have them, nor the user with the next number.
+// User is the user and the group of the two processes that serve.
 type User = confine.User
 
 // Site is what a file system is given by the process that serves it.
@@ -170,9 +167,6 @@ type Settings struct {
 // On returns the presence on this node of the installation that has a name. It touches
 // nothing.
 func (d Driver) On(name flex.Name, settings Settings) Node {
-	if d.User == (User{}) {
-		d.User = confine.DefaultUser(d.Program)
-	}
 	return Node{
 		Driver: d, Name: name, Settings: settings,
 		RunDir: filepath.Join("/run", d.Program, name.Dir()),

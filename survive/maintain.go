@@ -118,7 +118,7 @@ func (n Node) restore(all bool) ([]Healed, error) {
 	case !served:
 		err = n.start()
 	case all || !exists(n.Volumes().Dir):
-		err = errors.Join(makeDir(n.Volumes().Dir, int(n.User.GID), readable), n.adopt())
+		err = errors.Join(makeDir(n.Volumes().Dir, n.gid(), readable), n.adopt())
 	}
 	if err != nil {
 		return nil, err

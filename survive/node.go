@@ -46,7 +46,7 @@ func (n Node) serveArgs() []string { return []string{"--driver", n.Name.String()
 
 // firstArgs are those of one that root starts, which becomes the daemon's user.
 func (n Node) firstArgs() []string {
-	return append(n.serveArgs(), "--user", strconv.FormatUint(uint64(n.User.UID), 10))
+	return append(n.serveArgs(), "--user", strconv.FormatUint(uint64(n.User().UID), 10))
 }
 
 // standbyArgs are those of one that a confined process starts.
@@ -68,7 +68,7 @@ func (n Node) fsPath() string { return n.path("fs") }
 
 // pair says where to find the processes that serve.
 func (n Node) pair() pair.Place {
-	return pair.Place{Socket: n.socket(), Lock: n.path("daemon.lock"), User: n.User}
+	return pair.Place{Socket: n.socket(), Lock: n.path("daemon.lock"), User: n.User()}
 }
 
 func (n Node) socket() string { return n.path("control") }

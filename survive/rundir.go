@@ -6,9 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/confine"
 )
 
 // makeDirs makes the run directory's directories, or gives them the owners and the
@@ -22,8 +25,8 @@ func (n Node) makeDirs() error {
 		mode  os.FileMode
 	}{
 		{filepath.Dir(n.RunDir), 0, 0o755},
-		{n.RunDir, int(n.User.GID), readable},
-		{n.Volumes().Dir, int(n.User.GID), readable},
+		{n.RunDir, n.gid(), readable},
+		{n.Volumes().Dir, n.gid(), readable},
 		{n.fsPath(), 0, 0o700},
 	} {
 		if err := makeDir(d.path, d.group, d.mode); err != nil {
@@ -33,12 +36,45 @@ func (n Node) makeDirs() error {
 	return nil
 }
 
+// gid is the daemon's group.
+func (n Node) gid() int { return int(confine.GroupOf(n.Program)) }
+
+// User is the user of the daemon, as root has noted it when it started that. No process has the
+// one that it is without a note.
+func (n Node) User() User {
+	note, _ := os.ReadFile(n.path(noteOfUser))
+	uid, err := strconv.ParseUint(string(note), 10, 32)
+	if err != nil || uid == 0 {
+		uid = confine.NoUser
+	}
+	return User{UID: uint32(uid), GID: uint32(n.gid())}
+}
+
+// noteOfUser is a file that only root can read.
+const noteOfUser = "user"
+
+// chooseUser chooses the user of a daemon that is about to be started. It stays that of all the
+// daemon's processes until another daemon is started, also in an upgrade.
+func (n Node) chooseUser() error {
+	if err := os.Remove(n.path(noteOfUser)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	uid, err := confine.RandomUser()
+	if err == nil {
+		err = os.WriteFile(n.path(noteOfUser), strconv.AppendUint(nil, uint64(uid), 10), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("note the daemon's user: %w", err)
+	}
+	return nil
+}
+
 // readable is the mode of directories that the daemon reads.
 const readable = os.ModeSetgid | 0o750
 
 // MakeReadable makes a directory in the run directory, or takes the one that is there, whatever the umask is: root
 // writes there, the daemon reads, and nobody else sees it.
-func (n Node) MakeReadable(path string) error { return makeDir(path, int(n.User.GID), readable) }
+func (n Node) MakeReadable(path string) error { return makeDir(path, n.gid(), readable) }
 
 // makeDir makes a directory, or takes the one that is there, if it is root's.
 func makeDir(path string, group int, mode os.FileMode) error {
@@ -73,7 +109,7 @@ func (n Node) removeRunDir() error {
 	// Files that killed call-outs were writing, and notes that were not kept; see
 	// volume.WriteFile and noteStarted.
 	names, _ := filepath.Glob(n.path(".new-*"))
-	for _, name := range []string{"fs", "connection.json", "control", "callouts", "counters", "crash", noteOfInput, noteOfCompanion, "cgroup", noteOfVersion, "cgroup-problem", "upgrade-failed", noteOfRefusal, "daemon.lock", "lock"} {
+	for _, name := range []string{"fs", "connection.json", "control", "callouts", "counters", "crash", noteOfUser, noteOfInput, noteOfCompanion, "cgroup", noteOfVersion, "cgroup-problem", "upgrade-failed", noteOfRefusal, "daemon.lock", "lock"} {
 		names = append(names, n.path(name))
 	}
 	for _, name := range names {

@@ -75,9 +75,7 @@ func (d Driver) becomeUser(uid string) error {
 	if err != nil {
 		return notByHand(pair.Verb)
 	}
-	user := d.On(flex.Name{}, Settings{}).User
-	user.UID = uint32(number)
-	return confine.Become(user, d.Sockets)
+	return confine.Become(User{UID: uint32(number), GID: confine.GroupOf(d.Program)}, d.Sockets)
 }
 
 // tookOver notes that this process takes over: it counts that, and says what the process before may have died

@@ -30,6 +30,9 @@ func (n Node) start() (err error) {
 	if err := n.makeDirs(); err != nil {
 		return err
 	}
+	if err := n.chooseUser(); err != nil {
+		return err
+	}
 	if err := n.adopt(); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func TestTheDaemonKeepsNoLimitsOfItsCaller(t *testing.T) {
 				limits[name] = values[0]
 			}
 			for name, want := range map[string]string{
-				"Max cpu time": "unlimited", "Max file size": "unlimited", "Max address space": "unlimited", "Max open files": "128",
+				"Max cpu time": "unlimited", "Max file size": "65536", "Max address space": "unlimited", "Max open files": "128",
 			} {
 				if got := limits[name]; got != want {
 					t.Errorf("%s: %s of process %d is %q, want %q", when, name, pid, got, want)

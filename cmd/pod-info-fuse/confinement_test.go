@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,15 +23,27 @@ type confinement struct {
 	ReadableBinary       bool
 }
 
-const daemonUID = 4200000001
+// daemonGID is the group of every daemon of this program.
+const daemonGID = 4200000001
+
+// user is the user of the daemon, which root has noted.
+func (d installed) user() syscall.Credential {
+	d.t.Helper()
+	uid, err := strconv.ParseUint(read(d.t, d.runDir, "user"), 10, 32)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return syscall.Credential{Uid: uint32(uid), Gid: daemonGID}
+}
 
 // confined checks what the kernel says of a process of the daemon.
-func confined(t *testing.T, pid int) {
+func (d installed) confined(pid int) {
+	t := d.t
 	t.Helper()
 	status := statusOf(t, pid)
-	id := fmt.Sprintf("%d %[1]d %[1]d %[1]d", daemonUID)
+	id := func(n uint32) string { return fmt.Sprintf("%d %[1]d %[1]d %[1]d", n) }
 	for name, want := range map[string]string{
-		"Uid": id, "Gid": id, "Groups": "",
+		"Uid": id(d.user().Uid), "Gid": id(daemonGID), "Groups": "",
 		"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000", "CapAmb": "0000000000000000",
 		"NoNewPrivs": "1", "Seccomp": "2", "Seccomp_filters": "1",
 	} {
@@ -58,10 +71,10 @@ func TestBothProcessesAreConfined(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		active, standby := d.pair()
-		confined(t, active)
-		confined(t, standby)
+		d.confined(active)
+		d.confined(standby)
 		want := &confinement{
-			UID: daemonUID, GID: daemonUID, Groups: []uint32{}, Capabilities: "0000000000000000",
+			UID: d.user().Uid, GID: daemonGID, Groups: []uint32{}, Capabilities: "0000000000000000",
 			NoNewPrivs: true, Seccomp: true, Landlock: true,
 		}
 		c := d.status().Daemon.Confinement

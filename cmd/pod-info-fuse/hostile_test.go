@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -185,14 +184,19 @@ func TestAFloodOfSignsOfLifeKeepsNobodyWaiting(t *testing.T) {
 func TestNoOtherProcessIsShownAsTheDaemon(t *testing.T) {
 	pod := exec.Command("/proc/self/exe")
 	pod.Env = append(os.Environ(), sameUser+"=waits")
-	pod.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: daemonUID, Gid: daemonUID}}
-	for whose, pid := range map[string]int{"root's": 1, "of the daemon's user": started(t, pod).pid} {
+	process := started(t, pod)
+	for whose, pid := range map[string]int{"root's": 1, "of the daemon's user": process.pid} {
 		t.Run(whose, func(t *testing.T) {
 			version := fmt.Sprintf("names:%d", pid)
 			d := place(t)
 			w := d.watch(build(t, version, "attack"), "install")
 			w.isReady()
 			d.mount()
+			if pid == process.pid {
+				if said := process.does("%d", d.user().Uid); said != "ready" {
+					t.Fatal(said)
+				}
+			}
 			eventually(t, "there is a standby", func() bool { return d.status().Daemon.Standby != nil })
 			s := d.status().Daemon
 			if s.Active.PID != 0 || s.Standby.PID != 0 || s.Confinement.Active != nil || s.Confinement.Standby != nil ||

@@ -93,7 +93,7 @@ func TestTheDaemonIsInNoOtherUserNamespace(t *testing.T) {
 	if err := unix.Unmount(filepath.Join(d.runDir, "fs"), unix.MNT_DETACH); err != nil {
 		t.Fatal(err)
 	}
-	user := strconv.Itoa(4200000001)
+	user := strconv.Itoa(int(d.user().Uid))
 	innocent, unlock := d.lockFor(0, "/usr/bin/setpriv", "--reuid", user, "--regid", user, "--clear-groups", "/usr/bin/unshare", "--user", "--mount")
 	defer unlock()
 	d.ends("init")
@@ -159,4 +159,26 @@ func (d installed) holder(b int64) int {
 		return 0
 	}
 	return int(lock.Pid)
+}
+
+// Somebody has removed the note of the daemon's user: then no process is the daemon's, and least of
+// all one of root's that a lock names.
+func TestNobodyIsKilledWhereTheDaemonsUserIsNotKnown(t *testing.T) {
+	for _, note := range []string{"", "0", "4294967295"} {
+		d := install(t)
+		d.mount()
+		d.killPair()
+		innocent, unlock := d.lockFor(0)
+		defer unlock()
+		if err := os.Remove(filepath.Join(d.runDir, "user")); err != nil {
+			t.Fatal(err)
+		}
+		if note != "" {
+			write(t, filepath.Join(d.runDir, "user"), note)
+		}
+		d.ends("stop", "--force")
+		if !alive(innocent) {
+			t.Errorf("with the note %q, a process of root's was killed", note)
+		}
+	}
 }

@@ -113,7 +113,7 @@ func TestMetricsOfConfinementAreThoseOfStatus(t *testing.T) {
 	want := map[string]float64{}
 	for role, c := range map[string]*confinement{"active": now.Active, "standby": now.Standby} {
 		for measure, inForce := range map[string]bool{
-			"user": c.UID == daemonUID, "no_capabilities": true, "no_new_privs": c.NoNewPrivs,
+			"user": c.UID == d.user().Uid, "no_capabilities": true, "no_new_privs": c.NoNewPrivs,
 			"not_dumpable": !c.Dumpable, "seccomp": c.Seccomp, "landlock": c.Landlock, "unreadable_binary": !c.ReadableBinary,
 		} {
 			want[fmt.Sprintf(`confinement{measure=%q,role=%q}`, measure, role)] = map[bool]float64{true: 1}[inForce]

@@ -11,19 +11,6 @@ import (
 	"time"
 )
 
-// userOf is the user and the group of a process.
-func userOf(t *testing.T, pid int) (user syscall.Credential) {
-	t.Helper()
-	status := statusOf(t, pid)
-	if _, err := fmt.Sscan(status["Uid"], &user.Uid); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscan(status["Gid"], &user.Gid); err != nil {
-		t.Fatal(err)
-	}
-	return user
-}
-
 // asUser starts what a container's process can do that has become a user: with hostPID, it sees
 // the node's processes, and without, those of a PID namespace of its own.
 func asUser(t *testing.T, user syscall.Credential, what string, hostPID bool) *process {
@@ -55,8 +42,8 @@ func TestANewbornProcessIsNobodys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := install(t)
 			dir := d.mount()
-			active, _ := d.pair()
-			pod := asUser(t, userOf(t, active), "reaches newborn processes", hostPID)
+			d.pair()
+			pod := asUser(t, d.user(), "reaches newborn processes", hostPID)
 			for i := range 20 {
 				if active, _ := d.pair(); i%4 == 3 {
 					d.replaceBinary([]string{newer, binary}[i/4%2])
@@ -84,8 +71,8 @@ func TestANewbornProcessThatIsStoppedHoldsNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := install(t)
 			d.mount()
-			active, _ := d.pair()
-			pod := asUser(t, userOf(t, active), "stops newborn processes", hostPID)
+			d.pair()
+			pod := asUser(t, d.user(), "stops newborn processes", hostPID)
 			d.replaceBinary(newer)
 			done := make(chan string, 1)
 			go func() {

@@ -2,9 +2,9 @@ package main_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"sync"
@@ -31,6 +31,15 @@ func init() {
 	switch os.Getenv(sameUser) {
 	case "":
 		return
+	case "waits": // until it is told which user it is
+		fmt.Println("ready")
+		var uid int
+		if _, err := fmt.Scanln(&uid); err != nil {
+			os.Exit(0)
+		}
+		if err := errors.Join(syscall.Setresgid(daemonGID, daemonGID, daemonGID), syscall.Setresuid(uid, uid, uid)); err != nil {
+			fmt.Println(err)
+		}
 	case "reaches newborn processes":
 		var reached sync.Map
 		end := eachNewborn(func(pid int) {
@@ -145,10 +154,7 @@ func TestNobodyOfTheDaemonsUserCanTakeWhatItNeeds(t *testing.T) {
 			d := install(t)
 			dir := d.mount()
 			d.pair()
-			pod := exec.Command("/proc/self/exe")
-			pod.Env = append(os.Environ(), sameUser+"="+what)
-			pod.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: daemonUID, Gid: 65534}}
-			started(t, pod)
+			asUser(t, d.user(), what, true)
 			active, _ := d.pair()
 			kill(t, active)
 			d.pair() // there is a standby again

@@ -57,8 +57,8 @@ type Rules struct {
 // calls it before anything else. No process of the user can reach this one before it is not
 // dumpable.
 func Become(user User, sockets bool) error {
-	if os.Geteuid() != 0 {
-		return errors.New("become the daemon's user: root must start the daemon")
+	if os.Geteuid() != 0 || user.UID < firstUser || user.UID > lastUser || user.GID < firstUser {
+		return fmt.Errorf("become the daemon's user: user %d is to become user %d", os.Geteuid(), user.UID)
 	}
 	if err := notDumpable(); err != nil {
 		return err

@@ -2,7 +2,9 @@ package confine
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/crc32"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -10,20 +12,38 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// User is the user that a driver's daemon runs as. No account may have this user, nor the one with
-// the next number; see [User.Signal].
+// User is the user and the group that a driver's daemon runs as.
 type User struct{ UID, GID uint32 }
 
-// DefaultUser is that of a program that has not chosen another one: one of 2^25, so that two
-// programs can hardly have the same, and end or read what is the other's. A pod cannot ask for
-// it: Kubernetes takes users up to 2^31-1 (k8s.io/apimachinery, IsValidUserID). But a
-// process in a pod can become it, if it has CAP_SETUID, which containers have by default.
-// So nothing of the daemon may depend on the kernel's counts for a user. It is not "nobody",
-// which pods run as.
-func DefaultUser(program string) User {
-	const users, first = 1 << 25, 23_180_208 // of the program that was there first
-	id := 4_200_000_001 + 2*((crc32.ChecksumIEEE([]byte(program))-first)%users)
-	return User{id, id}
+// GroupOf is the group of a program's daemon: one of 2^26, so that two programs can hardly have
+// the same, and read what is the other's. No account may have it.
+func GroupOf(program string) uint32 {
+	const groups, first = 1 << 26, 23_180_208 // of the program that was there first
+	return 4_200_000_001 + (crc32.ChecksumIEEE([]byte(program))-first)%groups
+}
+
+// The users that daemons have. No account has one of these: they are above what Kubernetes takes
+// for a pod (2^31-1, k8s.io/apimachinery, IsValidUserID), and below the two that mean "nobody".
+const (
+	firstUser = 4_200_000_001
+	lastUser  = 1<<32 - 3
+)
+
+// NoUser is no process's user. The kernel takes it for "no change".
+const NoUser = 1<<32 - 1
+
+// RandomUser is the user of a daemon that is about to be started. A process in a pod that has
+// CAP_SETUID, which containers have by default, can become any user; the kernel then lets it
+// signal that user's processes, and use up what is limited for each user. So nobody who does not
+// see the daemon's processes shall know which one it is.
+func RandomUser() (uint32, error) {
+	var random [8]byte
+	// Not by crypto/rand, which costs every call-out some time at its start. The kernel gives up to
+	// 256 bytes at once (man 2 getrandom).
+	if _, err := unix.Getrandom(random[:], 0); err != nil {
+		return 0, os.NewSyscallError("getrandom", err)
+	}
+	return uint32(firstUser + binary.NativeEndian.Uint64(random[:])%(lastUser-firstUser+1)), nil
 }
 
 // AsCalledByNobody calls a function on a thread that does not pass on the caller's scheduling to

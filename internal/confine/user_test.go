@@ -2,18 +2,34 @@ package confine
 
 import "testing"
 
-// Two programs have nothing of each other's, and an upgrade keeps the user.
-func TestAProgramHasAUserOfItsOwn(t *testing.T) {
-	user := DefaultUser("pod-info-fuse")
-	if want := (User{UID: 4200000001, GID: 4200000001}); user != want {
-		t.Errorf("%+v, want %+v", user, want)
+// Two programs have nothing of each other's, and the group of the run directory never changes.
+func TestAProgramHasAGroupOfItsOwn(t *testing.T) {
+	if group := GroupOf("pod-info-fuse"); group != 4200000001 {
+		t.Errorf("%d, want 4200000001", group)
 	}
 	programs := map[uint32]string{}
 	for _, program := range []string{"pod-info-fuse", "clock", "clocks", "a", "b", "pod-info"} {
-		u := DefaultUser(program)
-		if programs[u.UID] != "" || u.UID != u.GID || u.UID%2 != 1 || u.UID < 4200000001 || u.UID > 1<<32-3 {
-			t.Errorf("%s is %+v, and %q is the same", program, u, programs[u.UID])
+		group := GroupOf(program)
+		if programs[group] != "" || group < firstUser || group > lastUser {
+			t.Errorf("%s has group %d, and %q has the same", program, group, programs[group])
 		}
-		programs[u.UID] = program
+		programs[group] = program
+	}
+}
+
+func TestADaemonsUserIsNobodys(t *testing.T) {
+	users := map[uint32]bool{}
+	for range 1000 {
+		user, err := RandomUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user < firstUser || user > lastUser {
+			t.Fatalf("user %d", user)
+		}
+		users[user] = true
+	}
+	if len(users) < 990 {
+		t.Errorf("a thousand daemons have %d users", len(users))
 	}
 }

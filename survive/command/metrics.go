@@ -29,7 +29,7 @@ func (p Program) nodeMetrics(n survive.Node) string {
 	writeVolumes(t, status)
 	t.Family("upgrade_failed", "gauge", "Whether the last upgrade failed.").Sample(truth(status.FailedUpgrade != nil))
 	if status.Daemon != nil {
-		writeDaemon(t, status, n.User)
+		writeDaemon(t, status, n.User())
 	}
 	if p.Status != nil {
 		writeSections(t, p.Status(n))

@@ -113,7 +113,7 @@ func printJSON(i survive.CallOuts, now survive.Status, sections []Section) error
 // file system: it quotes everything that could play tricks on a terminal.
 func printTable(i survive.CallOuts, now survive.Status, sections []Section) error {
 	lines := [][2]string{{"driver", i.Node.Name.String()}, {"version", i.Node.Version}, {"run directory", i.Node.RunDir}, {"mount", string(now.Mount)}}
-	lines = append(lines, newDaemonReport(now).lines(i.Node.User)...)
+	lines = append(lines, newDaemonReport(now).lines(i.Node.User())...)
 	for _, s := range sections {
 		lines = append(lines, s.Lines...)
 	}
