@@ -158,9 +158,11 @@ func (h host) call(limit time.Duration, args ...string) error {
 		return status.Errorf(codes.Internal, "%s %s answers %.300q; that is not a driver's answer", h.binary, args[0], output)
 	}
 	if answer.Status != flex.Success {
-		// What the pod's author has got wrong comes as Internal as well: an answer has no code,
-		// and which facts there are, the driver knows, which may be newer than the plugin.
-		return status.Error(codes.Internal, cmp.Or(answer.Message, string(answer.Status)))
+		code := codes.Internal
+		if answer.Invalid { // a driver of before that field says it of nothing
+			code = codes.InvalidArgument
+		}
+		return status.Error(code, cmp.Or(answer.Message, string(answer.Status)))
 	}
 	return nil
 }

@@ -108,10 +108,10 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 		{"an option of a FlexVolume", with("kubernetes.io/pod.uid", otherUID), codes.InvalidArgument, `"kubernetes.io/pod.uid", which is not known`},
 		{"another pod's uid", with("csi.storage.k8s.io/pod.uid", otherUID), codes.InvalidArgument, "belongs to pod " + podUID},
 		{"a uid that is none", with("csi.storage.k8s.io/pod.uid", ""), codes.InvalidArgument, "belongs to pod " + podUID},
-		{"an unknown fact", with("facts", "node.secrets"), codes.Internal, "node.secrets"},
+		{"an unknown fact", with("facts", "node.secrets"), codes.InvalidArgument, "node.secrets"},
 		{"a list that is too long", with("facts", strings.Repeat("pod.name,", 10000)), codes.InvalidArgument, "bytes; 65536 are allowed"},
 		{"a request that is too long", with("facts", strings.Repeat("pod.name,", 100000)), codes.ResourceExhausted, "larger than max"},
-		{"a pod's name that is too long", with("csi.storage.k8s.io/pod.name", strings.Repeat("w", 300)), codes.Internal, "has 300 bytes"},
+		{"a pod's name that is too long", with("csi.storage.k8s.io/pod.name", strings.Repeat("w", 300)), codes.InvalidArgument, "has 300 bytes"},
 	} {
 		t.Run(row.problem, func(t *testing.T) {
 			isError(t, w.publish(target, row.mutate), row.code, row.message)

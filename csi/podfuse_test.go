@@ -16,7 +16,7 @@ func TestThePluginOfPodFuse(t *testing.T) {
 	p := w.start()
 	client, server := w.target(podUID, "data"), w.target(podUID, "data-server")
 	isError(t, w.publish(client, with("facts", "pod.name")), codes.InvalidArgument, `"facts", which is not known; there is serves, wait, default_permissions`)
-	isError(t, w.publish(client, with("wait", "long")), codes.Internal, "is not a time")
+	isError(t, w.publish(client, with("wait", "long")), codes.InvalidArgument, "is not a time")
 	w.isGone(client)
 	for range 2 { // the kubelet repeats it
 		w.mustPublish(server, with("serves", "data"))

@@ -34,7 +34,7 @@ func call(newDriver func() (Driver, error), args []string) (answer Answer) {
 	}
 	parsed, err := parse(callOut.parameters, args[1:])
 	if err != nil {
-		return fail(fmt.Errorf("%s: %w", args[0], err))
+		return fail(Invalid(fmt.Errorf("%s: %w", args[0], err)))
 	}
 	if answer, err = run(parsed); err != nil {
 		return fail(err)

@@ -106,6 +106,23 @@ func TestDriverErrorIsAFailure(t *testing.T) {
 	}
 }
 
+// A kubelet ignores the field; a CSI plugin makes a code of it.
+func TestAnErrorOfTheCallersSaysSo(t *testing.T) {
+	wrong := fmt.Errorf("mount: %w", flex.Invalid(errors.New("option")))
+	for _, row := range everyCallOut {
+		got := flex.Call(&full{plain{err: wrong}}, row.args)
+		if encode(got) != `{"status":"Failure","message":"mount: option","invalid":true}` {
+			t.Errorf("%q: %s", row.args, encode(got))
+		}
+		if got := flex.Call(&full{}, append(row.args[:len(row.args):len(row.args)], "extra")); !got.Invalid {
+			t.Errorf("%q with another argument: %s", row.args, encode(got))
+		}
+	}
+	if flex.Invalid(nil) != nil {
+		t.Error("no error is one")
+	}
+}
+
 func TestWrongNumberOfArgumentsIsAFailure(t *testing.T) {
 	for _, row := range everyCallOut {
 		for _, args := range [][]string{row.args[:len(row.args)-1], append(row.args[:len(row.args):len(row.args)], "extra")} {

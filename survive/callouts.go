@@ -19,7 +19,8 @@ type CallOuts struct {
 	ConfigError error
 	// Check reads the options of a mount that are the driver's own, those of
 	// [flex.Options.Own], into the record's attributes. The pod's author wrote them: it must
-	// refuse those that it does not know, and nil refuses all. Its error fails mount.
+	// refuse those that it does not know, with a [flex.Invalid] error, and nil refuses all. Its error
+	// fails mount.
 	Check func(options flex.Options, record *volume.Record) error
 	// Repeated is told that mount has found the volume mounted: a CSI kubelet repeats itself
 	// about every minute, for each volume. nil: nobody is told.
@@ -76,7 +77,7 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 func (c CallOuts) Unmount(dir string) error {
 	dir, err := cleanPath(dir)
 	if err != nil {
-		return err
+		return flex.Invalid(err)
 	}
 	removeRecord := c.Node.removeUnlessShown
 	if c.Ends {
@@ -109,11 +110,11 @@ func (c CallOuts) Record(dir string, options flex.Options) (volume.Record, error
 	}
 	dir, err := cleanPath(dir)
 	if err != nil {
-		return volume.Record{}, err
+		return volume.Record{}, flex.Invalid(err)
 	}
 	if c.Check == nil {
 		for key := range options.Own() {
-			return volume.Record{}, fmt.Errorf("option %q is not known; remove it from the pod's volume", key)
+			return volume.Record{}, flex.Invalid(fmt.Errorf("option %q is not known; remove it from the pod's volume", key))
 		}
 	}
 	uid, present := options.Lookup(flex.OptionPodUID)
@@ -133,14 +134,14 @@ func (c CallOuts) Record(dir string, options flex.Options) (volume.Record, error
 	}
 	// An option that is not known comes first: it may be a look-alike of this one.
 	if !present {
-		return volume.Record{}, fmt.Errorf("option %q is missing; the kubelet sets it", flex.OptionPodUID)
+		return volume.Record{}, flex.Invalid(fmt.Errorf("option %q is missing; the kubelet sets it", flex.OptionPodUID))
 	}
 	if err := record.Check(); err != nil {
-		return volume.Record{}, fmt.Errorf("mount: %w", err)
+		return volume.Record{}, flex.Invalid(fmt.Errorf("mount: %w", err))
 	}
 	if _, rest, ok := volume.SplitDir(dir); ok && !strings.HasPrefix(rest, uid+"/") {
 		owner, _, _ := strings.Cut(rest, "/")
-		return volume.Record{}, fmt.Errorf("option %q is %s, but directory %q belongs to pod %.40q", flex.OptionPodUID, uid, dir, owner)
+		return volume.Record{}, flex.Invalid(fmt.Errorf("option %q is %s, but directory %q belongs to pod %.40q", flex.OptionPodUID, uid, dir, owner))
 	}
 	return record, nil
 }

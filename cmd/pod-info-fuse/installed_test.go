@@ -100,6 +100,7 @@ type answer struct {
 	Status       string          `json:"status"`
 	Message      string          `json:"message"`
 	Capabilities map[string]bool `json:"capabilities"`
+	Invalid      bool            `json:"invalid"`
 }
 
 // call executes a call-out as the kubelet does, and checks what holds for all
