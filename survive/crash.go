@@ -2,9 +2,12 @@ package survive
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,6 +85,25 @@ func (n Node) logCrash() {
 	defer file.Close()
 	n.logText(takeCrash(file))
 	_ = os.Remove(n.crashFile())
+}
+
+// withLastWords adds to an error why a process has ended that did not begin to serve. The kernel
+// wrote that before it told of the end.
+func withLastWords(err error, crash *os.File) error {
+	if err == nil {
+		return nil
+	}
+	words := ""
+	for line := range strings.Lines(string(takeCrash(crash))) {
+		if strings.HasPrefix(line, "goroutine ") {
+			break // of a panic, the reason is before that
+		}
+		words = cmp.Or(strings.TrimSpace(line), words)
+	}
+	if words == "" {
+		return err
+	}
+	return fmt.Errorf("%w; it said %.300q", err, words)
 }
 
 // limitFiles keeps this process, and those that it starts, from filling the file system of the run directory

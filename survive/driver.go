@@ -28,9 +28,12 @@ type Driver struct {
 	// Version is that of this binary: a text of 1 to 256 bytes. A call-out of another version
 	// than the one that serves has its own take over.
 	Version string
-	// FileSystem makes the file system. Every process that serves calls it, and each must
-	// give the same answers: see [FileSystem]. A call-out that mounts calls it as well, as
-	// root and without an input, to answer the kernel's first requests, or to ask what varies.
+	// FileSystem makes the file system. Every process that serves calls it, once, and each must
+	// give the same answers: see [FileSystem]. The process is confined by then: to open anything
+	// but the site's, and what Reads lists, fails. FileSystem may then panic or return nil, and the
+	// mount fails. A call-out that mounts calls it as well, as root and without an input, to learn
+	// which of the interfaces below it implements, and what varies. The call-out has it answer no
+	// other request than the first one, FUSE_INIT, so that it need not open anything there.
 	FileSystem func(Site) FileSystem
 	// CheckRecord looks at a record before this version takes over from the one that serves,
 	// and only an error that wraps [volume.ErrNewer] keeps it from that: what is merely damaged,

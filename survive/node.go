@@ -38,6 +38,9 @@ func (n Node) fileSystem(input *os.File, given []*os.File) FileSystem {
 	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, Given: given, Report: n.problem})
 }
 
+// errNoFileSystem says that the driver could not make one.
+var errNoFileSystem = errors.New("the driver's FileSystem has made none")
+
 // problem logs a problem that does not end the process.
 func (n Node) problem(problem string) { n.Log("%s", problem) }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,13 +51,14 @@ func (d Driver) serve(args []string) error {
 	if err != nil {
 		n.Log("it counts nothing: %v", err)
 	}
-	files := answering(n, given, n.fileSystem(input, given))
+	// Once the process is confined: what a standby cannot open, the first process must not have.
+	files := sync.OnceValue(func() FileSystem { return answering(n, given, n.fileSystem(input, given)) })
 	err = pair.Main(pair.Config{
 		Args:     n.standbyArgs(),
 		Version:  n.Version,
 		Confine:  func() (bool, error) { return n.confine(input, inherits) },
 		Open:     n.opener(files, counts),
-		TookOver: func(cause pair.Cause) { n.tookOver(files, counts, cause, inherits) },
+		TookOver: func(cause pair.Cause) { n.tookOver(files(), counts, cause, inherits) },
 		Input:    input,
 		Counters: file,
 		Given:    given,
@@ -143,7 +145,7 @@ func (n Node) confine(input *os.File, already bool) (landlocked bool, err error)
 
 // opener returns the function that prepares to serve the connection that a call-out has
 // initialised. All services share the buffers, which the first call makes.
-func (n Node) opener(files FileSystem, counts *counters.Counters) func(device int) (pair.Service, error) {
+func (n Node) opener(files func() FileSystem, counts *counters.Counters) func(device int) (pair.Service, error) {
 	var buffers *connection.Buffers
 	return func(device int) (pair.Service, error) {
 		data, err := os.ReadFile(n.path("connection.json"))
@@ -161,7 +163,10 @@ func (n Node) opener(files FileSystem, counts *counters.Counters) func(device in
 			}
 			buffers = &made
 		}
-		c, err := connection.New(device, agreed, files, *buffers, counts, n.problem)
+		if files() == nil {
+			return nil, errNoFileSystem
+		}
+		c, err := connection.New(device, agreed, files(), *buffers, counts, n.problem)
 		if err != nil {
 			return nil, err
 		}

@@ -62,7 +62,11 @@ func (n Node) mountAndServe() error {
 		return err
 	}
 	defer unix.Close(device)
-	agreed, err := connection.Handshake(device, n.fsPath(), n.fileSystem(nil, nil), n.options(), patience)
+	files := n.fileSystem(nil, nil)
+	if files == nil {
+		return errNoFileSystem
+	}
+	agreed, err := connection.Handshake(device, n.fsPath(), files, n.options(), patience)
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
 	}
@@ -129,11 +133,12 @@ func (n Node) startDaemon(device int) error {
 		return err
 	}
 	n.forgetFailedUpgrade() // this version serves from now on, or none
-	return n.pair().Start(n.firstArgs(), resources, n.Log, func(pid int) error {
+	err = n.pair().Start(n.firstArgs(), resources, n.Log, func(pid int) error {
 		_, problem, err := n.settle(pid)
 		n.noteCgroup(problem)
 		return err
 	})
+	return withLastWords(err, given.crash)
 }
 
 // listen makes the control socket. Only its owner, root, can connect to it.

@@ -97,7 +97,7 @@ func (n Node) replaceDaemon() error {
 		Sweep:  func() { n.endBefore(ours) },
 	})
 	if err != nil {
-		return err
+		return withLastWords(err, given.crash)
 	}
 	// It serves. A later failure is no failed upgrade.
 	n.forgetFailedUpgrade()

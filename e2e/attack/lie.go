@@ -19,7 +19,7 @@ import (
 // serve. The version of the build says how: "link:PATH" makes each volume a symbolic link,
 // "silent" never answers, "once" finds a volume that does not exist, once and for ever, and
 // then is silent about it, "stuck" waits for itself, and "stays" marks the content of its
-// files. "hangs" and "exits" do so before they serve.
+// files. "hangs" and "exits" do so before they serve, and "opens:PATH" opens a file, which it needs.
 // All others are honest.
 func Lie(version, mountPoint string, files fuse.RawFileSystem) fuse.RawFileSystem {
 	full := files.(whole)
@@ -39,6 +39,11 @@ func Lie(version, mountPoint string, files fuse.RawFileSystem) fuse.RawFileSyste
 		return marked{full}
 	case "files":
 		return filed{full}
+	}
+	if path, opens := strings.CutPrefix(version, "opens:"); opens {
+		if _, err := os.Open(path); err != nil {
+			panic(err)
+		}
 	}
 	if target, links := strings.CutPrefix(version, "link:"); links {
 		return hostile{full, target, links}
