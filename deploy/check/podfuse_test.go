@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // An API server that has one DaemonSet, and nothing else.
@@ -111,7 +112,8 @@ func TestTheDriversOfANodeAreTwo(t *testing.T) {
 
 // The example's two volumes belong together, and its program gets what the driver has for it.
 func TestExampleOfPodFuse(t *testing.T) {
-	pod := only[*corev1.Pod](t, decode(t, read(t, "../examples/pod-fuse.yaml")))
+	objects := decode(t, read(t, "../examples/pod-fuse.yaml"))
+	pod := only[*corev1.Pod](t, objects)
 	var client, server string
 	for _, volume := range pod.Spec.Volumes {
 		if volume.FlexVolume == nil {
@@ -141,6 +143,7 @@ func TestExampleOfPodFuse(t *testing.T) {
 			t.Errorf("%s is %q of the volume (%v), want %q", path, have, found, sub)
 		}
 	}
+	assertHasAName(t, objects, program)
 	if *program.RestartPolicy != corev1.ContainerRestartPolicyAlways || program.SecurityContext == nil || program.SecurityContext.Privileged != nil {
 		t.Errorf("the program is no unprivileged sidecar: %+v", program)
 	}
@@ -149,4 +152,24 @@ func TestExampleOfPodFuse(t *testing.T) {
 			t.Errorf("%s mounts %v", reader.Name, reader.VolumeMounts)
 		}
 	}
+}
+
+// assertHasAName checks that the user of a pod's container has a name, whatever the image has: ssh ends with
+// "No user exists for uid 1000" otherwise.
+func assertHasAName(t *testing.T, objects []runtime.Object, c corev1.Container) {
+	t.Helper()
+	pod, passwd := only[*corev1.Pod](t, objects), only[*corev1.ConfigMap](t, objects)
+	user := fmt.Sprintf(":x:%d:%d:", *pod.Spec.SecurityContext.RunAsUser, *pod.Spec.SecurityContext.FSGroup)
+	if !strings.Contains(passwd.Data["passwd"], user) {
+		t.Errorf("no user has %q in %q", user, passwd.Data["passwd"])
+	}
+	for _, volume := range pod.Spec.Volumes {
+		for _, mount := range c.VolumeMounts {
+			if volume.ConfigMap != nil && volume.ConfigMap.Name == passwd.Name && mount.Name == volume.Name &&
+				mount.MountPath == "/etc/passwd" && mount.SubPath == "passwd" {
+				return
+			}
+		}
+	}
+	t.Errorf("%s has not got the file", c.Name)
 }
