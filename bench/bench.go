@@ -34,6 +34,9 @@ func (b *bench) all() (err error) {
 	if err := b.with(func() error { return b.step("call-outs and memory", b.ladder) }); err != nil {
 		return err
 	}
+	if err := b.with(func() error { return b.step("containers", b.besideContainers) }); err != nil {
+		return err
+	}
 	if err := b.step("two doors", b.twoDoors); err != nil {
 		return err
 	}

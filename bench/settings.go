@@ -10,7 +10,7 @@ import (
 // settings are how much is measured, and with what.
 type settings struct {
 	binary, plugin, chaos, others, docs, record, beside string
-	quick, check, again                                 bool
+	quick, check, again, containers                     bool
 
 	levels       []int         // numbers of volumes
 	calls        int           // rounds of warm call-outs at each level
@@ -59,6 +59,7 @@ func parse(args []string) (settings, error) {
 	again := flags.Bool("again", false, "measure nothing, and report on the last run")
 	beside := flags.String("beside", "", "with --again: say which ratios of the run in this `FILE` do not agree with the last one's")
 	check := flags.Bool("check", false, "only what is the same on any machine, against what is expected")
+	onlyContainers := flags.Bool("containers", false, "only call-outs beside containers, and print them")
 	if err := flags.Parse(args); err != nil {
 		return settings{}, err
 	}
@@ -69,7 +70,7 @@ func parse(args []string) (settings, error) {
 		s = quick
 	}
 	s.binary, s.plugin, s.chaos, s.others, s.docs, s.record, s.beside = *binary, *plugin, *chaos, *others, *docs, *record, *beside
-	s.quick, s.check, s.again = *isQuick, *check, *again
+	s.quick, s.check, s.again, s.containers = *isQuick, *check, *again, *onlyContainers
 	switch {
 	case flags.NArg() > 0:
 		return s, errors.New("bench takes flags only")
@@ -78,6 +79,7 @@ func parse(args []string) (settings, error) {
 	case s.again:
 	case s.binary == "":
 		return s, errors.New("--driver-binary is missing")
+	case s.containers:
 	case s.plugin == "":
 		return s, errors.New("--plugin-binary is missing")
 	case s.chaos == "" && !s.check:

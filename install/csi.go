@@ -59,6 +59,9 @@ func (t Target) CloseFlexVolume(node survive.Node) (inUse string, err error) {
 			if errors.Is(unread, fs.ErrNotExist) {
 				continue // it has just been unmounted
 			}
+			if node.Lingers(id) {
+				continue
+			}
 			_, rest, ok := volume.SplitDir(r.Dir)
 			if unread != nil || ok && strings.Split(rest, "/")[2] == t.Driver.Dir() {
 				inUse = cmp.Or(r.Dir, id.String())

@@ -25,8 +25,8 @@ type CallOuts struct {
 	// Repeated is told that mount has found the volume mounted: a CSI kubelet repeats itself
 	// about every minute, for each volume. nil: nobody is told.
 	Repeated func()
-	// Ends has unmount remove the record also while containers still have the volume mounted; see
-	// [CallOuts.Unmount].
+	// Ends has unmount remove the record, also where a container may still have the volume mounted;
+	// see [CallOuts.Unmount].
 	Ends bool
 }
 
@@ -65,13 +65,14 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if err == nil && !mounted && c.Repeated != nil {
 		c.Repeated()
 	}
+	c.Node.forgetLingering(lingeringMost)
 	return err
 }
 
-// Unmount removes the volume from dir: all its mounts, dead or alive or in
-// use, and its record. Where another mount namespace shows it as well, as that of a container that
-// runs, or where that cannot be found out, the record stays until none does; mount, in the same
-// directory, takes it over. A directory that has no volume is a success, because the kubelet
+// Unmount removes the volume from dir: all its mounts, dead or alive or in use. Its record stays
+// for as long as the kubelet has the directory of its pod, since a container may still have the
+// volume mounted; mount, in the same directory, takes it over. Outside of a kubelet's directories,
+// the record ends with the mount. A directory that has no volume is a success, because the kubelet
 // repeats calls whose end it does not know. It never asks the daemon, and waits for no
 // call-out but one for the same volume. So it leaves healing other volumes to init and mount.
 func (c CallOuts) Unmount(dir string) error {
@@ -79,11 +80,9 @@ func (c CallOuts) Unmount(dir string) error {
 	if err != nil {
 		return flex.Invalid(err)
 	}
-	removeRecord := c.Node.removeUnlessShown
-	if c.Ends {
-		removeRecord = c.Node.removeRecord
-	}
-	return c.Node.unmountVolume(dir, removeRecord)
+	err = c.Node.unmountVolume(dir, !c.Ends)
+	c.Node.forgetLingering(lingeringMost)
+	return err
 }
 
 // cleanPath returns the directory in the form that the volume's id is made of.

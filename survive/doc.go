@@ -22,7 +22,7 @@
 //	    cgroup-problem   why the daemon is in the kubelet's cgroup, if it is
 //	    upgrade-failed   why, while this has not been mended
 //	    dead/            mounts of file systems whose daemon has died, while volumes are left
-//	    lingering/       marks of volumes that are unmounted, but not in every container
+//	    lingering/       marks of volumes that are unmounted, and whose pods are there
 //	    fs               the node's FUSE mount
 //	    volumes/         a record per volume; see package volume
 //

@@ -2,6 +2,7 @@ package survive
 
 import (
 	"errors"
+	"math"
 	"os"
 	"time"
 
@@ -24,7 +25,7 @@ func (n Node) Maintain() error {
 		unlock()
 	}
 	n.logHealed(n.healOthers())
-	n.tidyLingering()
+	n.forgetLingering(math.MaxInt)
 	return err
 }
 
@@ -54,7 +55,7 @@ func (n Node) Restore() ([]Healed, error) {
 	}
 	n.reviveLog()
 	healed = append(healed, n.healOthers()...)
-	n.tidyLingering()
+	n.forgetLingering(math.MaxInt)
 	return healed, nil
 }
 

@@ -130,8 +130,9 @@ func (n Node) replaceAll(top, source *mount.Point) error {
 	return on.Bind(source)
 }
 
-// unmountVolume implements CallOuts.Unmount. What becomes of the record is for removeRecord to say.
-func (n Node) unmountVolume(dir string, removeRecord func(volume.ID) error) error {
+// unmountVolume implements CallOuts.Unmount. Where the volume may linger, it keeps its record for
+// as long as its pod is there.
+func (n Node) unmountVolume(dir string, mayLinger bool) error {
 	unlock, err := n.LockVolume(volume.NewID(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without a run directory there may be mounts, but no records.
@@ -150,7 +151,10 @@ func (n Node) unmountVolume(dir string, removeRecord func(volume.ID) error) erro
 	if err := n.removeAll(dir); err != nil {
 		return err
 	}
-	return removeRecord(volume.NewID(dir))
+	if mayLinger {
+		return n.endRecord(dir)
+	}
+	return n.removeRecord(volume.NewID(dir))
 }
 
 // detachAll removes all mounts of ours from the directory.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ const (
 	VolumeForeign    VolumeState = "foreign"    // somebody else's mount is in its place
 	VolumeUnknown    VolumeState = "unknown"    // the record or the mount cannot be read
 	VolumeUnrecorded VolumeState = "unrecorded" // mounted, but its record is lost
-	VolumeLingering  VolumeState = "lingering"  // unmounted, and still mounted elsewhere, as in a container
+	VolumeLingering  VolumeState = "lingering"  // unmounted, and its pod is there: a container may have it
 )
 
 // Status looks at the node. It waits for the daemon for little more than two seconds, and changes
@@ -107,7 +108,7 @@ func (n Node) Status() (Status, error) {
 		if v.Problem == nil {
 			v.State, _ = n.volumeState(v.Dir, living, table)
 		}
-		if lingering[id] != nil && v.State == VolumeNotMounted {
+		if v.State == VolumeNotMounted && slices.Contains(lingering, id) {
 			v.State = VolumeLingering
 		}
 		status.Volumes = append(status.Volumes, v)

@@ -35,7 +35,7 @@ func (n Node) Stop(force bool) (inUse []Volume, err error) {
 		// If a record cannot be read, the volume's directory is not known; and mounts of
 		// others on top of it are theirs.
 		if v.Problem == nil && v.State != VolumeForeign {
-			failed = errors.Join(failed, n.unmountVolume(v.Dir, n.removeRecord))
+			failed = errors.Join(failed, n.unmountVolume(v.Dir, false))
 		}
 	}
 	if failed != nil {

@@ -6,19 +6,33 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/e2e/slowclose"
-	"example.com/pod-info-fuse/e2e/stopwatch"
+	"example.com/pod-info-fuse/survive/volume"
 )
+
+// mountInPod mounts a volume on a directory of the kubelet's, and returns that of the pod as well.
+func (d installed) mountInPod() (dir, pod string) {
+	d.t.Helper()
+	dir = d.kubeletDir(podUID)
+	d.must("mount", dir, goodOptions)
+	return dir, filepath.Dir(filepath.Dir(filepath.Dir(dir)))
+}
+
+// podGoes has the kubelet remove the directory of a pod.
+func (d installed) podGoes(pod string) {
+	d.t.Helper()
+	if err := os.RemoveAll(pod); err != nil {
+		d.t.Fatal(err)
+	}
+}
 
 // A kubelet that starts may unmount the volume of a container that runs, and mount it anew:
 // docs/limits.md.
 func TestAContainerReadsOnWhenItsVolumeIsUnmounted(t *testing.T) {
 	d := install(t)
-	dir := d.mount()
+	dir, pod := d.mountInPod()
 	c := startContainer(t, dir)
 	reads := func(when string) {
 		t.Helper()
@@ -51,14 +65,30 @@ func TestAContainerReadsOnWhenItsVolumeIsUnmounted(t *testing.T) {
 		t.Errorf("mounted anew, pod.uid reads %q", got)
 	}
 	reads("mounted anew")
-	d.must("unmount", dir)
-	d.must("mount", dir, edit(podUID, uidOf(1))) // which no kubelet does
-	if got := c.read("volume/pod.uid"); got != "" {
-		t.Errorf("the container of another pod reads %q", got)
-	}
 	c.ends()
 	d.must("unmount", dir)
+	d.lingers(dir)
+	d.podGoes(pod)
+	d.must("unmount", dir)
 	d.forgot(dir)
+}
+
+// Of a volume outside of the kubelet's directories, nobody tells when its containers have ended.
+func TestAVolumeOutsideOfTheKubeletsDirectoriesEndsWithItsMount(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	c := startContainer(t, dir)
+	d.must("unmount", dir)
+	d.forgot(dir)
+	if got := c.read("volume/pod.uid"); got != "" {
+		t.Errorf("in the container, pod.uid reads %q", got)
+	}
+	d.must("mount", dir, edit(podUID, uidOf(1)))
+	if got := c.read("volume/pod.uid"); got != "" {
+		t.Errorf("in the container of another pod, it reads %q", got)
+	}
+	d.must("unmount", dir)
+	gone(t, d, dir)
 }
 
 // ends ends the container.
@@ -87,42 +117,90 @@ func (d installed) forgot(dir string) {
 			d.t.Errorf("there is %+v", v)
 		}
 	}
-	if left, _ := filepath.Glob(d.runDir + "/lingering/*"); len(left) > 0 {
-		d.t.Errorf("there are %q", left)
+	mark := filepath.Join(d.runDir, "lingering", volume.NewID(dir).String())
+	if _, err := os.Stat(mark); !os.IsNotExist(err) {
+		d.t.Errorf("%s is there: %v", mark, err)
 	}
 }
 
-// Whatever is called next forgets a volume that nobody has any more.
+// Whatever is called next forgets a volume whose pod is gone.
 func TestALingeringVolumeIsForgotten(t *testing.T) {
 	for name, call := range map[string]func(d installed, dir, other string){
-		"by unmount":                    func(d installed, dir, _ string) { d.must("unmount", dir) },
-		"by the unmount of another":     func(d installed, _, other string) { d.must("unmount", other) },
-		"by init":                       func(d installed, _, _ string) { d.must("init") },
-		"by restore":                    func(d installed, _, _ string) { d.ends("restore") },
-		"by init after a loss":          func(d installed, _, _ string) { d.killPair(); d.must("init") },
-		"by a second mount and unmount": func(d installed, dir, _ string) { d.must("mount", dir, goodOptions); d.must("unmount", dir) },
+		"by unmount":                func(d installed, dir, _ string) { d.must("unmount", dir) },
+		"by the unmount of another": func(d installed, _, other string) { d.must("unmount", other) },
+		"by the mount of another":   func(d installed, _, other string) { d.must("mount", other, edit(podUID, uidOf(1))) },
+		"by init":                   func(d installed, _, _ string) { d.must("init") },
+		"by restore":                func(d installed, _, _ string) { d.ends("restore") },
+		"by init after a loss":      func(d installed, _, _ string) { d.killPair(); d.must("init") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := install(t)
-			dir := d.mount()
-			c := startContainer(t, dir)
-			d.must("unmount", dir)
-			d.lingers(dir)
-			other := t.TempDir()
+			dir, pod := d.mountInPod()
+			other := d.kubeletDir(uidOf(1))
 			d.must("mount", other, edit(podUID, uidOf(1)))
-			c.ends()
+			d.must("unmount", dir)
+			d.ends("restore")
+			if s := d.status(); len(s.Volumes) != 2 {
+				t.Errorf("status: %+v", s.Volumes)
+			}
+			d.podGoes(pod)
 			call(d, dir, other)
 			d.forgot(dir)
 			d.must("unmount", other)
-			gone(t, d, other)
+			d.podGoes(filepath.Dir(filepath.Dir(filepath.Dir(other))))
+			d.ends("restore")
+			d.forgot(other)
 		})
+	}
+}
+
+// A kubelet was started in another mount namespace than before, with a root directory of its own.
+// What the pair's namespace still shows of a volume, since it is the former one, is no container's.
+func TestALingeringVolumeOfAKubeletsFormerNamespaceIsForgotten(t *testing.T) {
+	d := install(t)
+	kubelet := d.inAnotherNamespace(0)
+	dir, pod := d.mountInPod()
+	c := startContainer(t, dir)
+	kubelet.onItsNode(`mount -t tmpfs kubelet "$1" && mkdir -p "$2"`, filepath.Dir(filepath.Dir(pod)), dir)
+	kubelet.must("unmount", dir)
+	if got := c.read("volume/pod.uid"); got != podUID {
+		t.Errorf("in the container, pod.uid reads %q", got)
+	}
+	c.ends()
+	kubelet.onItsNode(`rm -r "$1"`, pod)
+	kubelet.must("init")
+	if left := d.records(); len(left) != 0 {
+		t.Errorf("records left: %q; %+v", left, kubelet.status().Volumes)
+	}
+}
+
+// A node may have hundreds of pods that have completed. A call-out looks at some of them only, and
+// each of those that are gone is forgotten all the same.
+func TestOneOfManyLingeringVolumesIsForgotten(t *testing.T) {
+	d := install(t)
+	dir, pod := d.mountInPod()
+	d.must("unmount", dir)
+	for i := range 20 {
+		other := d.kubeletDir(uidOf(i))
+		d.must("mount", other, edit(podUID, uidOf(i)))
+		d.must("unmount", other)
+	}
+	d.podGoes(pod)
+	eventually(t, "it is forgotten", func() bool {
+		d.must("unmount", dir)
+		return len(d.records()) == 20
+	})
+	for _, v := range d.status().Volumes {
+		if v.State != "lingering" || v.PodUID == podUID {
+			t.Errorf("status: %+v", v)
+		}
 	}
 }
 
 // What a container has left does not keep the driver on the node.
 func TestStopWithALingeringVolume(t *testing.T) {
 	d := install(t)
-	dir := d.mount()
+	dir, _ := d.mountInPod()
 	c := startContainer(t, dir)
 	d.must("unmount", dir)
 	d.lingers(dir)
@@ -139,7 +217,7 @@ func TestStopWithALingeringVolume(t *testing.T) {
 func TestAMountThatFailsWhereAVolumeLingers(t *testing.T) {
 	d := install(t)
 	defer d.runOf(20)()
-	dir := d.mount()
+	dir, _ := d.mountInPod()
 	c := startContainer(t, dir)
 	d.must("unmount", dir)
 	filler := filepath.Join(d.runDir, "filler")
@@ -166,22 +244,6 @@ func TestAMountThatFailsWhereAVolumeLingers(t *testing.T) {
 	}
 	gone(t, d, dir)
 	c.ends()
-}
-
-// A process that the kernel does not tell about keeps what it shows, and holds nobody up.
-func TestUnmountBesideAProcessThatHangsInExecve(t *testing.T) {
-	d := install(t)
-	dir := d.mount()
-	_, end := hangInExecve(t, slowclose.Mount(t))
-	watch := stopwatch.Start()
-	d.must("unmount", dir)
-	if took, late := watch.Stop(); took > 5*time.Second {
-		t.Errorf("unmount took %v, and %v in which the machine was late", took, late)
-	}
-	d.lingers(dir)
-	end()
-	d.must("unmount", dir)
-	gone(t, d, dir)
 }
 
 // An older version, which knows no marks, mounts a volume and leaves its mark.

@@ -120,23 +120,9 @@ func NamesOf(pids []int, most int) (names []string, errs []error) {
 // Mounts lists the namespace's mounts of a type and a source. Paths are as its
 // process sees them.
 func (n Namespace) Mounts(fsType, source string) (all []*mountinfo.Info, err error) {
-	err = n.Each(fsType, source, time.Time{}, func(info *mountinfo.Info) { all = append(all, info) })
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
-}
-
-// Each calls visit with each of these mounts, and keeps none of them. Past the deadline, the error is
-// [os.ErrDeadlineExceeded]; the zero time is none.
-func (n Namespace) Each(fsType, source string, deadline time.Time, visit func(*mountinfo.Info)) error {
-	_, err := n.mounts(deadline, func(info *mountinfo.Info) (skip, stop bool) {
-		if info.FSType == fsType && info.Source == source {
-			visit(info)
-		}
-		return true, false
+	return n.mounts(func(info *mountinfo.Info) (skip, stop bool) {
+		return info.FSType != fsType || info.Source != source, false
 	})
-	return err
 }
 
 // LocalMount returns the mount point that a path without links leads to last. The error is
@@ -149,7 +135,7 @@ func (n Namespace) LocalMount(path string) (point string, err error) {
 	}
 	defer root.Close()
 	point = "/"
-	all, err := n.mounts(time.Time{}, mountinfo.ParentsFilter(path))
+	all, err := n.mounts(mountinfo.ParentsFilter(path))
 	for _, info := range all {
 		// The file system of / answers, whatever its type, or the node does not run.
 		if !isLocal(info.FSType) && unix.Mkdev(uint32(info.Major), uint32(info.Minor)) != root.Device() {
@@ -162,7 +148,7 @@ func (n Namespace) LocalMount(path string) (point string, err error) {
 	return point, err
 }
 
-func (n Namespace) mounts(deadline time.Time, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
+func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	process := strconv.Itoa(n.PID)
 	if n.own { // also where /proc is of another PID namespace
 		process = "self"
@@ -172,22 +158,18 @@ func (n Namespace) mounts(deadline time.Time, filter mountinfo.FilterFunc) ([]*m
 		return nil, err
 	}
 	defer table.Close()
-	return mountinfo.GetMountsFromReader(&shortLines{all: bufio.NewReaderSize(table, 32<<10), deadline: deadline}, filter)
+	return mountinfo.GetMountsFromReader(&shortLines{all: bufio.NewReaderSize(table, 32<<10)}, filter)
 }
 
 // shortLines leaves out the lines that do not fit into the reader's buffer. A mount point can be deeper than
 // PATH_MAX, by mkdir(2) and chdir(2) in turn; nobody gets there by its path, and a Scanner would fail at it.
 type shortLines struct {
-	all      *bufio.Reader
-	deadline time.Time // zero: there is none
-	line     []byte    // what is left of it
+	all  *bufio.Reader
+	line []byte // what is left of it
 }
 
 func (s *shortLines) Read(p []byte) (int, error) {
 	for long := false; len(s.line) == 0; {
-		if !s.deadline.IsZero() && time.Now().After(s.deadline) {
-			return 0, os.ErrDeadlineExceeded
-		}
 		line, err := s.all.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
