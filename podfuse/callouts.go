@@ -55,6 +55,10 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 // With the client volume, it also ends the program's connection: a process that waits for a program
 // that hangs would keep its container from ending. So the volume ends for its containers as well.
 func (c CallOuts) Unmount(dir string) error {
+	dir, err := volume.CleanDir(dir)
+	if err != nil {
+		return err
+	}
 	layout := Layout{c.Node.RunDir}
 	client, known := layout.clientOf(volume.NewID(dir))
 	c.Ends = true

@@ -1,9 +1,7 @@
 package survive
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -76,28 +74,13 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 // repeats calls whose end it does not know. It never asks the daemon, and waits for no
 // call-out but one for the same volume. So it leaves healing other volumes to init and mount.
 func (c CallOuts) Unmount(dir string) error {
-	dir, err := cleanPath(dir)
+	dir, err := volume.CleanDir(dir)
 	if err != nil {
 		return flex.Invalid(err)
 	}
 	err = c.Node.unmountVolume(dir, !c.Ends)
 	c.Node.forgetLingering(lingeringMost)
 	return err
-}
-
-// cleanPath returns the directory in the form that the volume's id is made of.
-func cleanPath(dir string) (string, error) {
-	if !filepath.IsAbs(dir) {
-		return "", fmt.Errorf("directory %q is not an absolute path", dir)
-	}
-	clean := filepath.Clean(dir)
-	if clean == "/" {
-		return "", errors.New("directory / cannot be a volume")
-	}
-	if strings.TrimRight(dir, "/") != clean {
-		return "", fmt.Errorf("directory %q is not in its shortest form, %q", dir, clean)
-	}
-	return clean, nil
 }
 
 // Record makes a volume's record of the arguments of mount, and writes it nowhere. It trusts or
@@ -107,7 +90,7 @@ func (c CallOuts) Record(dir string, options flex.Options) (volume.Record, error
 	if c.ConfigError != nil {
 		return volume.Record{}, c.ConfigError
 	}
-	dir, err := cleanPath(dir)
+	dir, err := volume.CleanDir(dir)
 	if err != nil {
 		return volume.Record{}, flex.Invalid(err)
 	}

@@ -149,7 +149,7 @@ func (n Node) healOwn(dead stack) (record volume.Record, err error) {
 	})
 }
 
-var errNoRecord = errors.New("the volume was unmounted: it has no record")
+var errNoRecord = errors.New("it has no record: the volume was unmounted, or its record is lost")
 
 // healOthers heals all other namespaces. A hostile one may never let go of a process that has
 // entered it. So processes of their own enter, and the caller holds no lock meanwhile that a

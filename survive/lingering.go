@@ -48,14 +48,20 @@ func (n Node) lingering() (all []volume.ID, err error) {
 }
 
 // podIsThere tells whether the kubelet has the directory of the pod that a volume's directory is of.
-// The directory is on a disk of the node's, and no server is asked about it.
+// Where the directory of all pods cannot be seen, as in another mount namespace, it may have. The
+// directories are on a disk of the node's, and no server is asked about them.
 func podIsThere(dir string) bool {
 	pods, rest, ok := volume.SplitDir(dir)
 	if !ok {
 		return false
 	}
+	all, err := mount.OpenBelow(pods, "")
+	if err != nil {
+		return true
+	}
+	defer all.Close()
 	uid, _, _ := strings.Cut(rest, "/")
-	pod, err := mount.OpenBelow(pods, uid)
+	pod, err := all.Open(uid)
 	if err == nil {
 		pod.Close()
 	}

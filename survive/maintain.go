@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"example.com/pod-info-fuse/survive/internal/pair"
@@ -113,18 +114,26 @@ func (n Node) restore(all bool) ([]Healed, error) {
 	if err == nil && served {
 		_, err = n.ensureCompanion()
 	}
+	var adopted []Healed
 	switch {
 	case err != nil:
 		return nil, err
 	case !served:
-		err = n.start()
+		adopted, err = n.start()
 	case all || !exists(n.Volumes().Dir):
-		err = errors.Join(makeDir(n.Volumes().Dir, n.gid(), readable), n.adopt())
+		if err = makeDir(n.Volumes().Dir, n.gid(), readable); err == nil {
+			adopted, err = n.adopt()
+		}
 	}
 	if err != nil {
-		return nil, err
+		return adopted, err
 	}
-	return n.heal(), nil
+	healed := n.heal()
+	adopted = n.withoutUnmountedLost(adopted)
+	healed = slices.DeleteFunc(healed, func(h Healed) bool { // one line for each is enough
+		return slices.ContainsFunc(adopted, func(a Healed) bool { return a.Path == h.Path })
+	})
+	return append(adopted, healed...), nil
 }
 
 // served tells whether the node mount is there and answers. If the daemon serves in another

@@ -37,15 +37,3 @@ func (n Node) lostOthers() ([]Volume, error) {
 	all, err := n.others()
 	return slices.DeleteFunc(all, func(v Volume) bool { return v.State != VolumeUnrecorded }), err
 }
-
-// logLostOthers says which they are. Their path does not tell what they are for, so that nobody
-// makes their records anew.
-func (n Node) logLostOthers() {
-	lost, err := n.lostOthers()
-	if err != nil {
-		n.Log("look for volumes that have no record: %v", err)
-	}
-	for _, v := range lost {
-		n.Log("%s is mounted, but has no record, and its path does not tell what it is for; delete its pod", v.Dir)
-	}
-}

@@ -17,24 +17,25 @@ import (
 )
 
 // start mounts the node's file system and starts its daemon. The caller holds
-// the exclusive lock, and heals next. When it fails, it leaves nothing behind.
-func (n Node) start() (err error) {
+// the exclusive lock, and heals next. When it fails, it leaves nothing behind. It returns
+// what adopt does.
+func (n Node) start() (adopted []Healed, err error) {
 	// A daemon that died, or lost its mount, may have left something.
 	if err := n.keepNodeMount(); err != nil {
-		return err
+		return nil, err
 	}
 	n.logCrash()
 	if err := n.clear(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.makeDirs(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.chooseUser(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := n.adopt(); err != nil {
-		return err
+	if adopted, err = n.adopt(); err != nil {
+		return adopted, err
 	}
 	if err := metrics.CreateCalls(n.CallsFile()); err != nil {
 		n.Log("call-outs are not counted: %v", err) // volumes work without
@@ -46,11 +47,11 @@ func (n Node) start() (err error) {
 		}
 	}()
 	if err := n.mountAndServe(); err != nil {
-		return err
+		return adopted, err
 	}
 	serves = true
 	n.introduceAll()
-	return nil
+	return adopted, nil
 }
 
 // mountAndServe does so, and leaves the descriptor that serves to the daemon: when that dies, so does the

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -83,12 +82,8 @@ func (n Node) Unrecorded() (int, error) {
 	return len(all) + len(lost), errors.Join(err, lostErr)
 }
 
-// kubeletRoot is the default root of a kubelet's directories.
-const kubeletRoot = "/var/lib/kubelet"
-
-// recordOf makes a volume's record of where it is mounted. It reports false where that cannot
-// be known: the directory is not of the kubelet's form, or the kubelet knows it by another
-// name, through a link.
+// recordOf makes a volume's record of where it is mounted. It reports false where that does not
+// tell: the directory is not of the kubelet's form, or the volume was mounted elsewhere first.
 func (n Node) recordOf(id volume.ID, mountPoint string) (record volume.Record, known bool) {
 	record = volume.Record{Dir: mountPoint, Mounted: time.Now().UTC().Round(0)}
 	_, rest, ok := volume.SplitDir(mountPoint)
@@ -97,41 +92,68 @@ func (n Node) recordOf(id volume.ID, mountPoint string) (record volume.Record, k
 	}
 	parts := strings.Split(rest, "/") // UID/volumes/PLUGIN/NAME, and for CSI, /mount
 	record.PodUID, record.Name = parts[0], parts[3]
-	for _, dir := range []string{mountPoint, filepath.Join(kubeletRoot, "pods", rest)} {
-		if volume.NewID(dir) == id && (parts[2] == n.Name.Dir() || parts[2] == volume.CSIPlugin) {
-			record.Dir = dir
-			return record, record.Check() == nil
-		}
-	}
-	return record, false
+	known = volume.NewID(mountPoint) == id && (parts[2] == n.Name.Dir() || parts[2] == volume.CSIPlugin)
+	return record, known && record.Check() == nil
 }
 
 // adopt makes records for volumes that have none, and has those file systems healed that are
 // mounted, but not known as dead. It is for when the run directory may have been lost; the
-// caller holds the exclusive lock.
-func (n Node) adopt() error {
+// caller holds the exclusive lock. It returns the volumes whose records were lost, but not those that
+// are to be healed next.
+func (n Node) adopt() (adopted []Healed, err error) {
 	// The node mount's own file system may have no lock holder for a moment, during a
 	// hand-over. It is not dead.
 	there, err := n.look()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	infos, err := n.volumeMounts(new(mount.Table))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.logLostOthers()
+	// Nobody makes the records of other volumes anew: their path does not tell what they are for.
+	others, err := n.lostOthers()
+	if err != nil {
+		adopted = append(adopted, Healed{Path: "volumes that have no record", Err: err})
+	}
+	for _, v := range others {
+		adopted = append(adopted, Healed{Path: v.Dir, Err: errNotTold})
+	}
 	for _, info := range infos {
-		if err := n.adoptVolume(info); err != nil {
-			n.Log("%s is mounted, but has no record: %v", info.Mountpoint, err)
-		} else if deviceOf(info) != there.device {
+		record, made, err := n.adoptVolume(info)
+		switch {
+		case err != nil:
+			adopted = append(adopted, Healed{Path: info.Mountpoint, Err: err})
+		case deviceOf(info) != there.device:
 			if err := n.keepMount(info); err != nil {
-				return err
+				return adopted, err
 			}
+		case made:
+			adopted = append(adopted, Healed{Path: info.Mountpoint, Volume: record})
 		}
 	}
-	return nil
+	return adopted, nil
 }
+
+// withoutUnmountedLost leaves out the volumes that an unmount was faster to remove, as
+// withoutUnmounted does.
+func (n Node) withoutUnmountedLost(adopted []Healed) []Healed {
+	perhaps := func(h Healed) bool { return h.Err != nil && !errors.Is(h.Err, errNotTold) }
+	if !slices.ContainsFunc(adopted, perhaps) {
+		return adopted
+	}
+	now, err := n.volumeMounts(new(mount.Table))
+	if err != nil {
+		return adopted
+	}
+	return slices.DeleteFunc(adopted, func(h Healed) bool {
+		is := slices.ContainsFunc(now, func(info *mountinfo.Info) bool { return info.Mountpoint == h.Path })
+		return perhaps(h) && !is
+	})
+}
+
+var errNotTold = errors.New("its record is lost, and its path does not tell what it is for; " +
+	"unmount it, or delete its pod")
 
 // openOn opens the directory that a mount is on; nil: it was unmounted just now.
 func openOn(info *mountinfo.Info) (*mount.Point, error) {
@@ -157,34 +179,34 @@ func (n Node) keepMount(info *mountinfo.Info) error {
 }
 
 // adoptVolume makes a volume's record if it has none.
-func (n Node) adoptVolume(info *mountinfo.Info) error {
+func (n Node) adoptVolume(info *mountinfo.Info) (record volume.Record, made bool, err error) {
 	id, _ := volumeOf(info)
 	unlock, err := n.LockVolume(id) // an unmount removes both
 	if err != nil {
-		return err
+		return record, false, err
 	}
 	defer unlock()
 	if _, err := n.Volumes().Get(id); !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return record, false, err
 	}
 	point, err := openOn(info)
 	if err != nil || point == nil {
-		return err
+		return record, false, err
 	}
 	point.Close()
 	record, ok := n.recordOf(id, info.Mountpoint)
 	if !ok {
-		return errors.New("its directory does not tell what the kubelet calls it; delete its pod")
+		return record, false, errNotTold
 	}
 	// In another namespace, the run directory may just not be visible, and the daemon lives.
 	if !isNodes() {
-		return errors.New("this is not the node's own mount namespace; call restore there")
+		return record, false, errors.New("its record is lost, and this is not the node's own mount namespace; call restore there")
 	}
 	if err := n.Volumes().Put(record); err != nil {
-		return fmt.Errorf("record the volume: %w", err)
+		return record, false, fmt.Errorf("record the volume: %w", err)
 	}
 	n.Log("%s was mounted, but had no record: it was made anew from its path", info.Mountpoint)
-	return nil
+	return record, true, nil
 }
 
 // isNodes tells whether this process's mount namespace is the first process's.

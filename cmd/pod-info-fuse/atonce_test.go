@@ -89,13 +89,14 @@ func TestTheFirstMountAndAnUnmountAtOnce(t *testing.T) {
 }
 
 // An unmount may come while its volume is healed, in the kubelet's directory and in a
-// container: no mount stays but the container's, which is healed, and no record when it has ended.
+// container: no mount stays but the container's, which is healed, and no record when the pods are gone.
 func TestHealingAndUnmountsAtOnce(t *testing.T) {
 	d := install(t)
 	for round := range 12 {
-		var dirs []string
+		var dirs, pods []string
 		for range 12 {
-			dirs = append(dirs, d.mount())
+			dir, pod := d.mountInPod()
+			dirs, pods = append(dirs, dir), append(pods, pod)
 		}
 		container := startContainer(t, dirs[0])
 		d.killPair()
@@ -122,6 +123,9 @@ func TestHealingAndUnmountsAtOnce(t *testing.T) {
 			t.Errorf("round %d: in the container, pod.uid reads %q", round, got)
 		}
 		container.ends()
+		for _, pod := range pods {
+			d.podGoes(pod)
+		}
 		d.must("init")
 		if left := d.records(); len(left) != 0 {
 			t.Errorf("round %d: records %q", round, left)

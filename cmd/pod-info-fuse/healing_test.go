@@ -94,7 +94,7 @@ func TestAVolumeThatIsUnmountedWhileItWaitsToBeHealed(t *testing.T) {
 		}
 	}
 	lock.Close()
-	want := "not healed: " + subPath + ": the volume was unmounted: it has no record\n"
+	want := "not healed: " + subPath + ": it has no record: the volume was unmounted, or its record is lost\n"
 	if err := restore.Wait(); err == nil || !strings.Contains(said.String(), want) || strings.Contains(said.String(), dir) {
 		t.Errorf("restore: %v: %swant %s", err, said.String(), want)
 	}

@@ -174,6 +174,17 @@ func TestALingeringVolumeOfAKubeletsFormerNamespaceIsForgotten(t *testing.T) {
 	}
 }
 
+// A call-out in a mount namespace that does not have the kubelet's directories forgets nothing.
+func TestALingeringVolumeIsNotForgottenByWhoCannotSeeItsPod(t *testing.T) {
+	d := install(t)
+	dir, pod := d.mountInPod()
+	d.must("unmount", dir)
+	elsewhere := d.inAnotherNamespace(0)
+	elsewhere.onItsNode(`mount -t tmpfs hides "$1"`, filepath.Dir(filepath.Dir(pod)))
+	elsewhere.must("init")
+	d.lingers(dir)
+}
+
 // A node may have hundreds of pods that have completed. A call-out looks at some of them only, and
 // each of those that are gone is forgotten all the same.
 func TestOneOfManyLingeringVolumesIsForgotten(t *testing.T) {

@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/e2e/stopwatch"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // gone checks that nothing of a volume is left: the kubelet can remove the
-// directory with rmdir, as it does.
+// directory with rmdir, as it does, and then that of the pod, if it is in one.
 func gone(t *testing.T, d installed, dir string) {
 	t.Helper()
 	if count := mountsOn(t, dir); count != 0 {
@@ -25,6 +26,11 @@ func gone(t *testing.T, d installed, dir string) {
 	}
 	if err := os.Remove(dir); err != nil {
 		t.Errorf("the kubelet's rmdir: %v", err)
+	}
+	if pods, rest, ok := volume.SplitDir(dir); ok {
+		uid, _, _ := strings.Cut(rest, "/")
+		d.podGoes(filepath.Join(pods, uid))
+		d.must("init")
 	}
 	if left := d.records(); len(left) != 0 {
 		t.Errorf("records left: %q", left)

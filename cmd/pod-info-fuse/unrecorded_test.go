@@ -9,6 +9,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // kubeletDir makes a directory for a volume such as a kubelet makes.
@@ -85,6 +87,94 @@ func TestVolumesWithoutARecordAreHealed(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The kubelet's root, or any directory on the way to it, may be a link, which mountinfo does not have.
+func TestVolumesWithoutARecordAreHealedWhereTheKubeletsRootIsALink(t *testing.T) {
+	for name, lose := range losses {
+		for _, heal := range []string{"init", "restore"} {
+			t.Run(name+", "+heal, func(t *testing.T) {
+				d := install(t)
+				real := d.kubeletDir(podUID)
+				_, rest, _ := volume.SplitDir(real)
+				link := filepath.Join(t.TempDir(), "kubelet")
+				if err := os.Symlink(strings.TrimSuffix(real, "/pods/"+rest), link); err != nil {
+					t.Fatal(err)
+				}
+				dir := filepath.Join(link, "pods", rest)
+				d.must("mount", dir, goodOptions)
+				d.must("mount", dir, goodOptions)
+				if count := mountsOn(t, real); count != 1 {
+					t.Errorf("%d mounts", count)
+				}
+				container := startContainer(t, dir)
+				d.pair()
+				if err := lose(d); err != nil {
+					t.Fatal(err)
+				}
+				if s := d.status(); len(s.Volumes) != 1 || s.Volumes[0].State != "unrecorded" || s.Volumes[0].PodUID != podUID {
+					t.Errorf("status: %+v", s.Volumes)
+				}
+				if heal == "init" {
+					d.must("init")
+				} else {
+					d.ends("restore")
+				}
+				if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+					t.Errorf("the kubelet's directory: %q", got)
+				}
+				if got := container.read("volume/pod.uid"); got != podUID {
+					t.Errorf("in the container: %q", got)
+				}
+				container.ends()
+				d.must("unmount", dir)
+				if count := mountsOn(t, real); count != 0 {
+					t.Errorf("%d mounts", count)
+				}
+				d.podGoes(filepath.Dir(filepath.Dir(filepath.Dir(real))))
+				d.must("init")
+				if left := d.records(); len(left) != 0 {
+					t.Errorf("records left: %q", left)
+				}
+			})
+		}
+	}
+}
+
+// A directory that is not of the kubelet's form does not tell what a volume is for, and restore
+// does not say that all is well.
+func TestRestoreNamesAVolumeWhoseRecordItCannotMake(t *testing.T) {
+	for name, lose := range losses {
+		t.Run(name, func(t *testing.T) {
+			d := install(t)
+			dir := d.mount()
+			kubelets := d.kubeletDir(uidOf(1))
+			d.must("mount", kubelets, edit(podUID, uidOf(1)))
+			d.pair()
+			if err := lose(d); err != nil {
+				t.Fatal(err)
+			}
+			for _, first := range []bool{true, false} {
+				output, err := d.command("restore").CombinedOutput()
+				output = append([]byte("\n"), output...)
+				line := "not healed: " + dir + ": its record is lost, and its path does not tell what it is for; unmount it, or delete its pod\n"
+				if err == nil || strings.Count(string(output), dir) != 1 || !strings.Contains(string(output), line) || strings.Contains(string(output), "nothing was dead") {
+					t.Errorf("restore: %v: %s", err, output)
+				}
+				if strings.Contains(string(output), "\nhealed: "+kubelets) != first {
+					t.Errorf("restore tells of %s, when it is called for the first time or not: %s", kubelets, output)
+				}
+			}
+			if got := read(t, kubelets, "pod.uid"); got != uidOf(1)+"\n" {
+				t.Errorf("the kubelet's volume reads %q", got)
+			}
+			d.must("unmount", dir)
+			if output, err := d.command("restore").CombinedOutput(); err != nil || string(output) != "nothing was dead\n" {
+				t.Errorf("restore: %v: %s", err, output)
+			}
+			d.must("unmount", kubelets)
+		})
 	}
 }
 

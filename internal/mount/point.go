@@ -115,6 +115,16 @@ func OpenBelow(base, rest string) (*Point, error) {
 	})
 }
 
+// Real returns the path of a directory as mountinfo has it, without links.
+func Real(path string) (string, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	return os.Readlink((&Point{fd: fd}).procPath())
+}
+
 // walk opens a path below a directory: each name in what it has opened for the one before.
 func (p *Point) walk(path string, open func(at *Point, name string) (*Point, error)) (*Point, error) {
 	at := p

@@ -77,7 +77,7 @@ func (p Program) restore(args []string) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d dead mounts are not healed; delete the pods that hold them", failed, count)
+		return fmt.Errorf("%d of %d mounts are not healed; unmount them, or delete the pods that hold them", failed, count)
 	}
 	if len(all) == 0 {
 		fmt.Println("nothing was dead")

@@ -62,6 +62,29 @@ func SplitDir(dir string) (pods, rest string, ok bool) {
 	return strings.Join(parts[:at+1], "/"), strings.Join(parts[at+1:], "/"), true
 }
 
+// CleanDir returns a directory in the form that its volume's id is made of: absolute, and without
+// links on the way to the directory of the kubelet's pods. The kubelet's root may be a link. But
+// mountinfo has no links, and is all that tells of a volume whose record is lost.
+func CleanDir(dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("directory %q is not an absolute path", dir)
+	}
+	clean := filepath.Clean(dir)
+	if clean == "/" {
+		return "", errors.New("directory / cannot be a volume")
+	}
+	if strings.TrimRight(dir, "/") != clean {
+		return "", fmt.Errorf("directory %q is not in its shortest form, %q", dir, clean)
+	}
+	if pods, rest, ok := SplitDir(clean); ok {
+		real, err := mount.Real(pods)
+		if err == nil && filepath.Base(real) == filepath.Base(pods) {
+			return filepath.Join(real, rest), nil
+		}
+	}
+	return clean, nil
+}
+
 // Beside is the directory of the volume of another name in the same pod, by the same door.
 func Beside(dir, name string) string {
 	pods, rest, ok := SplitDir(dir)

@@ -257,3 +257,33 @@ func TestTheKubeletsDirectoriesAreKnownByTheirForm(t *testing.T) {
 		}
 	}
 }
+
+func TestAVolumeHasOneNameWhereTheKubeletsRootIsALink(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		os.MkdirAll(base+"/disk/kubelet/pods", 0o755), os.Symlink("disk", base+"/data"), os.Symlink("data/kubelet", base+"/kubelet"),
+		os.MkdirAll(base+"/disk/all", 0o755), os.Mkdir(base+"/other", 0o755), os.Symlink("../disk/all", base+"/other/pods"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	const rest = "/pods/U/volumes/v~d/info"
+	for dir, want := range map[string]string{
+		base + "/disk/kubelet" + rest:       base + "/disk/kubelet" + rest,
+		base + "/kubelet" + rest:            base + "/disk/kubelet" + rest,
+		base + "/kubelet" + rest + "/":      base + "/disk/kubelet" + rest,
+		base + "/data/kubelet" + rest:       base + "/disk/kubelet" + rest,
+		base + "/data/kubelet/elsewhere":    base + "/data/kubelet/elsewhere",
+		base + "/other" + rest:              base + "/other" + rest, // its directory of pods has another name
+		base + "/nothing" + rest:            base + "/nothing" + rest,
+		"relative" + rest:                   "",
+		"/":                                 "",
+		base + "/kubelet/../kubelet" + rest: "",
+	} {
+		if got, err := volume.CleanDir(dir); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", dir, got, err, want)
+		}
+	}
+}
