@@ -12,9 +12,9 @@ import (
 // Layout is where the driver keeps what it has beside other drivers on package survive, in its
 // run directory. All of it belongs to root.
 //
-//	servers/         a tmpfs, with a directory for each server volume, that is bound into the pod
-//	  binary         one copy of this program, which they have links to, and its version
-//	  socket         of requests, which they have links to; the pair answers
+//	servers/         a tmpfs with a FIFO for each server volume, which only its pod sees
+//	launcher/        a tmpfs that is read-only: what server volumes have in common, but for
+//	socket/          a tmpfs that is read-only: the socket of requests; the pair answers
 //	server-volumes/  records of server volumes
 //	mounter          the mounter's socket, for root
 type Layout struct{ RunDir string }
@@ -25,9 +25,17 @@ func (l Layout) Clients() volume.Store { return volume.Store{Dir: l.path("volume
 // ServerVolumes are the records of server volumes. The daemon's group can read them.
 func (l Layout) ServerVolumes() volume.Store { return volume.Store{Dir: l.path("server-volumes")} }
 
-// Servers is the mount point of the tmpfs, and ServerDir what is bound into a pod.
-func (l Layout) Servers() string               { return l.path("servers") }
-func (l Layout) ServerDir(id volume.ID) string { return filepath.Join(l.Servers(), id.String()) }
+// Servers is the mount point of the tmpfs of FIFOs. A process that has the FIFO of a server volume
+// mounted is one of its pod's: mountinfo shows the name of the FIFO, which is the volume's id.
+func (l Layout) Servers() string { return l.path("servers") }
+
+// FIFO is what a pod has in the place of /dev/fuse.
+func (l Layout) FIFO(id volume.ID) string { return filepath.Join(l.Servers(), id.String()) }
+
+// Launcher is the mount point of the tmpfs with what server volumes have in common, and Shared the
+// directory of it that a server volume shows.
+func (l Layout) Launcher() string { return l.path("launcher") }
+func (l Layout) Shared() string   { return filepath.Join(l.Launcher(), wire.Shared) }
 
 // MounterSocket is where the mounter listens to root.
 func (l Layout) MounterSocket() string { return l.path("mounter") }
@@ -35,7 +43,8 @@ func (l Layout) MounterSocket() string { return l.path("mounter") }
 // FS is the node mount, whose directories are the stand-ins.
 func (l Layout) FS() string { return l.path("fs") }
 
-// Socket is where the pair listens to pods.
-func (l Layout) Socket() string { return filepath.Join(l.Servers(), wire.Socket) }
+// SocketDir is the mount point of the tmpfs with the socket, and Socket where the pair listens to pods.
+func (l Layout) SocketDir() string { return l.path("socket") }
+func (l Layout) Socket() string    { return filepath.Join(l.SocketDir(), wire.Socket) }
 
 func (l Layout) path(name string) string { return filepath.Join(l.RunDir, name) }

@@ -3,44 +3,38 @@ package podfuse
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Servers are the server volumes: directories of a tmpfs that the mounter makes. Nothing serves
-// them, so that the launcher and the socket are there whatever has died, and a program that
-// is started is not asked for by what it is to serve.
+// Servers are the server volumes. Nothing serves them, so that the launcher and the socket are there
+// whatever has died, and a program that is started is not asked for by what it is to serve.
+//
+// A pod's root may write to all that its runtime mounts rw, whatever flags we give a mount. So what
+// several pods see is on file systems that are read-only, which the mounter makes; and of the one
+// that is not, a pod sees its own FIFO, and no directory. Each is mounted for a volume: see package
+// wire.
 type Servers struct {
 	Layout
 	Node survive.Node // that they are on
-	// Owner of the copy of this binary, which all pods have in common: a user that nobody is. An
-	// owner can take a lease, for which others' opens wait (man 2 F_SETLEASE).
-	Owner uint32
 }
 
 var _ survive.Others = Servers{}
 
-// owner is the user that owns the binary: not one of those that daemons have, which no pod shall
-// know.
-const owner = 4_200_000_000
-
 // ServersOn are those of a node.
-func ServersOn(n survive.Node) Servers { return Servers{Layout{n.RunDir}, n, owner} }
+func ServersOn(n survive.Node) Servers { return Servers{Layout{n.RunDir}, n} }
 
 // Volumes lists those that are recorded, with their states, and those that are mounted only.
 func (s Servers) Volumes() ([]survive.Volume, error) {
@@ -66,9 +60,10 @@ func (s Servers) Volumes() ([]survive.Volume, error) {
 	return append(all, s.Node.WithoutRecord(mounts, s.ServerVolumes())...), err
 }
 
-// mounts are those of this installation's server volumes in our own mount namespace, where only root
-// makes a tmpfs of our source. Other installations have one of the same source.
-func (s Servers) mounts(table *mount.Table) ([]*mountinfo.Info, error) {
+// mounts are those of this installation's server volumes in our own mount namespace, each as its FIFO's, but
+// where the volume is. Only root makes a tmpfs of our source there. Other installations have one of
+// the same source.
+func (s Servers) mounts(table *mount.Table) (found []*mountinfo.Info, err error) {
 	type device struct{ major, minor int }
 	deviceOf := func(info *mountinfo.Info) device { return device{info.Major, info.Minor} }
 	all, err := table.All("tmpfs", wire.Source)
@@ -81,19 +76,29 @@ func (s Servers) mounts(table *mount.Table) ([]*mountinfo.Info, error) {
 			elsewhere[deviceOf(info)] = true
 		}
 	}
-	isOthers := func(info *mountinfo.Info) bool {
+	isOurs := func(info *mountinfo.Info) bool {
 		if own[deviceOf(info)] {
-			return false
+			return true
 		}
 		// Its tmpfs was unmounted, or is another's. All drivers' volumes have the same plugin by CSI.
 		if _, rest, ok := volume.SplitDir(info.Mountpoint); ok {
 			if plugin := strings.Split(rest, "/")[2]; plugin != volume.CSIPlugin {
-				return plugin != s.Node.Name.Dir()
+				return plugin == s.Node.Name.Dir()
 			}
 		}
-		return elsewhere[deviceOf(info)]
+		return !elsewhere[deviceOf(info)]
 	}
-	return slices.DeleteFunc(all, isOthers), err
+	for _, info := range all {
+		dir, name := filepath.Split(info.Mountpoint)
+		if name != wire.Device {
+			continue
+		}
+		of := *info
+		if of.Mountpoint = filepath.Clean(dir); isOurs(&of) {
+			found = append(found, &of)
+		}
+	}
+	return found, err
 }
 
 // state is what is mounted on the directory of a server volume.
@@ -124,19 +129,43 @@ func (s Servers) stateOf(on *mount.Point, table *mount.Table) (survive.VolumeSta
 		return survive.VolumeNotMounted, nil
 	case info.FSType != "tmpfs" || info.Source != wire.Source:
 		return survive.VolumeForeign, nil
-	case info.Root != "/"+volume.NewID(on.Path).String() || !slices.Contains(strings.Split(info.Options, ","), "ro"):
-		return survive.VolumeDead, nil // its directory was removed, or a call-out was killed before it was read-only
 	}
-	tmpfs, err := mount.Open(s.Servers())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	has, err := s.has(info, volume.NewID(on.Path), table)
+	if err != nil {
 		return survive.VolumeUnknown, err
-	} else if err == nil {
-		defer tmpfs.Close()
-	}
-	if err != nil || tmpfs.Device() != on.Device() {
+	} else if !has {
 		return survive.VolumeDead, nil
 	}
 	return survive.VolumeOK, nil
+}
+
+// has tells whether a server volume has its FIFO and the socket on which somebody listens. Neither
+// is a matter of flags, which differ by mount namespace.
+func (s Servers) has(on *mountinfo.Info, id volume.ID, table *mount.Table) (bool, error) {
+	all, err := table.All("tmpfs", wire.Source)
+	if err != nil {
+		return false, err
+	}
+	for name, part := range map[string]struct{ from, root string }{
+		wire.Device: {s.Servers(), "/" + id.String()},
+		wire.Socket: {s.SocketDir(), "/" + wire.Socket},
+	} {
+		from, err := mount.Open(part.from)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		device := from.Device()
+		from.Close()
+		if !slices.ContainsFunc(all, func(info *mountinfo.Info) bool {
+			return info.Parent == on.ID && filepath.Base(info.Mountpoint) == name && info.Root == part.root &&
+				unix.Mkdev(uint32(info.Major), uint32(info.Minor)) == device
+		}) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // check returns what is mounted on a directory, and refuses one on which no server volume can be.
@@ -156,7 +185,7 @@ func (s Servers) check(dir string) (survive.VolumeState, error) {
 	return state, err
 }
 
-// mount binds a server volume, read-only, to the kubelet's directory, and reports whether it is a
+// mount mounts a server volume on the kubelet's directory, and reports whether it is a
 // new mount. The caller has locked it.
 func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 	state, err := s.check(record.Dir)
@@ -199,10 +228,10 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 			err = errors.Join(err, s.ServerVolumes().Put(before))
 		}
 	}()
-	if err := s.makeDir(id); err != nil {
-		return false, fmt.Errorf("make a directory for the pod's program: %w", err)
+	if err := s.makeFIFO(id); err != nil {
+		return false, fmt.Errorf("make what the pod's program has for /dev/fuse: %w", err)
 	}
-	return true, s.bind(id, record.Dir)
+	return true, s.put(id, record.Dir)
 }
 
 // isSame tells whether a record that is stored says what another one does, but when it was made.
@@ -211,133 +240,39 @@ func isSame(stored, other volume.Record) bool {
 	return reflect.DeepEqual(stored, other)
 }
 
-// makeDir makes what the pod finds in the volume.
-func (s Servers) makeDir(id volume.ID) error {
-	if err := s.refreshBinary(); err != nil {
-		return fmt.Errorf("copy this program to %s: %w", s.Servers(), err)
-	}
-	dir := s.ServerDir(id)
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+// makeFIFO makes what only this volume has. Nobody else can write to the directory: no pod sees it.
+func (s Servers) makeFIFO(id volume.ID) error {
+	if err := mustBeMounted(s.Servers()); err != nil {
 		return err
 	}
-	device := filepath.Join(dir, wire.Device)
-	if err := unix.Mkfifo(device, 0); err != nil && err != unix.EEXIST {
-		return &fs.PathError{Op: "mkfifo", Path: device, Err: err}
+	path := s.FIFO(id)
+	if err := unix.Mkfifo(path, 0); err != nil && err != unix.EEXIST {
+		return &fs.PathError{Op: "mkfifo", Path: path, Err: err}
 	}
-	// The umask is the kubelet's. A socket's mode is the link's that it has.
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(device, 0o666)); err != nil {
-		return err
-	}
-	if err := link(s.Socket(), filepath.Join(dir, wire.Socket)); err != nil {
-		return err
-	}
-	for _, name := range append([]string{wire.Binary}, wire.Proxies...) {
-		if err := link(s.binary(), filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return os.Chmod(path, 0o666) // the umask is the kubelet's
 }
 
-// link makes a hard link, in the place of one that may be there.
-func link(from, to string) error {
-	temporary := filepath.Join(filepath.Dir(to), ".new-"+filepath.Base(to))
-	_ = os.Remove(temporary)
-	if err := os.Link(from, temporary); err != nil {
+// mustBeMounted says what is wrong where one of the mounter's file systems is not there.
+func mustBeMounted(path string) error {
+	point, err := mount.Open(path)
+	if err != nil {
 		return err
 	}
-	return os.Rename(temporary, to)
+	defer point.Close()
+	if mounted, err := point.Mounted(); err != nil || mounted {
+		return err
+	}
+	return fmt.Errorf("nothing is mounted on %s, where the mounter has a tmpfs: its log tells why", path)
 }
 
-func (s Servers) binary() string { return filepath.Join(s.Servers(), "binary") }
-
-// refreshBinary copies this program to the tmpfs, unless that of this version is there. A volume
-// keeps the version that it was mounted with: its launcher goes on.
-func (s Servers) refreshBinary() error {
-	note := filepath.Join(s.Servers(), "binary-version")
-	isThere := func() bool {
-		version, err := os.ReadFile(note)
-		return err == nil && string(version) == s.Node.Version
-	}
-	if isThere() {
-		return nil
-	}
-	// Several call-outs may be at it, and together their copies may need more space than there is.
-	dir, err := os.Open(s.Servers())
+// put mounts a volume on the kubelet's directory, in the place of one that is of no use any more. It
+// appears there with all that belongs to it, also where the directory's mounts propagate to.
+func (s Servers) put(id volume.ID, dir string) error {
+	tree, err := s.assemble(id)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	if err := filelock.Within(time.Now().Add(copyTime), dir, filelock.Flock(unix.LOCK_EX)); err != nil {
-		return err
-	}
-	if isThere() { // by now
-		return nil
-	}
-	err = s.copyBinary()
-	if err == nil {
-		err = volume.WriteFile(note, []byte(s.Node.Version))
-	}
-	// Each version that a pod was mounted with takes up space until that pod has ended.
-	if errors.Is(err, unix.ENOSPC) && unix.Access(s.binary(), unix.F_OK) == nil {
-		s.Node.Log("copy this program to %s: %v; a volume gets the launcher that is there, of an older version, as long as pods that were mounted with others take up the space", s.Servers(), err)
-		return nil
-	}
-	return err
-}
-
-// copyTime is how long a call-out waits for others that copy.
-const copyTime = 10 * time.Second
-
-// copyBinary copies this program to a file without a name, of which a call-out that is killed leaves nothing, and
-// gives it its name.
-func (s Servers) copyBinary() error {
-	name := filepath.Join(s.Servers(), ".new-binary")
-	left, _ := filepath.Glob(name + "*") // by a call-out that was killed; in 0.1.0, each left one of a name of its own
-	for _, path := range left {
-		_ = os.Remove(path)
-	}
-	source, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	target, err := os.OpenFile(s.Servers(), unix.O_TMPFILE|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	defer target.Close()
-	info, err := source.Stat()
-	if err != nil {
-		return err
-	}
-	// Where there is too little space, it takes that for a moment only, and others that wait for the lock do not
-	// wait long. Before Linux 6.9, every signal ends it (mm/shmem.c, shmem_fallocate), such as those of Go's runtime.
-	for err = unix.EINTR; err == unix.EINTR; {
-		err = unix.Fallocate(int(target.Fd()), 0, 0, info.Size())
-	}
-	if err != nil {
-		return &os.PathError{Op: "fallocate", Path: s.Servers(), Err: err}
-	}
-	if _, err := io.Copy(target, source); err != nil {
-		return err
-	}
-	if err := errors.Join(target.Chmod(0o755), target.Chown(int(s.Owner), 0)); err != nil {
-		return err
-	}
-	unnamed := fmt.Sprintf("/proc/self/fd/%d", target.Fd())
-	if err := unix.Linkat(unix.AT_FDCWD, unnamed, unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW); err != nil {
-		return &os.LinkError{Op: "link", Old: unnamed, New: name, Err: err}
-	}
-	// Nobody can execute what somebody has open to write (ETXTBSY).
-	if err := target.Close(); err != nil {
-		return err
-	}
-	return os.Rename(name, s.binary())
-}
-
-// bind binds a volume's directory to the kubelet's, in the place of one that is of no use any more.
-func (s Servers) bind(id volume.ID, dir string) error {
+	defer tree.Close()
 	if err := s.detachAll(dir); err != nil {
 		return err
 	}
@@ -346,24 +281,79 @@ func (s Servers) bind(id volume.ID, dir string) error {
 		return err
 	}
 	defer on.Close()
-	source, err := mount.Open(s.ServerDir(id))
+	return tree.Attach(on)
+}
+
+// assembly is where a volume is put together: on a directory beside its FIFO.
+func (s Servers) assembly(id volume.ID) string { return s.FIFO(id) + ".new" }
+
+// assemble puts a volume together. The caller has locked it.
+func (s Servers) assemble(id volume.ID) (tree *mount.Tree, err error) {
+	for _, path := range []string{s.Launcher(), s.SocketDir()} {
+		if err := mustBeMounted(path); err != nil {
+			return nil, err
+		}
+	}
+	at := s.assembly(id)
+	if err := s.tidy(at); err != nil { // of a call-out that was killed
+		return nil, err
+	}
+	if err := os.Mkdir(at, 0o700); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.tidy(at)) }()
+	if err := attach(s.Shared(), at); err != nil {
+		return nil, err
+	}
+	whole, err := mount.Open(at)
+	if err != nil {
+		return nil, err
+	}
+	defer whole.Close()
+	if err := whole.Private(); err != nil { // or what is mounted in it would be in all other volumes
+		return nil, err
+	}
+	err = errors.Join(attach(s.FIFO(id), filepath.Join(at, wire.Device)), attach(s.Socket(), filepath.Join(at, wire.Socket)))
+	if err != nil {
+		return nil, err
+	}
+	return whole.CloneAll()
+}
+
+// attach mounts a file or directory of ours on another one.
+func attach(from, on string) error {
+	source, err := mount.OpenFile(from)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	if err := on.Bind(source); err != nil {
-		return err
-	}
-	// A bind mount takes no flags of its own. Nobody but the kubelet sees it before.
-	mounted, err := volume.OpenDir(dir)
+	target, err := mount.OpenFile(on)
 	if err != nil {
 		return err
 	}
-	defer mounted.Close()
-	if err := mounted.MakeReadOnly(); err != nil {
-		return errors.Join(err, mounted.Detach())
+	defer target.Close()
+	tree, err := source.Clone()
+	if err != nil {
+		return err
 	}
-	return nil
+	defer tree.Close()
+	return tree.Attach(target)
+}
+
+// tidy removes what a volume was put together on.
+func (s Servers) tidy(assembly string) error {
+	for {
+		switch err := unix.Unmount(assembly, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err {
+		case nil:
+			continue
+		case unix.ENOENT:
+			return nil
+		case unix.EINVAL:
+			return os.Remove(assembly)
+		default:
+			return &fs.PathError{Op: "unmount", Path: assembly, Err: err}
+		}
+	}
 }
 
 // Unmount removes a server volume from a directory, if there is one, with its record.
@@ -408,7 +398,11 @@ func (s Servers) detach(dir string) (more bool, err error) {
 }
 
 // forget removes what there is of a volume, which is mounted nowhere in the kubelet's
-// directories. A container that still has it keeps an empty directory.
+// directories. A container that still has it keeps it, and may serve nothing by it.
 func (s Servers) forget(id volume.ID) error {
-	return errors.Join(os.RemoveAll(s.ServerDir(id)), s.ServerVolumes().Delete(id))
+	err := os.Remove(s.FIFO(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, s.tidy(s.assembly(id)), s.ServerVolumes().Delete(id))
 }

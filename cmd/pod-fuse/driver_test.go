@@ -196,15 +196,23 @@ func (n node) status() (s status) {
 }
 
 // containerScript makes a mount and a PID namespace a container, which has volumes on /mnt/data and
-// /mnt/server, and not the kubelet's directories.
-const containerScript = `mount -t tmpfs mnt /mnt && mkdir /mnt/data /mnt/server && mount --bind "$1" /mnt/data && mount --bind "$2" /mnt/server &&
-umount "$1" "$2" "$3/fs" "$3/servers" && shift 3 && exec "$@"`
+// /mnt/server, and not the kubelet's directories. It is as containerd 2.2 and runc 1.3 make one for a
+// pod that asks for nothing: mounts are rw, without the flags that they had, and root has the default
+// capabilities.
+const containerScript = `mount -t tmpfs mnt /mnt && mkdir /mnt/data /mnt/server && mount --rbind "$1" /mnt/data && mount --rbind "$2" /mnt/server &&
+mount -o remount,bind,rw,suid,dev,exec /mnt/data && mount -o remount,bind,rw,suid,dev,exec /mnt/server &&
+umount -l "$3/fs" "$3/servers" "$3/launcher" "$3/socket" &&
+for dir in $(awk -v pods="$4/pods/" 'index($5, pods) == 1 { print $5 }' /proc/self/mountinfo); do umount -l "$dir" 2>/dev/null; done; shift 4 &&
+exec setpriv --bounding-set=-all,` + defaultCapabilities + ` "$@"`
+
+// defaultCapabilities are those of containerd and CRI-O together.
+const defaultCapabilities = "+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,+setpcap,+net_bind_service,+sys_chroot,+kill,+audit_write"
 
 // inContainer starts a program in a container of the pod. It ends with the test.
 func (n node) inContainer(client, server string, args ...string) *exec.Cmd {
 	n.t.Helper()
 	command := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"sh", "-c", containerScript, "sh", client, server, n.runDir}, args...)...)
+		"sh", "-c", containerScript, "sh", client, server, n.runDir, n.kubelet}, args...)...)
 	command.Env = append(os.Environ(), programVariable+"=hello")
 	return command
 }

@@ -61,36 +61,6 @@ func TestARunDirectoryThatFillsUp(t *testing.T) {
 	}
 }
 
-// Each version that a pod was mounted with keeps its launcher, for as long as the pod lives. Where there is no space for
-// one more, new volumes get the launcher that is there.
-func TestNoSpaceForANewLauncher(t *testing.T) {
-	n := newNode(t)
-	n.pod()
-	servers := filepath.Join(n.runDir, "servers")
-	must(t, os.WriteFile(filepath.Join(servers, "binary-version"), []byte("1.0.0"), 0o644))
-	for _, left := range []string{".new-binary", ".new-binary-1234567"} { // of call-outs that were killed, of this version and 0.1.0
-		must(t, os.WriteFile(filepath.Join(servers, left), nil, 0o755))
-	}
-	fillSpace(t, servers)
-
-	const otherPod = "99999999-9999-4999-8999-999999999999"
-	client, server := n.volume(otherPod, "data"), n.volume(otherPod, "data-server")
-	n.must("mount", client, options(otherPod))
-	n.must("mount", server, options(otherPod, "serves", "data"))
-	there, err := os.Stat(filepath.Join(servers, "binary"))
-	must(t, err)
-	if got, err := os.Stat(filepath.Join(server, "pod-fuse")); err != nil || !os.SameFile(there, got) {
-		t.Errorf("the volume has another launcher, %v", err)
-	}
-	n.serves(client, server)
-	if got := n.reads(client, server); got != "hello" {
-		t.Errorf("it reads %q", got)
-	}
-	if left, _ := filepath.Glob(servers + "/.new-*"); len(left) > 0 {
-		t.Errorf("copies are left: %q", left)
-	}
-}
-
 func fillSpace(t *testing.T, dir string) {
 	file, err := os.Create(filepath.Join(dir, "filler"))
 	must(t, err)

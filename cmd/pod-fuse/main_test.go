@@ -14,6 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"example.com/pod-info-fuse/e2e/attack"
+	"example.com/pod-info-fuse/e2e/vandal"
 )
 
 // binary is the driver under test, with version 1.2.3, newer the same with version 1.2.4, and
@@ -36,6 +37,10 @@ const (
 func TestMain(m *testing.M) {
 	if text := os.Getenv(programVariable); text != "" && os.Getenv(leakVariable) == "" {
 		fail("serve", serve(text, os.Args[1]))
+		return
+	}
+	if victim := os.Getenv(vandalVariable); victim != "" {
+		vandal.Run("/mnt/server", victim)
 		return
 	}
 	if role := os.Getenv(leakVariable); role != "" {

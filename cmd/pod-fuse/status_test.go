@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -197,5 +198,28 @@ func TestTwoServerVolumesOfOneClient(t *testing.T) {
 	n.serves(client, second)
 	if got := n.reads(client, server); got != "hello" {
 		t.Errorf("read %q", got)
+	}
+}
+
+// In another mount namespace, as the installer's, the flags of a mount may be others: they say nothing of the volume.
+func TestStatusInAnotherMountNamespace(t *testing.T) {
+	n := newNode(t)
+	client, server := n.pod()
+	for _, flags := range []string{"rw,suid,dev,exec", "ro,nosuid,nodev,noexec"} {
+		there := n.command("status", "-o", "json")
+		there.Args = append([]string{"unshare", "--mount", "sh", "-c",
+			`mount -o remount,bind,` + flags + ` "$1" && mount -o remount,bind,` + flags + ` "$2" && shift 2 && exec "$@"`, "sh", client, server}, there.Args...)
+		path, err := exec.LookPath("unshare")
+		must(t, err)
+		there.Path = path
+		var s status
+		output, err := there.Output()
+		if err == nil {
+			err = json.Unmarshal(output, &s)
+		}
+		must(t, err)
+		if len(s.Volumes) != 2 || s.Volumes[0].State != "ok" || s.Volumes[1].State != "ok" {
+			t.Errorf("with %s: %+v", flags, s.Volumes)
+		}
 	}
 }

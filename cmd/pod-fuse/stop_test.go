@@ -130,18 +130,28 @@ func TestUninstallWatchWaitsForServerVolumes(t *testing.T) {
 	must(t, os.Link(driver, n.path)) // for the end of the test
 }
 
-// All of the driver dies at once: the next call-out heals, and programs can serve.
+// All of the driver dies at once: the next call-out heals, and programs can serve, also by containers that have run
+// since before: their launcher finds the new socket.
 func TestATotalLossIsHealed(t *testing.T) {
 	for _, heal := range []string{"init", "restore", "mount"} {
 		t.Run(heal, func(t *testing.T) {
 			n := newNode(t)
 			client, server := n.pod()
+			const runsOn = "88888888-8888-4888-8888-888888888888"
+			clientThere, serverThere := n.volume(runsOn, "data"), n.volume(runsOn, "data-server")
+			n.must("mount", clientThere, options(runsOn))
+			n.must("mount", serverThere, options(runsOn, "serves", "data"))
+			n.serves(clientThere, serverThere, "--restart")
 			var s status
-			eventually(t, "there are a standby and a spare", func() bool {
+			program := 0
+			eventually(t, "there are a standby, a spare and a program", func() bool {
 				s = n.status()
-				return s.Daemon.Active != nil && s.Daemon.Standby != nil && s.Mounter.PID != 0 && s.Mounter.Spare != 0
+				for _, p := range s.Programs {
+					program = max(program, p.PID)
+				}
+				return s.Daemon.Active != nil && s.Daemon.Standby != nil && s.Mounter.PID != 0 && s.Mounter.Spare != 0 && program != 0
 			})
-			socket := inode(t, server+"/socket")
+			socket := file(t, server+"/socket")
 			n.killAll(s.Daemon.Active.PID, s.Daemon.Standby.PID, s.Mounter.PID, s.Mounter.Spare)
 			switch heal {
 			case "mount":
@@ -158,22 +168,32 @@ func TestATotalLossIsHealed(t *testing.T) {
 			if now := n.status(); now.Mount.State != "ok" || now.Mounter.PID == 0 || now.Mounter.PID == s.Mounter.PID {
 				t.Errorf("the driver has not come back: %+v", now)
 			}
-			if inode(t, server+"/socket") == socket {
+			if file(t, server+"/socket") == socket {
 				t.Error("the server volume has the socket that nobody listens on")
+			}
+			for _, v := range n.status().Volumes {
+				if v.State != "ok" {
+					t.Errorf("status: %+v", v)
+				}
 			}
 			n.serves(client, server)
 			if got := n.reads(client, server); got != "hello" {
 				t.Errorf("read %q", got)
 			}
+			// The program has ended with its mount, which nobody else had, and its launcher starts it again.
+			if got := n.reads(clientThere, serverThere); got != "hello" {
+				t.Errorf("of the container that has run since before, %q is read", got)
+			}
 		})
 	}
 }
 
-func inode(t *testing.T, path string) uint64 {
+// file identifies one.
+func file(t *testing.T, path string) [2]uint64 {
 	t.Helper()
 	var stat unix.Stat_t
 	must(t, unix.Lstat(path, &stat))
-	return stat.Ino
+	return [2]uint64{stat.Dev, stat.Ino}
 }
 
 func TestUpgrade(t *testing.T) {

@@ -81,12 +81,12 @@ func TestAServerVolumeWithoutARecordIsInUse(t *testing.T) {
 }
 
 func TestStopForceUnmountsAServerVolumeWithoutARecord(t *testing.T) {
-	for loss, emptied := range map[string]bool{"of its record": false, "of its directory, too": true} {
+	for loss, emptied := range map[string]bool{"of its record": false, "of its FIFO, too": true} {
 		t.Run(loss, func(t *testing.T) {
 			n := newNode(t)
 			server := n.unrecorded()
 			if emptied { // by rm -rf of the run directory
-				must(t, os.RemoveAll(podfuse.Layout{RunDir: n.runDir}.ServerDir(volume.NewID(server))))
+				must(t, os.Remove(podfuse.Layout{RunDir: n.runDir}.FIFO(volume.NewID(server))))
 				n.isUnrecorded(server)
 			}
 			if output, err := n.command("stop", "--force").CombinedOutput(); err != nil || len(output) > 0 {
@@ -144,7 +144,8 @@ func TestAServerVolumeOfALostRunDirectory(t *testing.T) {
 			})
 			s := n.status()
 			n.killAll(s.Daemon.Active.PID, s.Daemon.Standby.PID, s.Mounter.PID, s.Mounter.Spare)
-			must(t, errors.Join(unix.Unmount(n.runDir+"/fs", unix.MNT_DETACH), unix.Unmount(n.runDir+"/servers", unix.MNT_DETACH), os.RemoveAll(n.runDir)))
+			must(t, errors.Join(unix.Unmount(n.runDir+"/fs", unix.MNT_DETACH), unix.Unmount(n.runDir+"/servers", unix.MNT_DETACH),
+				unix.Unmount(n.runDir+"/launcher", unix.MNT_DETACH), unix.Unmount(n.runDir+"/socket", unix.MNT_DETACH), os.RemoveAll(n.runDir)))
 
 			n.isUnrecorded(server)
 			output, err := n.command("stop").CombinedOutput()

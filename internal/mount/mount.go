@@ -49,12 +49,23 @@ func (p *Point) Bind(source *Point) error {
 	return nil
 }
 
-// MakeReadOnly makes the mount on the directory read-only, and leaves nothing in it to be trusted.
-// It can be executed. The file system is as it was.
-func (p *Point) MakeReadOnly() error {
-	const readOnly = unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
-	if err := unix.Mount("", p.procPath(), "", readOnly, ""); err != nil {
-		return &fs.PathError{Op: "make read-only", Path: p.Path, Err: err}
+// Seal makes the file system that is mounted on the directory read-only, wherever else it is
+// mounted: nothing in it changes any more, whatever the flags of a mount of it are, and whoever is
+// root there. It fails with EBUSY if somebody writes. The mount has no flag afterwards: one would be
+// locked in a user namespace, where a runtime that asks for rw gives up.
+func (p *Point) Seal() error {
+	for _, flags := range []uintptr{unix.MS_REMOUNT | unix.MS_RDONLY, unix.MS_REMOUNT | unix.MS_BIND} {
+		if err := unix.Mount("", p.procPath(), "", flags, ""); err != nil {
+			return &fs.PathError{Op: "make read-only", Path: p.Path, Err: err}
+		}
+	}
+	return nil
+}
+
+// Private has nothing that is mounted below this mount appear elsewhere.
+func (p *Point) Private() error {
+	if err := unix.Mount("", p.procPath(), "", unix.MS_PRIVATE, ""); err != nil {
+		return &fs.PathError{Op: "make private", Path: p.Path, Err: err}
 	}
 	return nil
 }

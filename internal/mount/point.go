@@ -16,7 +16,7 @@ import (
 
 // Point is a directory that may be a mount point, held open so that it stays
 // the same one whatever happens to its path. If something is mounted on it, it
-// is the top of the stack. Below may also open a file.
+// is the top of the stack. Below and OpenFile may also open a file.
 type Point struct {
 	Path string
 	fd   int
@@ -99,6 +99,9 @@ func (p *Point) rootInfo() (info *mountinfo.Info, err error) {
 // server does. The kernel answers EIO for that root from then on, until it is unmounted
 // (fs/fuse/fuse_i.h, fuse_make_bad). What is mounted of the rest of the file system goes on.
 func (p *Point) Bad() bool { return p.bad }
+
+// OpenFile opens what is at path, which may be a file. It follows links as Open does.
+func OpenFile(path string) (*Point, error) { return openAt(unix.AT_FDCWD, path, path) }
 
 // OpenBelow opens the directory at the path rest below base. It follows links in
 // base, and none after it, which somebody in a container may have made: each directory

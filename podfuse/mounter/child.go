@@ -35,7 +35,7 @@ const (
 type job struct {
 	Kind string `json:"kind"` // see errands
 	// Dir is the connection's directory in the vault.
-	Dir string `json:"dir,omitempty"`
+	Dir string `json:"dir,omitempty"` // of socket, the socket's path on the node
 	// PID is the process whose mount namespace and root directory is entered. Its descriptor
 	// comes along.
 	PID      int       `json:"pid,omitempty"`
@@ -73,6 +73,7 @@ var errands = map[string]func(job) (result, error){
 	"unmount": unmountInVault,
 	"names":   namesMade,
 	"receive": receive,
+	"socket":  renewSocket,
 }
 
 var (

@@ -140,6 +140,7 @@ type mounter struct {
 	last     uint64            // generation
 	returns  uint64            // of programs, after others that have served the same volume
 	trouble  error             // why pods cannot ask
+	renews   bool              // containers are being given the socket
 	failures map[volume.ID]int // of orders
 
 	places places
@@ -259,17 +260,18 @@ func (m *mounter) do(f func()) {
 
 // The names in the set.
 const (
-	controlName   = "control"
-	podsName      = "pods"
-	vaultName     = "vault"
-	linkPrefix    = "pair/"
-	connPrefix    = "connection/"
-	orderPrefix   = "order/"
-	historyPrefix = "history/"
-	returnsName   = "returns"
-	mostOrders    = 4096 // at a time; the pair asks once for each process that waits
-	mostLinks     = 4
-	childTime     = 5 * time.Second
+	controlName    = "control"
+	podsName       = "pods"
+	launcherPrefix = "launcher/"
+	vaultName      = "vault"
+	linkPrefix     = "pair/"
+	connPrefix     = "connection/"
+	orderPrefix    = "order/"
+	historyPrefix  = "history/"
+	returnsName    = "returns"
+	mostOrders     = 4096 // at a time; the pair asks once for each process that waits
+	mostLinks      = 4
+	childTime      = 5 * time.Second
 	// orderTime is how long an order to attach may take, and other work on a volume may keep it
 	// waiting: less than the pair waits for it.
 	orderTime        = 8 * time.Second

@@ -3,6 +3,7 @@ package mounter
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,71 +18,264 @@ import (
 	"example.com/pod-info-fuse/selinux"
 )
 
-// The servers' tmpfs has a directory for each server volume, which call-outs make. All of them
-// have a link to one socket, on which the pair listens.
+// Server volumes have three file systems of the mounter's: see package wire. What several pods see
+// is filled before anybody else has it, and then read-only.
 
-// openPods makes the tmpfs and the socket, unless they are there.
+// openPods makes them, unless they are there.
 func (m *mounter) openPods() {
 	if err := m.makePods(); err != nil {
-		m.trouble = fmt.Errorf("make %s: %w", m.Servers(), err)
+		m.trouble = fmt.Errorf("make what server volumes have: %w", err)
 		m.log("%v", m.trouble)
 	}
 }
 
 func (m *mounter) makePods() error {
-	there, err := m.mountServers()
-	if err != nil {
-		return err
-	}
-	if socket, kept := m.set.Get(podsName, nil); kept && there {
-		return refuseFiles(socket) // that of a version before does not
-	}
-	socket, err := m.listen(m.Socket())
-	if err != nil {
-		return err
-	}
-	m.set.Put(podsName, struct{}{}, socket)
-	// Those that are there have a link to one that nobody listens on any more.
-	ids, err := m.ServerVolumes().IDs()
-	for _, id := range ids {
-		linkErr := link(m.Socket(), filepath.Join(m.ServerDir(id), wire.Socket))
-		if !errors.Is(linkErr, fs.ErrNotExist) {
-			err = errors.Join(err, linkErr)
+	table := new(mount.Table) // once, for all
+	for _, one := range []struct {
+		path string
+		make func(*mount.Table) error
+	}{{m.Servers(), m.makeFIFOs}, {m.Launcher(), m.makeLauncher}, {m.SocketDir(), m.makeSocket}} {
+		if err := one.make(table); err != nil {
+			return fmt.Errorf("%s: %w", one.path, err)
 		}
 	}
+	return nil
+}
+
+// makeFIFOs makes the tmpfs of the FIFOs. Call-outs fill it: it stays writable.
+func (m *mounter) makeFIFOs(table *mount.Table) error {
+	if point, err := openTmpfs(m.Servers(), table); err != nil || point != nil {
+		closePoint(point)
+		return err
+	}
+	point, err := m.mountTmpfs(m.Servers(), "size=1m")
+	closePoint(point)
 	return err
 }
 
-// mountServers reports whether the tmpfs was there.
-func (m *mounter) mountServers() (there bool, err error) {
-	path := m.Servers()
+// mostLaunchers is how many versions of the launcher there may be at a time, each of which has a copy
+// in memory until the last pod that was mounted with it has ended.
+const mostLaunchers = 8
+
+// launcherMeta is kept with an open file of each launcher. A file that somebody has open cannot be
+// leased for writing (man 2 fcntl, F_SETLEASE), which others' opens would wait for: the owner of the
+// file can do that, and root of a pod is its owner.
+type launcherMeta struct {
+	Device uint64 `json:"device"`
+}
+
+// makeLauncher makes the file system with the launcher, unless that of this version is there. A volume
+// keeps the version that it was mounted with: its launcher goes on.
+func (m *mounter) makeLauncher(table *mount.Table) error {
+	point, err := openTmpfs(m.Launcher(), table)
+	if err != nil {
+		return err
+	}
+	if point != nil {
+		defer point.Close()
+		version, err := os.ReadFile(m.launcherVersion())
+		if err == nil && string(version) == m.Version && isSealed(m.Launcher()) {
+			return m.keepLauncher(point.Device())
+		}
+		if used, err := m.usedLaunchers(); err != nil {
+			return err
+		} else if used >= mostLaunchers {
+			m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
+			return nil
+		}
+		if err := point.Detach(); err != nil {
+			return err
+		}
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	info, err := self.Stat()
+	if err != nil {
+		return err
+	}
+	const more = 1 << 20 // for directories, and pages that are not full
+	made, err := m.mountTmpfs(m.Launcher(), fmt.Sprintf("size=%d", info.Size()+more))
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	if err := errors.Join(m.fillLauncher(self), made.Seal()); err != nil {
+		return errors.Join(err, made.Detach())
+	}
+	return m.keepLauncher(made.Device())
+}
+
+func (m *mounter) launcherVersion() string { return filepath.Join(m.Launcher(), "version") }
+
+// fillLauncher makes what server volumes have in common. The socket and the FIFO are mounted on files.
+func (m *mounter) fillLauncher(self io.Reader) error {
+	if err := os.Mkdir(m.Shared(), 0o755); err != nil {
+		return err
+	}
+	first := filepath.Join(m.Shared(), wire.Binary)
+	target, err := os.OpenFile(first, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	// In a loop: what copies faster is no system call of the mounter's.
+	_, err = io.Copy(struct{ io.Writer }{target}, struct{ io.Reader }{self})
+	if err = errors.Join(err, target.Close()); err != nil {
+		return err
+	}
+	for _, name := range wire.Proxies {
+		err = errors.Join(err, os.Link(first, filepath.Join(m.Shared(), name)))
+	}
+	for _, name := range []string{wire.Device, wire.Socket} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(m.Shared(), name), nil, 0o600))
+	}
+	// The umask is the kubelet's.
+	return errors.Join(err, os.Chmod(m.Shared(), 0o755), os.Chmod(first, 0o755), os.WriteFile(m.launcherVersion(), []byte(m.Version), 0o600))
+}
+
+// keepLauncher keeps the launcher that is mounted open, and those that are mounted for pods.
+func (m *mounter) keepLauncher(device uint64) error {
+	name := launcherPrefix + strconv.FormatUint(device, 10)
+	if _, kept := m.set.Get(name, nil); kept {
+		return nil
+	}
+	path := filepath.Join(m.Shared(), wire.Binary)
+	number, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // it waits for no lease
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	m.set.Put(name, launcherMeta{device}, os.NewFile(uintptr(number), path))
+	return nil
+}
+
+// usedLaunchers counts the launchers that volumes have, and drops those that none has.
+func (m *mounter) usedLaunchers() (used int, err error) {
+	all, err := new(mount.Table).All("tmpfs", wire.Source)
+	if err != nil {
+		return 0, err
+	}
+	devices := map[uint64]bool{}
+	for _, info := range all {
+		if info.Root == "/"+wire.Shared {
+			devices[deviceOf(info)] = true
+		}
+	}
+	for _, name := range m.set.Names(launcherPrefix) {
+		var meta launcherMeta
+		if _, good := m.set.Get(name, &meta); !good || !devices[meta.Device] {
+			m.set.Drop(name)
+		}
+	}
+	return len(devices), nil
+}
+
+// podsMeta is kept with the socket.
+type podsMeta struct {
+	Device uint64 `json:"device"` // of the file system that it is on
+	// Renewed says that containers that had a socket of a mounter before, which was lost with all that
+	// it kept, have this one.
+	Renewed bool `json:"renewed"`
+}
+
+// makeSocket makes the file system with the socket.
+func (m *mounter) makeSocket(table *mount.Table) error {
+	point, err := openTmpfs(m.SocketDir(), table)
+	if err != nil {
+		return err
+	}
+	defer func() { closePoint(point) }()
+	var meta podsMeta
+	socket, kept := m.set.Get(podsName, &meta)
+	if kept && point != nil && point.Device() == meta.Device {
+		if err := refuseFiles(socket); err != nil { // that of a version before does not
+			return err
+		}
+	} else {
+		if point != nil {
+			err := point.Detach()
+			if point.Close(); err != nil {
+				return err
+			}
+		}
+		if point, err = m.mountTmpfs(m.SocketDir(), "size=64k"); err != nil {
+			return err
+		}
+		if socket, err = m.listen(m.Socket()); err == nil {
+			err = point.Seal()
+		}
+		if err != nil {
+			return errors.Join(err, point.Detach())
+		}
+		meta = podsMeta{Device: point.Device()}
+		m.set.Put(podsName, meta, socket)
+	}
+	if meta.Renewed || m.renews {
+		return nil
+	}
+	m.renews = true
+	err = m.renewHere(meta)
+	go m.renewElsewhere(meta)
+	return err
+}
+
+// openTmpfs opens what is mounted on a path, nil if nothing is. It makes the directory. Something that is not
+// ours is an error.
+func openTmpfs(path string, table *mount.Table) (*mount.Point, error) {
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return false, err
+		return nil, err
 	}
 	point, err := mount.Open(path)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	defer point.Close()
-	info, err := point.Info()
+	info, err := table.Info(point)
 	if err == nil && info != nil && info.Mountpoint == path {
-		if info.FSType != "tmpfs" || info.Source != wire.Source {
-			return false, fmt.Errorf("a file system of type %s is mounted there; unmount it", info.FSType)
+		if info.FSType == "tmpfs" && info.Source == wire.Source {
+			return point, nil
 		}
-		return true, nil
+		err = fmt.Errorf("a file system of type %s is mounted there; unmount it", info.FSType)
 	}
+	point.Close()
+	return nil, err
+}
+
+func closePoint(point *mount.Point) {
+	if point != nil {
+		point.Close()
+	}
+}
+
+// isSealed tells whether a file system is read-only, and was filled before.
+func isSealed(path string) bool {
+	dir, err := os.Open(path)
 	if err != nil {
-		return false, err
+		return false
 	}
-	const data = "mode=0755,size=64m"
-	mountWith := func(data string) error {
-		return unix.Mount(wire.Source, path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, data)
-	}
-	err = m.labelled(selinux.DefaultLabel, func() error { return mountWith(data + `,context="` + selinux.DefaultLabel + `"`) }, func() error { return mountWith(data) })
+	defer dir.Close()
+	var stat unix.Statfs_t
+	return unix.Fstatfs(int(dir.Fd()), &stat) == nil && stat.Flags&unix.ST_RDONLY != 0
+}
+
+// mountTmpfs mounts one on a directory, with a label that containers may use, and opens it. It has no flags: see
+// [mount.Point.Seal].
+func (m *mounter) mountTmpfs(path, data string) (*mount.Point, error) {
+	data = "mode=0755," + data
+	mountWith := func(data string) error { return unix.Mount(wire.Source, path, "tmpfs", 0, data) }
+	err := m.labelled(selinux.DefaultLabel, func() error { return mountWith(data + `,context="` + selinux.DefaultLabel + `"`) }, func() error { return mountWith(data) })
 	if err != nil {
-		return false, &fs.PathError{Op: "mount a tmpfs on", Path: path, Err: err}
+		return nil, &fs.PathError{Op: "mount a tmpfs on", Path: path, Err: err}
 	}
-	return false, nil
+	point, err := mount.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	// What call-outs mount of it, or put together on it, appears nowhere else.
+	if err := point.Private(); err != nil {
+		return nil, errors.Join(err, point.Detach())
+	}
+	return point, nil
 }
 
 // labelled makes something for containers with an SELinux label, or without: where SELinux is not
@@ -148,24 +342,17 @@ func refuseFiles(socket *os.File) error {
 	return os.NewSyscallError("refuse descriptors", err)
 }
 
-// link makes a hard link, in the place of one that may be there.
-func link(from, to string) error {
-	temporary := filepath.Join(filepath.Dir(to), ".new-"+filepath.Base(to))
-	_ = os.Remove(temporary)
-	if err := os.Link(from, temporary); err != nil {
-		return err
-	}
-	return os.Rename(temporary, to)
-}
-
 // remove removes all that the mounter has in the run directory.
 func (c Config) remove() error {
-	err := unix.Unmount(c.Servers(), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
-		err = nil
+	mounted := []string{c.Servers(), c.Launcher(), c.SocketDir()}
+	err := os.RemoveAll(c.ServerVolumes().Dir)
+	for _, path := range mounted {
+		unmountErr := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if !errors.Is(unmountErr, unix.EINVAL) && !errors.Is(unmountErr, unix.ENOENT) {
+			err = errors.Join(err, unmountErr)
+		}
 	}
-	err = errors.Join(err, os.RemoveAll(c.ServerVolumes().Dir))
-	for _, path := range []string{c.Servers(), c.MounterSocket(), c.lockPath(), c.startsPath()} {
+	for _, path := range append(mounted, c.MounterSocket(), c.lockPath(), c.startsPath()) {
 		if removeErr := os.Remove(path); !errors.Is(removeErr, fs.ErrNotExist) {
 			err = errors.Join(err, removeErr)
 		}

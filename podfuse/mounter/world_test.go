@@ -367,8 +367,7 @@ func (w *world) mount(name, uid string) (client, server volume.Record) {
 	attributes, _ = json.Marshal(podfuse.Attributes{Format: 1, Serves: name})
 	server = volume.Record{Dir: filepath.Join(dir, name+"-server"), PodUID: uid, Name: name + "-server", Attributes: attributes}
 	must(w.t, w.client.ServerVolumes().Put(server))
-	must(w.t, os.Mkdir(w.client.ServerDir(server.ID()), 0o755))
-	must(w.t, os.Link(w.client.Socket(), filepath.Join(w.client.ServerDir(server.ID()), wire.Socket)))
+	must(w.t, unix.Mkfifo(w.client.FIFO(server.ID()), 0o666))
 	return client, server
 }
 
@@ -511,7 +510,9 @@ func containerMain(args []string) error {
 	standIn := filepath.Join(layout.FS(), o.Client.String())
 	steps := []func() error{
 		func() error { return bind(standIn, "data") },
-		func() error { return bind(layout.ServerDir(o.Server), "run/pod-fuse") },
+		func() error { return bind(layout.Shared(), "run/pod-fuse") },
+		func() error { return bind(layout.FIFO(o.Server), "run/pod-fuse/fuse") },
+		func() error { return bind(layout.Socket(), "run/pod-fuse/socket") },
 		func() error { return bind(self, "test") },
 		func() error { return bind(self, "program") },
 		func() error { return bind("/dev/null", "dev/null") },
@@ -519,9 +520,9 @@ func containerMain(args []string) error {
 		func() error { return unix.Mount("proc", filepath.Join(root, "proc"), "proc", 0, "") },
 		func() error {
 			if o.Reads {
-				return unix.Unmount(filepath.Join(root, "run/pod-fuse"), 0)
+				return unix.Unmount(filepath.Join(root, "run/pod-fuse"), unix.MNT_DETACH)
 			}
-			return unix.Mount("", filepath.Join(root, "run/pod-fuse"), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
+			return nil
 		},
 	}
 	if o.Sub != "" {

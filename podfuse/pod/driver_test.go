@@ -49,7 +49,7 @@ func newNode(t *testing.T) *fakeDriver {
 	must(t, os.Chmod(root, 0o755))
 	d := &fakeDriver{t: t, id: volume.NewID(root), at: filepath.Join(root, "shared", "volume")}
 	servers := filepath.Join(root, "servers")
-	d.dir = filepath.Join(servers, d.id.String())
+	d.dir = filepath.Join(servers, wire.Shared)
 	must(t, os.Mkdir(servers, 0o755))
 	must(t, unix.Mount(wire.Source, servers, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"))
 	t.Cleanup(func() { must(t, unix.Unmount(servers, unix.MNT_DETACH)) })
@@ -60,8 +60,11 @@ func newNode(t *testing.T) *fakeDriver {
 	for _, name := range append([]string{wire.Binary}, wire.Proxies...) {
 		must(t, os.Link(filepath.Join(servers, "binary"), filepath.Join(d.dir, name)))
 	}
-	must(t, unix.Mkfifo(filepath.Join(d.dir, wire.Device), 0))
-	must(t, os.Chmod(filepath.Join(d.dir, wire.Device), 0o666))
+	fifo, device := filepath.Join(servers, d.id.String()), filepath.Join(d.dir, wire.Device)
+	must(t, unix.Mkfifo(fifo, 0))
+	must(t, os.Chmod(fifo, 0o666))
+	must(t, os.WriteFile(device, nil, 0o600))
+	must(t, unix.Mount(fifo, device, "", unix.MS_BIND, ""))
 
 	shared := filepath.Dir(d.at)
 	must(t, os.Mkdir(shared, 0o755))

@@ -92,7 +92,7 @@ func inNamespaces() (status int) {
 // container is what a runtime does for a container of an unprivileged pod, as far as it matters
 // here: its mounts, its user, and no capability.
 type container struct {
-	Binds map[string]string // what is bound, read-only, by where
+	Binds map[string]string // what is bound, rw, by where
 	UID   int
 	Proc  bool     // it has a PID namespace
 	Env   []string // added to ours
@@ -111,10 +111,11 @@ func enter(text string) error {
 		return err
 	}
 	for at, what := range c.Binds {
-		if err := unix.Mount(what, at, "", unix.MS_BIND, ""); err != nil {
+		if err := unix.Mount(what, at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("bind %s on %s: %w", what, at, err)
 		}
-		if err := unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+		// As runc 1.3 does where a pod does not ask for readOnly: the mount has no flag left.
+		if err := unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("remount %s: %w", at, err)
 		}
 	}

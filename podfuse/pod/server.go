@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,30 +40,43 @@ func findServer() (server, error) {
 	return serverOf(executable, bytes.NewReader(table))
 }
 
-// serverOf chooses from a table of mounts. One of a server volume has its id for a root, and
-// one of a file in it (subPath) the id and the file's name.
+// serverOf chooses from a table of mounts. The directory of a server volume has a FIFO mounted in it,
+// which is named by the volume's id. A binary that is mounted elsewhere (subPath) is the same for all
+// volumes: it goes with the one whose FIFO is /dev/fuse.
 func serverOf(executable string, table io.Reader) (server, error) {
-	var own volume.ID
-	var servers []server
+	shared := map[string]bool{}     // directories
+	fifos := map[string]volume.ID{} // by their path; the last one is on top
 	_, err := mountinfo.GetMountsFromReader(table, func(mount *mountinfo.Info) (skip, stop bool) {
-		name, file, _ := strings.Cut(strings.TrimPrefix(mount.Root, "/"), "/")
-		id, err := volume.ParseID(name)
-		if err != nil || mount.FSType != "tmpfs" || mount.Source != wire.Source {
+		if mount.FSType != "tmpfs" || mount.Source != wire.Source {
 			return true, false
 		}
-		if mount.Mountpoint == executable || mount.Mountpoint == filepath.Dir(executable) {
-			own = id // the last one is on top
-		}
-		if file == "" {
-			servers = append(servers, server{id, mount.Mountpoint})
+		name := strings.TrimPrefix(mount.Root, "/")
+		if id, err := volume.ParseID(name); err == nil {
+			fifos[mount.Mountpoint] = id
+		} else if name == wire.Shared {
+			shared[mount.Mountpoint] = true
 		}
 		return true, false
 	})
 	if err != nil {
 		return server{}, fmt.Errorf("read mountinfo: %w", err)
 	}
-	if own != 0 {
-		servers = slices.DeleteFunc(servers, func(s server) bool { return s.id != own })
+	own := fifos["/dev/fuse"]
+	var servers []server
+	for _, path := range slices.Sorted(maps.Keys(fifos)) {
+		dir, name := filepath.Split(path)
+		if dir = filepath.Clean(dir); name != wire.Device || !shared[dir] {
+			continue
+		}
+		servers = append(servers, server{fifos[path], dir})
+		if dir == filepath.Dir(executable) {
+			own = fifos[path]
+		}
+	}
+	if of := slices.DeleteFunc(slices.Clone(servers), func(s server) bool { return s.id != own }); len(of) > 0 {
+		servers = of
+	} else {
+		own = 0
 	}
 	slices.SortStableFunc(servers, func(a, b server) int {
 		return cmp.Compare(rank(a.dir, executable), rank(b.dir, executable))

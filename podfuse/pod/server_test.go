@@ -13,10 +13,14 @@ func mountLine(root, at, fsType, source string) string {
 
 func TestServerOf(t *testing.T) {
 	const a, b = "/00000000000001", "/00000000000002"
-	// of is one of our mounts, and the first line every container's.
+	// of is one of our mounts, dir a directory of a server volume, and noise every container's.
 	of := func(root, at string) string { return mountLine(root, at, "tmpfs", "pod-fuse") }
+	dir := func(id, at string) string {
+		return of("/volume", at) + of("/socket", at+"/socket") + of(id, at+"/fuse")
+	}
 	noise := mountLine("/", "/", "overlay", "overlay") + mountLine("/", "/dev/shm", "tmpfs", "shm")
-	usual := of(a, "/run/pod-fuse") + of(a+"/fuse", "/dev/fuse") + of(a+"/fusermount3", "/usr/bin/fusermount3")
+	const proxy = "/volume/fusermount3"
+	usual := dir(a, "/run/pod-fuse") + of(a, "/dev/fuse") + of(proxy, "/usr/bin/fusermount3")
 	for _, test := range []struct {
 		what, executable, table string
 		dir, err                string
@@ -24,21 +28,23 @@ func TestServerOf(t *testing.T) {
 		{"by a file", "/usr/bin/fusermount3", usual, "/run/pod-fuse", ""},
 		{"by the directory", "/run/pod-fuse/pod-fuse", usual, "/run/pod-fuse", ""},
 		{"copied elsewhere", "/usr/bin/pod-fuse", usual, "/run/pod-fuse", ""},
-		{"a directory elsewhere", "/usr/bin/fusermount3", of(a, "/x") + of(a+"/fusermount3", "/usr/bin/fusermount3"), "/x", ""},
-		{"a space in its path", "/a b/pod-fuse", of(a, `/a\040b`), "/a b", ""},
-		{"mounted twice, by the usual one", "/usr/bin/fusermount3", of(a, "/x") + usual, "/run/pod-fuse", ""},
-		{"mounted twice, by its own", "/x/pod-fuse", usual + of(a, "/x"), "/x", ""},
-		{"another's directory is usual", "/usr/bin/fusermount", usual + of(b, "/b") + of(b+"/fusermount", "/usr/bin/fusermount"), "/b", ""},
-		{"another's file on top", "/usr/bin/fusermount3", usual + of(b, "/b") + of(b+"/fusermount3", "/usr/bin/fusermount3"), "/b", ""},
-		{"copied, of two the usual one", "/usr/bin/pod-fuse", of(b, "/b") + usual, "/run/pod-fuse", ""},
-		{"copied, none of two is usual", "/usr/bin/pod-fuse", of(a, "/a") + of(b, "/b"), "", "server volumes at /a and at /b"},
-		{"a file without its directory", "/usr/bin/fusermount3", of(a+"/fusermount3", "/usr/bin/fusermount3"), "", "no server volume"},
-		{"another's directory is not its own", "/usr/bin/fusermount3", of(b, "/run/pod-fuse") + of(a+"/fusermount3", "/usr/bin/fusermount3"), "", "no server volume"},
+		{"a directory elsewhere", "/usr/bin/fusermount3", dir(a, "/x") + of(proxy, "/usr/bin/fusermount3"), "/x", ""},
+		{"a space in its path", "/a b/pod-fuse", dir(a, `/a\040b`), "/a b", ""},
+		{"mounted twice, by the usual one", "/usr/bin/fusermount3", dir(a, "/x") + usual, "/run/pod-fuse", ""},
+		{"mounted twice, by its own", "/x/pod-fuse", usual + dir(a, "/x"), "/x", ""},
+		{"of two, by the directory", "/b/fusermount3", usual + dir(b, "/b"), "/b", ""},
+		{"of two, by the FIFO", "/usr/bin/fusermount3", dir(b, "/run/pod-fuse") + dir(a, "/a") + of(a, "/dev/fuse"), "/a", ""},
+		{"another's FIFO on top", "/usr/bin/fusermount3", usual + dir(b, "/b") + of(b, "/dev/fuse"), "/b", ""},
+		{"copied, of two the usual one", "/usr/bin/pod-fuse", dir(b, "/b") + dir(a, "/run/pod-fuse"), "/run/pod-fuse", ""},
+		{"copied, none of two is usual", "/usr/bin/pod-fuse", dir(a, "/a") + dir(b, "/b"), "", "server volumes at /a and at /b"},
+		{"a file without its directory", "/usr/bin/fusermount3", of(proxy, "/usr/bin/fusermount3") + of(a, "/dev/fuse"), "", "no server volume"},
+		{"a directory without its FIFO", "/run/pod-fuse/pod-fuse", of("/volume", "/run/pod-fuse"), "", "no server volume"},
+		{"a FIFO without its directory", "/run/pod-fuse/pod-fuse", of(a, "/run/pod-fuse/fuse"), "", "no server volume"},
 		{"nothing", "/pod-fuse", "", "", "no server volume"},
-		{"not a tmpfs", "/run/pod-fuse/pod-fuse", mountLine(a, "/run/pod-fuse", "ext4", "pod-fuse"), "", "no server volume"},
-		{"a tmpfs of others", "/run/pod-fuse/pod-fuse", mountLine(a, "/run/pod-fuse", "tmpfs", "tmpfs"), "", "no server volume"},
+		{"not a tmpfs", "/run/pod-fuse/pod-fuse", strings.ReplaceAll(dir(a, "/run/pod-fuse"), "tmpfs", "ext4"), "", "no server volume"},
+		{"a tmpfs of others", "/run/pod-fuse/pod-fuse", strings.ReplaceAll(dir(a, "/run/pod-fuse"), "tmpfs pod-fuse", "tmpfs tmpfs"), "", "no server volume"},
 		{"the whole tmpfs", "/run/pod-fuse/pod-fuse", of("/", "/run/pod-fuse"), "", "no server volume"},
-		{"deleted on the node", "/run/pod-fuse/pod-fuse", of(a+"//deleted", "/run/pod-fuse"), "", "no server volume"},
+		{"deleted on the node", "/run/pod-fuse/pod-fuse", dir(a+"//deleted", "/run/pod-fuse"), "", "no server volume"},
 	} {
 		got, err := serverOf(test.executable, strings.NewReader(noise+test.table))
 		switch {

@@ -209,8 +209,8 @@ func newRig(t *testing.T, wait time.Duration, changes ...func(*FileSystem)) *rig
 	r.must(r.layout.ServerVolumes().Put(r.server))
 	r.must(unix.Mount("pod-fuse", r.layout.Servers(), "tmpfs", 0, "mode=0755"))
 	r.unmountLater(r.layout.Servers())
-	r.must(os.Mkdir(r.layout.ServerDir(r.server.ID()), 0o755))
-	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket), Net: "unixpacket"})
+	r.must(os.Mkdir(r.serverDir(r.server.ID()), 0o755))
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(r.serverDir(r.server.ID()), wire.Socket), Net: "unixpacket"})
 	r.must(err)
 	pods0, err := listener.File()
 	r.must(err)
@@ -385,13 +385,17 @@ func (r *rig) container(subPaths ...string) *container {
 	return c
 }
 
+// serverDir is in the place of a server volume's FIFO, whose name is all that the pair looks at. It has
+// the socket, too.
+func (r *rig) serverDir(id volume.ID) string { return r.layout.FIFO(id) }
+
 // server starts a container of the program, which has the server volume.
 func (r *rig) serverContainer(binds ...string) *container {
 	c := &container{rig: r}
 	target, err := os.MkdirTemp(r.dir, "server-")
 	r.must(err)
 	c.paths = []string{target}
-	c.start(append(binds, r.layout.ServerDir(r.server.ID()), target))
+	c.start(append(binds, r.serverDir(r.server.ID()), target))
 	return c
 }
 

@@ -143,11 +143,11 @@ func TestWhoMayAsk(t *testing.T) {
 	foreign := volume.Record{Dir: r.server.Dir + "-foreign", PodUID: otherUID, Attributes: r.json(podfuse.Attributes{Format: 1, Serves: "other"})}
 	client := volume.Record{Dir: r.server.Dir + "-client", PodUID: podUID, Attributes: r.json(podfuse.Attributes{Format: 1})}
 	for _, record := range []volume.Record{two, foreign, client} {
-		r.must(os.Mkdir(r.layout.ServerDir(record.ID()), 0o755))
+		r.must(os.Mkdir(r.serverDir(record.ID()), 0o755))
 		r.must(r.layout.ServerVolumes().Put(record))
 	}
 	bind := func(record volume.Record) []string {
-		return []string{r.layout.ServerDir(record.ID()), r.mkdir(record.ID().String())}
+		return []string{r.serverDir(record.ID()), r.mkdir(record.ID().String())}
 	}
 	for name, c := range map[string]struct {
 		binds   []string
@@ -177,7 +177,7 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 	// A process of the host has no server volume, though it can see the socket.
 	got := make([]byte, 1000)
-	conn, err := net.Dial("unixpacket", filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket))
+	conn, err := net.Dial("unixpacket", filepath.Join(r.serverDir(r.server.ID()), wire.Socket))
 	r.must(err)
 	defer conn.Close()
 	_, err = conn.Write([]byte(ready))
@@ -208,7 +208,7 @@ func TestAnotherPodMayNotAsk(t *testing.T) {
 func TestConnectionsAreBounded(t *testing.T) {
 	r := newRig(t, time.Minute)
 	connect := func() net.Conn {
-		conn, err := net.Dial("unixpacket", filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket))
+		conn, err := net.Dial("unixpacket", filepath.Join(r.serverDir(r.server.ID()), wire.Socket))
 		r.must(err)
 		t.Cleanup(func() { conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(soon))
@@ -230,7 +230,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 func TestAClientThatSaysNothing(t *testing.T) {
 	r := newRig(t, time.Minute, func(f *FileSystem) { f.requestTime = 100 * time.Millisecond })
-	conn, err := net.Dial("unixpacket", filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket))
+	conn, err := net.Dial("unixpacket", filepath.Join(r.serverDir(r.server.ID()), wire.Socket))
 	r.must(err)
 	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(soon))
@@ -242,7 +242,7 @@ func TestAClientThatSaysNothing(t *testing.T) {
 // Whatever a client sends along is closed, and no descriptor is left of it.
 func TestDescriptorsOfClientsAreNotReceived(t *testing.T) {
 	r := newRig(t, time.Minute)
-	path := filepath.Join(r.layout.ServerDir(r.server.ID()), wire.Socket)
+	path := filepath.Join(r.serverDir(r.server.ID()), wire.Socket)
 	open := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
 		r.must(err)

@@ -56,9 +56,18 @@ const (
 	Binary = "pod-fuse" // this program; also by the names of Proxies
 )
 
-// Source is the source of the tmpfs that all server volumes are directories of, as mountinfo
-// shows it. The name of such a directory is the volume's id.
-const Source = "pod-fuse"
+// A server volume is three mounts, as mountinfo shows them, all of type tmpfs and of this Source:
+//
+//	DIR         /volume    the directory Shared, with Binary; the same for all pods of a version
+//	DIR/fuse    /ID        the FIFO of this one volume: its name is the volume's id
+//	DIR/socket  /socket    the socket; the same for all pods
+//
+// The file systems of the first and the last are read-only. A flag of a mount would protect
+// nothing: a container's runtime clears it.
+const (
+	Source = "pod-fuse"
+	Shared = "volume"
+)
 
 // Proxies are the names by which the binary stands in for fusermount(1).
 var Proxies = []string{"fusermount3", "fusermount", "mergerfs-fusermount"}

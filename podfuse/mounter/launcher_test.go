@@ -1,0 +1,146 @@
+package mounter
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// deviceOn is that of what is mounted on a path.
+func deviceOn(t *testing.T, path string) uint64 {
+	t.Helper()
+	var stat unix.Stat_t
+	must(t, unix.Stat(path, &stat))
+	return stat.Dev
+}
+
+// forAPod binds what server volumes have in common, as for a pod.
+func (w *world) forAPod() (dir string, unbind func()) {
+	w.t.Helper()
+	dir = w.t.TempDir()
+	must(w.t, unix.Mount(w.client.Shared(), dir, "", unix.MS_BIND, ""))
+	bound := true
+	unbind = func() {
+		if bound {
+			bound = false
+			must(w.t, unix.Unmount(dir, 0))
+		}
+	}
+	w.t.Cleanup(unbind)
+	return dir, unbind
+}
+
+// Each version that a pod was mounted with keeps its launcher in memory: there are so many at most. Those that no pod has
+// go at the next upgrade.
+func TestLaunchersOfManyVersions(t *testing.T) {
+	w := newWorld(t)
+	devices := map[uint64]bool{}
+	var unbind []func()
+	upgrade := func(version string) (made string) {
+		t.Helper()
+		w.client.Version = version
+		_, err := w.client.Ensure()
+		must(t, err)
+		text, err := os.ReadFile(filepath.Join(w.client.Launcher(), "version"))
+		must(t, err)
+		return string(text)
+	}
+	for i := range mostLaunchers + 2 {
+		version := fmt.Sprintf("2.%d", i)
+		made := upgrade(version)
+		if is := made == version; is != (i < mostLaunchers) {
+			t.Errorf("upgrade %d, to version %s: the launcher is of version %s", i, version, made)
+		}
+		_, end := w.forAPod()
+		unbind = append(unbind, end)
+		devices[deviceOn(t, w.client.Shared())] = true
+	}
+	if len(devices) != mostLaunchers {
+		t.Errorf("there are %d launchers, want %d", len(devices), mostLaunchers)
+	}
+	for _, end := range unbind {
+		end()
+	}
+	if made := upgrade("3.0"); made != "3.0" {
+		t.Errorf("when no pod has one, the launcher is of version %s", made)
+	}
+}
+
+// The owner of a file can take a lease on it, for which others' opens wait: root of a pod owns the launcher that
+// others have. He does not get one as long as somebody has it open.
+func TestALauncherIsNotLeased(t *testing.T) {
+	w := newWorld(t)
+	leased := func(when, dir string) {
+		t.Helper()
+		file, err := os.Open(filepath.Join(dir, wire.Binary))
+		must(t, err)
+		defer file.Close()
+		if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != unix.EAGAIN {
+			t.Errorf("%s: a lease on the launcher: %v, want EAGAIN", when, err)
+		}
+	}
+	pod, _ := w.forAPod()
+	leased("at first", pod)
+	status, err := w.client.Status()
+	must(t, err)
+	must(t, unix.Kill(status.PID, unix.SIGKILL))
+	_, err = w.client.Ensure()
+	must(t, err)
+	leased("when the spare has taken over", pod)
+	w.client.Version = "2.0"
+	_, err = w.client.Ensure()
+	must(t, err)
+	later, _ := w.forAPod()
+	if deviceOn(t, pod) == deviceOn(t, later) {
+		t.Error("another version has no launcher of its own")
+	}
+	leased("after an upgrade, that of the version before", pod)
+	leased("after an upgrade", later)
+}
+
+// What several pods have does not change, whatever the flags of a mount are.
+func TestWhatPodsShareIsReadOnly(t *testing.T) {
+	w := newWorld(t)
+	dir, _ := w.forAPod()
+	socket := filepath.Join(t.TempDir(), "socket")
+	must(t, os.WriteFile(socket, nil, 0o600))
+	must(t, unix.Mount(w.client.Socket(), socket, "", unix.MS_BIND, ""))
+	defer unix.Unmount(socket, 0)
+	for _, on := range []string{dir, socket} {
+		must(t, unix.Mount("", on, "", unix.MS_REMOUNT|unix.MS_BIND, ""))
+	}
+	launcher := filepath.Join(dir, wire.Binary)
+	for what, err := range map[string]error{
+		"write":                unix.Access(launcher, unix.W_OK),
+		"chmod the launcher":   os.Chmod(launcher, 0),
+		"chmod the socket":     os.Chmod(socket, 0),
+		"chown the socket":     os.Chown(socket, 1000, 1000),
+		"chmod the directory":  os.Chmod(dir, 0),
+		"link":                 os.Link(launcher, filepath.Join(dir, "link")),
+		"remove":               os.Remove(launcher),
+		"create":               os.WriteFile(filepath.Join(dir, "new"), nil, 0o600),
+		"rename":               os.Rename(launcher, filepath.Join(dir, "other")),
+		"change times":         unix.Utimes(launcher, []unix.Timeval{{}, {}}),
+		"set an attribute":     unix.Setxattr(launcher, "user.x", []byte("x"), 0),
+		"truncate the version": os.Truncate(filepath.Join(w.client.Launcher(), "version"), 0),
+	} {
+		if underlying(err) != unix.EROFS {
+			t.Errorf("%s: %v, want EROFS", what, err)
+		}
+	}
+}
+
+func underlying(err error) error {
+	for {
+		inner, wraps := err.(interface{ Unwrap() error })
+		if !wraps {
+			return err
+		}
+		err = inner.Unwrap()
+	}
+}
