@@ -241,6 +241,7 @@ chaos-pod-fuse: podchaos-builds
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with storm --programs bindfs
 	$(PODCHAOS) wait $(POD_FUSE) --other-binary e2e/bin/pod-fuse-other
 	$(PODCHAOS) stop $(POD_FUSE)
+	$(PODCHAOS) vandal $(STRICT)
 
 # What reading through pod-fuse costs, beside the same program mounted by root, and how long the first
 # look of a container takes. After chaos-pod-fuse, which builds it.

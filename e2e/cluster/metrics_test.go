@@ -15,12 +15,15 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// scrape gets the installer's metrics at the address of its pod, as Prometheus
+// The ports of the installer's containers, one for each driver.
+const firstPort, podFusePort = "9808", "9809"
+
+// scrape gets the metrics of one of the installer's containers at the address of its pod, as Prometheus
 // does: names with their labels, sorted, as in a query, and values.
-func scrape(t *testing.T) map[string]float64 {
+func scrape(t *testing.T, port string) map[string]float64 {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second}
-	answer, err := client.Get("http://" + net.JoinHostPort(installer(t), "9808") + "/metrics")
+	answer, err := client.Get("http://" + net.JoinHostPort(installer(t), port) + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,6 +48,7 @@ func TestPodFuse(t *testing.T) {
 	t.Run("Nested", func(t *testing.T) { testNested(t, p) })
 	t.Run("EphemeralContainers", func(t *testing.T) { testEphemeralContainers(t, p) })
 	t.Run("UserNamespace", testUserNamespace)
+	t.Run("Metrics", testMetricsOfPodFuse)
 	t.Run("Upgrade", func(t *testing.T) { testUpgradeOfPodFuse(t, p) })
 
 	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "podFuse.enabled=false,podFuse.uninstall=true")
@@ -89,15 +90,14 @@ func byLauncher() object {
 		object{"name": "data-server", "mountPath": launchDir})
 }
 
-// byFusermount has the program call fusermount. In a user namespace, the runtime would want the server
-// volume to be writable, which it cannot be, if the pod did not say otherwise.
+// byFusermount has the program call fusermount.
 func byFusermount() object {
 	const own = "/mnt/own"
 	return newProgram(launchDir+"/pod-fuse run --restart -- loopback "+shownDir+" "+own,
 		object{"name": "own", "mountPath": own},
-		object{"name": "data-server", "mountPath": launchDir, "readOnly": true},
-		object{"name": "data-server", "mountPath": "/dev/fuse", "subPath": "fuse", "readOnly": true},
-		object{"name": "data-server", "mountPath": "/bin/fusermount3", "subPath": "fusermount3", "readOnly": true})
+		object{"name": "data-server", "mountPath": launchDir},
+		object{"name": "data-server", "mountPath": "/dev/fuse", "subPath": "fuse"},
+		object{"name": "data-server", "mountPath": "/bin/fusermount3", "subPath": "fusermount3"})
 }
 
 // newPodFuse is a pod whose container program serves a volume, and whose container main reads it
@@ -271,6 +271,25 @@ func testUserNamespace(t *testing.T) {
 	}
 	p.killProgram(t)
 	p.goesOn(t)
+}
+
+// Volumes that work are not dead where the installer sees them either: an alert that wakes people says how many are.
+func testMetricsOfPodFuse(t *testing.T) {
+	err := harness.Eventually(startLimit, func() error {
+		if m := scrape(t, podFusePort); m[`pod_fuse_volumes{state="ok"}`] < 2 {
+			return fmt.Errorf("a pod has two volumes, and the metrics have %v", m)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for port, name := range map[string]string{firstPort: "pod_info_fuse_volumes", podFusePort: "pod_fuse_volumes"} {
+		dead, there := scrape(t, port)[name+`{state="dead"}`]
+		if !there || dead != 0 {
+			t.Errorf("%s says that %v volumes are dead (%v)", name, dead, there)
+		}
+	}
 }
 
 // The policy lets pods have the driver, in namespaces with the label, and no other driver.

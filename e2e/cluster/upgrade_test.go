@@ -47,7 +47,7 @@ func testUpgrade(t *testing.T) {
 		t.Errorf("the daemon was %+v, now it is %+v: %v", was, now, err)
 	}
 	r.goesOn(t)
-	m := scrape(t)
+	m := scrape(t, firstPort)
 	for _, want := range []string{
 		fmt.Sprintf(`pod_info_fuse_installer_info{driver="%s",version="%s"}`, driverName, version),
 		fmt.Sprintf(`pod_info_fuse_process_info{role="active",version="%s"}`, version),

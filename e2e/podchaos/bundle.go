@@ -46,7 +46,7 @@ var image = []bundleMount{
 const mountpoint = "/m"
 
 // denied are system calls that container runtimes deny by default to containers without
-// capabilities (github.com/moby/profiles/seccomp): those that a FUSE program would want in vain.
+// more capabilities than the default ones (github.com/moby/profiles/seccomp): those that a FUSE program would want in vain.
 var denied = []string{
 	"mount", "umount2", "pivot_root", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount",
 	"fspick", "mount_setattr", "unshare", "setns", "bpf", "perf_event_open", "keyctl", "add_key",
@@ -54,8 +54,14 @@ var denied = []string{
 	"kcmp", "io_uring_setup", "io_uring_enter", "io_uring_register", "init_module", "reboot", "swapon",
 }
 
-// writeBundle makes a container's bundle: no capability, no new privileges, a root that is
-// read-only, and namespaces of its own, but for the network, which is the pod's.
+// capabilities are containerd's by default. An ordinary user's process has none of them.
+var capabilities = []string{
+	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID", "CAP_SETUID",
+	"CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
+}
+
+// writeBundle makes a container's bundle: a root that is read-only, as the machine's own programs are in it,
+// and namespaces of its own, but for the network, which is the pod's.
 func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMount) error {
 	root := filepath.Join(dir, "rootfs")
 	mounts := slices.Clone(image)
@@ -69,13 +75,17 @@ func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMou
 		}
 		mounts = append(mounts, bundleMount{v.path, "bind", v.source, options})
 	}
+	effective := capabilities
+	if uid != 0 {
+		effective = []string{}
+	}
 	config := object{
 		"ociVersion": "1.0.2",
 		"process": object{
-			"args": args, "cwd": "/", "noNewPrivileges": true,
+			"args": args, "cwd": "/",
 			"env":          []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LANG=C.UTF-8"},
 			"user":         object{"uid": uid, "gid": uid},
-			"capabilities": object{},
+			"capabilities": object{"bounding": capabilities, "effective": effective, "permitted": effective},
 		},
 		"root":     object{"path": "rootfs", "readonly": true},
 		"hostname": "pod",

@@ -9,12 +9,15 @@
 //	                   take-over; the others read when it comes
 //	podchaos soak      pods that come and go, and a program that is killed now and then, for a long time;
 //	                   the driver's processes stay, and do not grow
+//	podchaos vandal    root of a pod, with the default capabilities, does its worst to what all pods have
+//	                   in common; other pods notice nothing
 //	podchaos stop      SIGSTOP for the program: the host goes on at once
 //	podchaos measure   what reading costs beside the same program mounted by root, how long an
 //	                   attach takes, and the memory that volumes take
 //
-// Its containers are real ones, by runc: of their own namespaces, without capabilities, below a
-// seccomp filter. It plays the kubelet for a driver of its own name: the call-outs are made, and
+// Its containers are real ones, by runc, as containerd 2.2 makes them for a pod that asks for nothing: of
+// their own namespaces, with volumes mounted rw, the default capabilities, and a seccomp filter. It is the
+// runc beside this program, if there is one. It plays the kubelet for a driver of its own name: the call-outs are made, and
 // the directories laid out, as a kubelet does. It needs root, and what e2e/podfuse/setup.sh
 // installs, and everything that it reaches by network is on the loopback.
 //
@@ -25,7 +28,7 @@
 // it again as soon as it has died. Then operations have to fail, or the suite sees no errors;
 // with no kills, they have not.
 //
-// In the containers, it is podchaos load, look, measured, hostile and supervise.
+// In the containers, it is podchaos load, look, measured, hostile, vandalise and supervise.
 package main
 
 import (
@@ -55,6 +58,8 @@ func run(args []string) int {
 			return runMeasured(args[1:])
 		case "hostile":
 			return runHostile(args[1:])
+		case "vandalise":
+			return runVandal(args[1:])
 		case "supervise":
 			return runSupervise(args[1:])
 		}

@@ -173,7 +173,13 @@ func (p *pod) unmount(name string) error {
 
 // runc is an execution of it. What it starts ends with this program.
 func (p *pod) runc(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(context.Background(), "runc", append([]string{"--root", filepath.Join(p.rig.root, "runc")}, args...)...)
+	path := "runc"
+	if self, err := os.Executable(); err == nil {
+		if own := filepath.Join(filepath.Dir(self), "runc"); unix.Access(own, unix.X_OK) == nil {
+			path = own
+		}
+	}
+	cmd := exec.CommandContext(context.Background(), path, append([]string{"--root", filepath.Join(p.rig.root, "runc")}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program
 	return cmd
 }

@@ -37,6 +37,7 @@ var verbs = map[string]struct {
 	"wait":     {(*trial).wait, "bindfs", byFusermount, 3},
 	"measure":  {(*trial).measure, "bindfs,squashfuse_ll,gocryptfs", byFusermount, 0},
 	"soak":     {(*trial).soak, "bindfs,loopback", byFusermount + "," + byFD, 0},
+	"vandal":   {(*trial).vandal, "bindfs", byFusermount, 1},
 	"stop":     {(*trial).stop, "bindfs,squashfuse_ll", byFusermount, 3},
 }
 
