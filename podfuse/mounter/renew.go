@@ -36,7 +36,8 @@ func (m *mounter) oldSockets(namespace mount.Namespace, socket uint64) (found []
 	defer fifos.Close()
 	servers := map[string]volume.ID{} // by directory
 	var sockets []*mountinfo.Info
-	err = namespace.Each("tmpfs", wire.Source, time.Now().Add(childTime), func(info *mountinfo.Info) {
+	all, err := namespace.Mounts("tmpfs", wire.Source)
+	for _, info := range all {
 		dir, name := filepath.Split(info.Mountpoint)
 		switch {
 		case name == wire.Device && deviceOf(info) == fifos.Device():
@@ -46,7 +47,7 @@ func (m *mounter) oldSockets(namespace mount.Namespace, socket uint64) (found []
 		case name == wire.Socket && info.Root == "/"+wire.Socket && deviceOf(info) != socket:
 			sockets = append(sockets, info)
 		}
-	})
+	}
 	for _, info := range sockets {
 		if id, is := servers[strings.TrimSuffix(info.Mountpoint, wire.Socket)]; is {
 			found = append(found, oldSocket{info.Mountpoint, deviceOf(info), id})
