@@ -27,8 +27,10 @@ func (n Node) Upgrade() (from string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer unlock()
-	return n.upgrade()
+	from, err = n.upgrade()
+	unlock()
+	n.logHealed(n.healOthers()) // where it had to be started anew
+	return from, err
 }
 
 // upgrade also starts a daemon of this version anew if it is to be given something else. The caller
@@ -59,6 +61,10 @@ func (n Node) upgrade() (from string, err error) {
 	}
 	return from, nil
 }
+
+// upgradeTimeout is how long an upgrade may take, also where the processes that are to hand over die one
+// after the other. The caller has locked the run directory meanwhile.
+const upgradeTimeout = 15 * time.Second
 
 // replaceDaemon has a daemon of this version take over.
 func (n Node) replaceDaemon() error {
@@ -95,8 +101,15 @@ func (n Node) replaceDaemon() error {
 		Args: n.firstArgs(), Version: n.Version, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files,
 		Settle: func(pid int) (err error) { ours, escaped, err = n.settle(pid); return err },
 		Sweep:  func() { n.endBefore(ours) },
-	})
-	if err != nil {
+	}, time.Now().Add(upgradeTimeout))
+	if errors.As(err, new(pair.Unserved)) {
+		n.Log("version %s does not serve, though the process before has left its place to it; it is started anew: %v", n.Version, err)
+		if err := n.start(); err != nil {
+			return err
+		}
+		n.logHealed(n.heal())
+		return nil
+	} else if err != nil {
 		return withLastWords(err, given.crash)
 	}
 	// It serves. A later failure is no failed upgrade.

@@ -71,6 +71,33 @@ func TestWhoHandedOverCannotMakeTheOthersHang(t *testing.T) {
 	l.stop()
 }
 
+// A daemon that was taken over says that it has handed over, and has sent the new process away.
+func TestTheWordOfTheOldVersionIsNotBelieved(t *testing.T) {
+	for _, how := range []string{"ends", "stays"} {
+		t.Run(how, func(t *testing.T) {
+			d := install(t)
+			d.hostile("pretends:" + how)
+			dir := d.mount()
+			container := startContainer(t, dir)
+			d.pair()
+			d.replaceBinary(binary)
+			if output, err := d.command("upgrade").CombinedOutput(); err != nil || !strings.HasPrefix(string(output), "version 1.2.3 serves") {
+				t.Errorf("upgrade: %v: %s", err, output)
+			}
+			if got, err := os.ReadFile(dir + "/pod.uid"); err != nil || string(got) != podUID+"\n" {
+				t.Fatalf("after the upgrade: %q, %v", got, err)
+			}
+			d.pair()
+			if s := d.status(); s.Daemon.Active.Version != "1.2.3" || s.Daemon.UpgradeError != "" || s.Mount.State != "ok" {
+				t.Errorf("%+v, mount %s", s.Daemon, s.Mount.State)
+			}
+			if got := container.read("volume/pod.uid"); got != podUID {
+				t.Errorf("in the container: %q", got)
+			}
+		})
+	}
+}
+
 // A daemon that was taken over does not avoid an upgrade by what it says.
 func TestUpgradeReplacesWhoClaimsToBeTheNewVersion(t *testing.T) {
 	d := install(t)

@@ -85,3 +85,20 @@ func (a *active) stay() {
 	}
 	a.Log("attack: it does not stay: %v", err)
 }
+
+// pretends sends the new process away and says that it has handed over, where the version of the build is
+// "pretends:ends" or "pretends:stays".
+func (a *active) pretends() (does, done bool) {
+	how, does := strings.CutPrefix(a.Version, "pretends:")
+	if !does {
+		return false, false
+	}
+	a.next.dismiss()
+	a.next = nil
+	if how == "ends" {
+		a.dismiss()
+		_ = a.stop()
+	}
+	a.upgrade.client.reply(reply{})
+	return true, how == "ends"
+}

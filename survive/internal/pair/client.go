@@ -131,11 +131,16 @@ type Successor struct {
 	Sweep func()
 }
 
+// Unserved is the error of an upgrade after which nobody may serve: the old process says that
+// it has handed over, or says nothing, and the new one does not serve.
+type Unserved struct{ error }
+
 // Upgrade lets this binary take over from the process that is active, and serves the node
-// mount with this device number. An error means that the old process goes on. Otherwise the
-// new one serves, and left names processes of the old pair that have not ended.
-func (at Place) Upgrade(mount uint64, next Successor) (left, err error) {
-	for deadline := time.Now().Add(clientTime); ; {
+// mount with this device number. If it returns no error, the new process serves, by what the kernel
+// says of it and not by the word of the old one; and left names processes of the old pair that have not
+// ended. An error that is not [Unserved] means that the old process goes on, as it says.
+func (at Place) Upgrade(mount uint64, next Successor, deadline time.Time) (left, err error) {
+	for {
 		locks, err := at.Find()
 		if err != nil {
 			return nil, err
@@ -174,9 +179,9 @@ func (at Place) upgrade(locks Locks, mount uint64, next Successor, deadline time
 	defer process.Release()
 	// A process that has handed over, or refused to, must end now, so that the new one is
 	// alone.
-	left = errors.Join(active.end(), standby.end())
+	left = endAll(active, standby)
 	next.Sweep()
-	return errors.Join(left, at.awaitLock(process)), nil
+	return left, nil
 }
 
 // takeOverFrom starts the successor of an active process, which must let it serve.
@@ -207,11 +212,17 @@ func (at Place) takeOverFrom(active *peer, mount uint64, next Successor, deadlin
 		if err := next.Settle(process.Pid); err != nil {
 			return err
 		}
+		// Whether the old process says yes, or has died or hung before its reply, does not matter.
 		_, err := exchange(conn, command{Command: commandProceed}, nil)
-		if err != nil && !errors.As(err, new(Refusal)) && at.awaitLock(process) == nil {
-			return nil // the old process died or hung after the hand-over, before its reply
+		if errors.As(err, new(Refusal)) {
+			return err
 		}
-		return err
+		if unserved := at.awaitServing(process, deadline); unserved != nil && hasEnded(err) && at.replaced(active.pid, deadline) {
+			return err // its standby serves
+		} else if unserved != nil {
+			return Unserved{errors.Join(unserved, err)}
+		}
+		return nil
 	})
 }
 
@@ -240,24 +251,67 @@ func (r Resources) close() {
 	r.Lock.Close()
 }
 
-// awaitLock waits until a process that we have started is the active one.
-func (at Place) awaitLock(process *os.Process) error {
+// awaitServing waits until a process that we have started has a lock and answers: it answers only
+// while it serves, and has the standby's lock where another one keeps the active one's.
+func (at Place) awaitServing(process *os.Process, deadline time.Time) error {
 	started, err := at.hold(process.Pid)
 	if err != nil {
 		return err
 	}
 	defer started.close()
-	for deadline := time.Now().Add(startTime); ; {
+	for {
 		locks, err := at.Find()
 		switch {
-		case err != nil || locks.Active.PID == process.Pid:
+		case err != nil:
 			return err
 		case started == nil || started.ended(time.Millisecond):
 			return fmt.Errorf("process %d was to serve, and has ended", process.Pid)
+		case locks.name(process.Pid) && at.isAnsweredBy(process.Pid):
+			return nil
 		case time.Now().After(deadline):
-			return fmt.Errorf("process %d was to serve, but %s has the lock", process.Pid, locks.Active)
+			return fmt.Errorf("process %d was to serve, and does not", process.Pid)
 		}
 	}
+}
+
+// isAnsweredBy asks for a report, and tells whether this process gives it. The other one that has the
+// control socket may take the question, too; so it does not wait long for the answer.
+func (at Place) isAnsweredBy(pid int) bool {
+	conn, err := at.dial(time.Now().Add(beat))
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	// The kernel says which process has written the answer (man 7 unix).
+	if raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }) != nil || err != nil {
+		return false
+	}
+	packet, err := json.Marshal(command{Format: format, Command: commandStatus})
+	if err == nil {
+		_, err = conn.Write(packet)
+	}
+	if err != nil {
+		return false
+	}
+	buffer, from := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	n, length, _, _, err := conn.ReadMsgUnix(buffer, from)
+	if err != nil {
+		return false
+	}
+	messages, err := unix.ParseSocketControlMessage(from[:length])
+	if err != nil || len(messages) != 1 {
+		return false
+	}
+	sender, err := unix.ParseUnixCredentials(&messages[0])
+	if err != nil || int(sender.Pid) != pid {
+		return false
+	}
+	answer, err := decodeReply(buffer[:n])
+	return err == nil && answer.Report != nil
 }
 
 // dial connects to the control socket, for exchanges until a deadline.

@@ -300,7 +300,7 @@ var orders = []struct {
 		is("1 serves; 4 stands by; start, 0 takeovers, 0 upgrades")}, "1 serves; 4 stands by; start, 0 takeovers, 0 upgrades", 0},
 	{"a hand-over that fails while the standby waits for a sign of life", []step{slow(1, 300*ms), wait(100 * ms), at(3, "open", 2, kill(3)), upgradeTo("1.1", "did not serve")},
 		"1 serves; 4 stands by; start, 0 takeovers, 0 upgrades", 10 * ms},
-	{"a hand-over that fails, and the device cannot be opened again", []step{opens(1, 3), at(3, "open", 2, kill(3)), upgradeTo("1.1", "")}, "", forever},
+	{"a hand-over that fails, and the device cannot be opened again", []step{opens(1, 3), at(3, "open", 2, kill(3)), upgradeTo("1.1", "handed over, and did not")}, "", forever},
 	{"a hand-over before the successor has its lock", []step{birth(3, fault{late: time.Second}), kill(2), at(3, "take", 1, wait(10*ms)), wait(10 * ms), term(1)},
 		"3 serves; 4 stands by; planned, 1 takeovers, 0 upgrades", 10 * ms},
 	{"a hand-over to a successor that hangs before it has its lock", []step{birth(3, fault{late: time.Second}), kill(2), at(3, "take", 1, stop(3)), wait(10 * ms), term(1),

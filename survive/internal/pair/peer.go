@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,19 +81,21 @@ func (p *peer) ended(limit time.Duration) bool {
 	}
 }
 
-// end waits until the process has ended, and kills it if it does not by itself.
-func (p *peer) end() error {
-	const leaving, dying = time.Second, 5 * time.Second
-	if p == nil || p.ended(leaving) {
-		return nil
+// endAll waits until processes have ended, and kills those that do not by themselves.
+func endAll(all ...*peer) (left error) {
+	const leaving, dying = time.Second / 2, 2 * time.Second
+	within := func(deadline time.Time) {
+		all = slices.DeleteFunc(all, func(p *peer) bool { return p == nil || p.ended(max(time.Until(deadline), 0)) })
 	}
-	if err := p.kill(); err != nil {
-		return err
+	within(time.Now().Add(leaving))
+	for _, p := range all {
+		left = errors.Join(left, p.kill())
 	}
-	if !p.ended(dying) {
-		return fmt.Errorf("process %d, which was to end, was killed and does not end", p.pid)
+	within(time.Now().Add(dying))
+	for _, p := range all {
+		left = errors.Join(left, fmt.Errorf("process %d, which was to end, was killed and does not end", p.pid))
 	}
-	return nil
+	return left
 }
 
 // kill sends SIGKILL to this process, and to no other that gets its PID.

@@ -15,7 +15,11 @@ import "fmt"
 //	   │ ───────── proceed ──────────> │ sends the old standby away,
 //	   │                               │ hands over to the new process
 //	   │ <────── done, or error ────── │ and exits
+//	   │ asks the new process, and     │
 //	   │ ends what is left of the pair
+//
+// "done" is the word of a process that somebody may have taken over. The call-out goes by the new
+// process: the lock that it has, and that it answers.
 //
 // The call-out starts the process, because it is root and of the new version; the pair
 // executes nothing but its own binary.
@@ -73,6 +77,9 @@ func (a *active) fromNext(m message, open bool) (done bool) {
 func (a *active) finishUpgrade() (done bool) {
 	if !a.next.ready() || !a.upgrade.proceed {
 		return false
+	}
+	if pretends, done := a.pretends(); pretends {
+		return done
 	}
 	a.standby.dismiss()
 	a.standby = nil

@@ -588,6 +588,8 @@ func (w *world) upgrade(version string, between func()) error {
 		return errUnanswered
 	} else if err == nil && answer.Error != "" {
 		err = errors.New(answer.Error)
+	} else if err == nil && !w.awaitActive(next) {
+		err = errors.New("it says that it has handed over, and did not")
 	}
 	if err != nil {
 		next.die(false)
