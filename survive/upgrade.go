@@ -104,11 +104,11 @@ func (n Node) replaceDaemon() error {
 	}, time.Now().Add(upgradeTimeout))
 	if errors.As(err, new(pair.Unserved)) {
 		n.Log("version %s does not serve, though the process before has left its place to it; it is started anew: %v", n.Version, err)
-		if err := n.start(); err != nil {
-			return err
+		adopted, err := n.start()
+		if err == nil {
+			n.logHealed(append(adopted, n.heal()...))
 		}
-		n.logHealed(n.heal())
-		return nil
+		return err
 	} else if err != nil {
 		return withLastWords(err, given.crash)
 	}
