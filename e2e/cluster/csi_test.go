@@ -37,6 +37,10 @@ func TestCSI(t *testing.T) {
 	newNamespace(t, "restricted")
 	label(t, "restricted", podSecurity, "restricted")
 	rolledOut(t)
+	if warnings := kubectl(t, "-n", namespace, "get", "events", "--field-selector", "type=Warning", "-o",
+		"jsonpath={range .items[*]}{.reason}: {.message}{\"\\n\"}{end}"); strings.Contains(warnings, "Unhealthy") {
+		t.Errorf("an installation begins with warnings:\n%s", warnings)
+	}
 
 	t.Run("Users", testUsersOfCSI)
 	t.Run("Example", testExampleOfCSI)
@@ -152,6 +156,13 @@ func testUsersOfCSI(t *testing.T) {
 	})
 	if err != nil || len(status.Volumes) != len(pods) {
 		t.Errorf("%d pods have a volume, and the driver knows %+v, %v", len(pods), status.Volumes, err)
+	}
+	// The installer's container tells the same.
+	shown := kubectl(t, "-n", namespace, "exec", daemonSet, "-c", "installer", "--", "/pod-info-fuse", "status")
+	for _, p := range pods {
+		if !strings.Contains(shown, p.namespace+"/"+p.name) || !strings.Contains(shown, fmt.Sprintf("process %d,", status.Daemon.Active.PID)) {
+			t.Errorf("in the installer's container, status does not show %s/%s, or the active process of %+v:\n%s", p.namespace, p.name, status.Daemon, shown)
+		}
 	}
 }
 
