@@ -81,20 +81,19 @@ func (d Driver) becomeUser(uid string) error {
 }
 
 // tookOver notes that this process takes over: it counts that, and says what the process before may have died
-// of. Another version, or one that was started anew, is not suspected of the same errors.
+// of.
 func (n Node) tookOver(files FileSystem, counts *counters.Counters, cause pair.Cause, inherits bool) {
 	count(counts, cause, inherits)
-	switch {
-	case cause == pair.Crash, cause == pair.Hang:
+	counts.Suspects.Serve(n.Version)
+	if cause == pair.Planned {
+		return
+	}
+	if cause != pair.Started {
 		n.logText(takeCrash(os.Stderr))
-		fallthrough
-	case cause == pair.Started:
-		for _, s := range counts.Suspects.Judge(cause == pair.Hang, cause != pair.Started, time.Now()) {
-			n.Log("two processes have ended, or hung, as they answered such a request, and it is answered with EIO for %v from now on: %s",
-				suspects.RefusalTime, n.describe(s, files))
-		}
-	case !inherits:
-		counts.Suspects.Clear()
+	}
+	for _, s := range counts.Suspects.Judge(cause == pair.Hang, cause != pair.Started, time.Now()) {
+		n.Log("two processes have ended, or hung, as they answered such a request, and it is answered with EIO for at least %v from now on: %s",
+			suspects.RefusalTime, n.describe(s, files))
 	}
 }
 

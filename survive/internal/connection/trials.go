@@ -18,7 +18,7 @@ import (
 // As long as there is no standby, all requests of such a volume wait. A process that died of one file may die
 // of the file beside it.
 type trials struct {
-	table    *suspects.Table
+	table    *suspects.Table // changed with mu
 	device   *device
 	counts   *counters.Counters
 	volumeOf func(node uint64) uint64
@@ -38,8 +38,7 @@ type trials struct {
 // trial is a request that waits.
 type trial struct {
 	request []byte
-	suspect bool // or it is of the volume of one
-	hung    bool // the process before did not die, but hung
+	hung    bool // the process before has hung in it
 }
 
 // mostTrials is how many requests wait. Further suspects are answered with an error.
@@ -61,12 +60,8 @@ func newTrials(c *Connection) *trials {
 func subjectOf(request []byte) suspects.Subject {
 	s := suspects.Subject{Node: node(request), Opcode: uint64(opcode(request))}
 	if s.Opcode == opLookup && s.Node == fuse.FUSE_ROOT_ID {
-		const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a: the same in each process
 		name, _, _ := bytes.Cut(request[inHeaderSize:], []byte{0})
-		s.Name = offset
-		for _, b := range name {
-			s.Name = (s.Name ^ uint64(b)) * prime
-		}
+		s.Name = suspects.Hash(name)
 	}
 	return s
 }
@@ -86,24 +81,20 @@ func (t *trials) take(request []byte) bool {
 	if t == nil || !t.watches.Load() {
 		return false
 	}
-	verdict, hung := t.table.Look(subjectOf(request), time.Now())
-	if verdict == suspects.Refused {
-		t.refuse(request, fuse.EIO)
-		return true
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	late := !t.standby && time.Since(t.since) >= standbyTimeout
+	verdict, hung := t.table.Look(subjectOf(request), time.Now())
+	full, late := len(t.waits) >= mostTrials, !t.standby && time.Since(t.since) >= standbyTimeout
 	switch {
-	case verdict == suspects.Suspected && (late || len(t.waits) >= mostTrials):
+	case verdict == suspects.Refused, verdict == suspects.Suspected && (late || full):
 		t.refuse(request, fuse.EIO)
-		return true
-	case verdict == suspects.Suspected, !t.standby && !late && len(t.waits) < mostTrials && t.isOfOne(request):
-		t.waits = append(t.waits, trial{bytes.Clone(request), verdict == suspects.Suspected, hung})
+	case verdict == suspects.Suspected, !t.standby && !late && !full && t.isOfOne(request):
+		t.waits = append(t.waits, trial{bytes.Clone(request), hung})
 		t.waiting.Add(1)
-		return true
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
 // isOfOne tells whether a request is of the volume of a suspect. The caller holds mu.
@@ -147,8 +138,8 @@ func (t *trials) due(buffer []byte, stops bool) (n int, alone bool) {
 
 // ended says that the one that was answered alone was answered.
 func (t *trials) ended(s suspects.Subject, id uint64) {
-	t.table.Acquit(s, id, t.again)
 	t.mu.Lock()
+	t.table.Acquit(s, id, t.again)
 	t.tried = false
 	t.watches.Store(t.table.Anybody() || len(t.waits) > 0)
 	more := len(t.waits) > 0

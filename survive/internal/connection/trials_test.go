@@ -42,6 +42,19 @@ func (m *mounted) succeed(deaths int, hung bool) (s successor) {
 	return s
 }
 
+// serves has it serve, until end is called.
+func (s successor) serves(t *testing.T) (end func()) {
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	return func() {
+		t.Helper()
+		s.Stop()
+		if err := await(t, served); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // gets waits until the reader has its answer.
 func (s successor) gets(t *testing.T, want error) {
 	t.Helper()
@@ -70,13 +83,14 @@ func TestASuspectWaitsForAStandby(t *testing.T) {
 	m := mountOne(t)
 	skipWithoutResend(t, m)
 	s := m.succeed(1, false)
-	m.serveToTheEnd(s.Connection)
+	end := s.serves(t)
 	s.waits(t)
 	if !s.Probe() {
 		t.Error("it gives no sign of life meanwhile")
 	}
 	s.SetStandby(true)
 	s.gets(t, nil)
+	end()
 	if s.counts.Suspects.Anybody() || s.counts.Refused.Load() != 0 {
 		t.Errorf("it is suspected after its answer; %d are refused", s.counts.Refused.Load())
 	}
@@ -97,18 +111,17 @@ func TestASuspectIsAnsweredAtAHandOver(t *testing.T) {
 	m := mountOne(t)
 	skipWithoutResend(t, m)
 	s := m.succeed(1, false)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve() }()
+	end := s.serves(t)
 	s.waits(t)
-	s.Stop()
-	if err := await(t, served); err != nil {
-		t.Error(err)
-	}
-	s.waits(t) // for the next request of its
-	_, _ = m.serve()
-	s.gets(t, nil)
+	end()
 	if s.counts.Suspects.Anybody() {
 		t.Error("it is suspected after its answer")
+	}
+	next, wait := m.serve() // the requests of the reader that follow
+	s.gets(t, nil)
+	next.Stop()
+	if err := wait(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -116,8 +129,9 @@ func TestWhatHasEndedTwoProcessesIsRefused(t *testing.T) {
 	m := mountOne(t)
 	skipWithoutResend(t, m)
 	s := m.succeed(2, false)
-	m.serveToTheEnd(s.Connection)
+	end := s.serves(t)
 	s.gets(t, unix.EIO)
+	end()
 	if got := s.counts.Refused.Load(); got != 1 {
 		t.Errorf("%d are refused", got)
 	}
@@ -128,8 +142,9 @@ func TestAReaderThatHasGoneIsNotAnsweredAgain(t *testing.T) {
 	m := mountOne(t)
 	skipWithoutResend(t, m)
 	s := m.succeed(1, true)
-	m.serveToTheEnd(s.Connection)
+	end := s.serves(t)
 	s.gets(t, unix.EINTR)
+	end()
 	if v, _ := s.counts.Suspects.Look(s.subject, time.Now()); v != suspects.Suspected {
 		t.Errorf("such requests are %v", v)
 	}

@@ -27,9 +27,10 @@ const (
 	// mostSubjects is how many are known at a time. A new one replaces the oldest.
 	mostSubjects = 32
 
-	// RefusalTime is how long a subject is refused. Then it is suspected: it may be that a disk did not
-	// answer, which does now.
-	RefusalTime = time.Hour
+	// RefusalTime is how long a subject is refused; the next time twice as long, and so on, mostDoubled times. Then
+	// it is suspected: it may be that a disk did not answer, or that the machine was overloaded.
+	RefusalTime = 10 * time.Minute
+	mostDoubled = 6
 	// SuspicionTime is how long a subject is suspected that nobody asks about any more.
 	SuspicionTime = 10 * time.Minute
 	// HangTime is how long an answer is at least that a process hangs in. A standby waits for longer,
@@ -41,7 +42,7 @@ const (
 type Subject struct {
 	Node   uint64
 	Opcode uint64 // linux/fuse.h, enum fuse_opcode
-	Name   uint64 // of what is looked up in the root, as a hash: volumes are looked up there, of all pods
+	Name   uint64 // the Hash of what is looked up in the root: volumes are looked up there, of all pods
 }
 
 // Operation is the name of the operation, for people.
@@ -87,7 +88,7 @@ func (n *Note) End() { atomic.StoreUint64(&n.answering, 0) }
 type entry struct {
 	Subject
 	id     uint64 // of the request that was being answered when a process died
-	deaths uint64 // 0: the entry is free; 1: it is suspected; 2: refused
+	deaths uint64 // 0: the entry is free; 1: it is suspected; more: refused
 	since  int64
 	hung   uint64 // 1: it was a process that hung
 }
@@ -95,6 +96,7 @@ type entry struct {
 // Table is what the processes of a pair know. Only the one that serves changes it. Whatever a hostile process
 // writes into it is one: there are neither indices nor lengths in it.
 type Table struct {
+	version uint64 // of the file system, as a hash
 	notes   [MostWorkers]Note
 	entries [mostSubjects]entry
 }
@@ -111,8 +113,22 @@ const (
 	Refused
 )
 
-// Clear forgets all.
-func (t *Table) Clear() { *t = Table{} }
+// Serve says which version serves from now on. Another one than before knows of nothing.
+func (t *Table) Serve(version string) {
+	if hash := Hash([]byte(version)); t.version != hash {
+		*t = Table{version: hash}
+	}
+}
+
+// Hash is the same in each process (FNV-1a).
+func Hash(text []byte) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	hash := uint64(offset)
+	for _, b := range text {
+		hash = (hash ^ uint64(b)) * prime
+	}
+	return hash
+}
 
 // Anybody tells whether any subject is suspected or refused.
 func (t *Table) Anybody() bool {
@@ -139,7 +155,7 @@ func (t *Table) Look(s Subject, now time.Time) (v Verdict, hung bool) {
 	switch age := t.age(e, now); {
 	case e == nil:
 		return Innocent, false
-	case e.deaths > 1 && age < RefusalTime:
+	case e.deaths > 1 && age < e.refusal():
 		return Refused, false
 	case e.deaths == 1 && age >= SuspicionTime:
 		*e = entry{}
@@ -186,12 +202,17 @@ func (t *Table) Judge(hung, sameConnection bool, now time.Time) (refused []Subje
 		case e == nil:
 			e = t.free()
 		case hung || len(answered) == 1: // else it may be what was answered beside it
-			is.deaths = 2
+			is.deaths = e.deaths + 1
 			refused = append(refused, n.Subject)
 		}
 		*e = is
 	}
 	return refused
+}
+
+// refusal is how long the subject is refused.
+func (e *entry) refusal() time.Duration {
+	return RefusalTime << min(e.deaths-2, mostDoubled)
 }
 
 func (t *Table) find(s Subject) *entry {

@@ -111,12 +111,34 @@ func TestWhoIsRefused(t *testing.T) {
 		{"another version", func(p *pair) []Subject {
 			p.dies(death{answers: []Subject{guilty}})
 			p.dies(death{answers: []Subject{guilty}})
-			p.Clear()
+			p.Serve("2.0")
 			return nil
 		}, Innocent, Innocent},
+		{"the same version, started anew", func(p *pair) []Subject {
+			p.dies(death{answers: []Subject{guilty}})
+			refused := p.dies(death{answers: []Subject{guilty}})
+			p.Serve("1.0")
+			return refused
+		}, Refused, Innocent},
+		{"it was refused twice, for longer", func(p *pair) []Subject {
+			p.dies(death{answers: []Subject{guilty}})
+			p.dies(death{answers: []Subject{guilty}})
+			p.now = p.now.Add(RefusalTime)
+			refused := p.dies(death{answers: []Subject{guilty}})
+			p.now = p.now.Add(2*RefusalTime - 1)
+			return refused
+		}, Refused, Innocent},
+		{"it was refused often", func(p *pair) []Subject {
+			for range 50 {
+				p.dies(death{answers: []Subject{guilty}})
+			}
+			p.now = p.now.Add(RefusalTime << mostDoubled)
+			return nil
+		}, Suspected, Innocent},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := &pair{new(Table), time.Unix(1e9, 0)}
+			p.Serve("1.0")
 			refused := row.happens(p)
 			if got := look(p, guilty); got != row.guilty {
 				t.Errorf("the guilty one is %v, want %v", got, row.guilty)
