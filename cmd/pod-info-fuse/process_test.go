@@ -76,17 +76,25 @@ func startInUserNamespace(t *testing.T, more uintptr) *process {
 }
 
 // container is a shell in a mount namespace of its own, where nothing is mounted but a root that
-// is read-only, what a shell needs, a volume, and a file of a volume (a subPath).
+// is read-only, what a shell needs, a volume, and a file of a volume (a subPath). As with containerd 2.2
+// and runc 1.3, the volume is mounted rw, without the flags of the node's mount, and root has the default
+// capabilities.
 type container struct{ *process }
+
+// defaultCapabilities are those of containerd and CRI-O together.
+const defaultCapabilities = "+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,+setpcap,+net_bind_service,+sys_chroot,+kill,+audit_write"
 
 func startContainer(t *testing.T, volume string) container {
 	t.Helper()
 	script := `mount -t tmpfs root "$1" && cd "$1" && mkdir volume usr proc node && touch subpath && mount --bind /usr usr &&
 for d in /bin /lib*; do if [ -L "$d" ]; then cp -P "$d" .; else mkdir ".$d" && mount --bind "$d" ".$d"; fi || exit; done &&
 mount --bind /proc proc && mount --bind "$2" volume && mount --bind "$2/pod.uid" subpath &&
-mount -o remount,ro "$1" && pivot_root . node && cd / && umount -l node && echo ready &&
+mount -o remount,bind,rw,suid,dev,exec volume && mount -o remount,bind,rw,suid,dev,exec subpath &&
+mount -o remount,ro "$1" && pivot_root . node && cd / && umount -l node &&
+exec setpriv --bounding-set=-all,` + defaultCapabilities + ` sh -c "$3"`
+	const serve = `echo ready &&
 while read path; do line=; { read line < "/$path"; } 2>&-; echo "$line"; done`
-	return container{started(t, exec.Command("unshare", "--mount", "sh", "-c", script, "sh", t.TempDir(), volume))}
+	return container{started(t, exec.Command("unshare", "--mount", "sh", "-c", script, "sh", t.TempDir(), volume, serve))}
 }
 
 // read returns the first line of a file, "" when it cannot be read.

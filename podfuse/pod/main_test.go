@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -90,13 +91,19 @@ func inNamespaces() (status int) {
 }
 
 // container is what a runtime does for a container of an unprivileged pod, as far as it matters
-// here: its mounts, its user, and no capability.
+// here: its mounts, its user, and the default capabilities.
 type container struct {
 	Binds map[string]string // what is bound, rw, by where
 	UID   int
 	Proc  bool     // it has a PID namespace
 	Env   []string // added to ours
 	Args  []string
+}
+
+// defaultCapabilities are those of containerd and CRI-O together, which root of a container has.
+var defaultCapabilities = []int{
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FSETID, unix.CAP_FOWNER, unix.CAP_MKNOD, unix.CAP_NET_RAW, unix.CAP_SETGID, unix.CAP_SETUID,
+	unix.CAP_SETFCAP, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_KILL, unix.CAP_AUDIT_WRITE,
 }
 
 // enter becomes the container's first process. It only returns with an error.
@@ -126,12 +133,12 @@ func enter(text string) error {
 	}
 	runtime.LockOSThread() // which becomes the program
 	for capability := range unix.CAP_LAST_CAP + 1 {
+		if slices.Contains(defaultCapabilities, capability) {
+			continue
+		}
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); err != nil {
 			return fmt.Errorf("drop capability %d: %w", capability, err)
 		}
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
 	}
 	for _, err := range []error{
 		syscall.Setgroups(nil), syscall.Setresgid(c.UID, c.UID, c.UID), syscall.Setresuid(c.UID, c.UID, c.UID),
