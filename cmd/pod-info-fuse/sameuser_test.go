@@ -80,6 +80,53 @@ func init() {
 				}
 			}
 		}
+	case "watches of epoll":
+		var watched []int
+		for range 150 {
+			watched = append(watched, must(unix.Eventfd(0, unix.EFD_CLOEXEC)))
+		}
+		var err error
+		for err == nil {
+			poller := must(unix.EpollCreate1(unix.EPOLL_CLOEXEC))
+			for _, fd := range watched {
+				if err == nil {
+					err = unix.EpollCtl(poller, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN})
+				}
+			}
+		}
+		if err != unix.ENOSPC {
+			fmt.Println("watch:", err)
+		}
+	case "instances of inotify":
+		var err error
+		for err == nil {
+			_, err = unix.InotifyInit1(unix.IN_CLOEXEC)
+		}
+		if err != unix.EMFILE {
+			fmt.Println("inotify:", err)
+		}
+	case "pages of pipes":
+		var err error
+		for err == nil {
+			var pipe [2]int
+			if err = unix.Pipe2(pipe[:], unix.O_CLOEXEC); err == nil {
+				_, err = unix.FcntlInt(uintptr(pipe[0]), unix.F_SETPIPE_SZ, 1<<20)
+			}
+		}
+		if err != unix.EPERM {
+			fmt.Println("pipe:", err)
+		}
+	case "locked memory":
+		var err error
+		for err == nil {
+			var memory []byte
+			if memory, err = unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANONYMOUS|unix.MAP_PRIVATE); err == nil {
+				err = unix.Mlock(memory)
+			}
+		}
+		if err != unix.ENOMEM {
+			fmt.Println("lock memory:", err)
+		}
 	case "queued signals":
 		runtime.LockOSThread()
 		blocked := unix.Sigset_t{Val: [16]uint64{1 << (realTime - 1)}}
@@ -145,31 +192,71 @@ func eachNewborn(f func(pid int)) (end func()) {
 	return func() { ends.Store(true); <-ended }
 }
 
+// With hostPID, a pod sees which user the daemon is. It has used up what the kernel limits, when
+// the active process dies.
 func TestNobodyOfTheDaemonsUserCanTakeWhatItNeeds(t *testing.T) {
-	for _, what := range []string{"threads", "descriptors in flight", "queued signals"} {
-		t.Run(what, func(t *testing.T) {
-			if what == "queued signals" {
+	for _, row := range []struct {
+		what      string
+		noStandby bool // none can be started meanwhile
+	}{
+		{what: "threads"}, {what: "descriptors in flight"}, {what: "queued signals"}, {what: "instances of inotify"},
+		{what: "pages of pipes"}, {what: "locked memory"}, {what: "watches of epoll", noStandby: true},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			switch row.what {
+			case "queued signals":
 				limitQueuedSignals(t, 1000)
+			case "watches of epoll":
+				limitWatches(t, 20000)
 			}
 			d := install(t)
 			dir := d.mount()
 			d.pair()
-			asUser(t, d.user(), what, true)
-			active, _ := d.pair()
+			pod := asUser(t, d.user(), row.what, true)
+			serves := func(when string, before int) {
+				t.Helper()
+				if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+					t.Errorf("%s: %q", when, got)
+				}
+				s := d.status().Daemon
+				if s.Active == nil || s.Active.PID == before || s.Error != "" {
+					t.Errorf("%s: status tells of %+v", when, s)
+				}
+				if !row.noStandby {
+					d.pair()
+				}
+			}
+			reads := readAtTimes(t, dir)
+			active, standby := d.pair()
 			kill(t, active)
-			d.pair() // there is a standby again
+			reads.goesOn()
+			serves("after a death", active)
 			d.replaceBinary(newer)
 			if output, err := d.command("upgrade").CombinedOutput(); err != nil {
 				t.Errorf("upgrade: %v: %s", err, output)
 			}
+			serves("after an upgrade", standby)
+			reads.goesOn()
+			if row.noStandby {
+				pod.stops() // and what it has used up can be used again
+				eventually(t, "there is a standby", func() bool { return d.status().Daemon.Standby != nil })
+			}
 			active, _ = d.pair()
 			kill(t, active)
-			d.pair()
-			if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
-				t.Errorf("%q", got)
-			}
+			reads.goesOn()
+			reads.stop()
+			serves("after another death", active)
 		})
 	}
+}
+
+// limitWatches lowers the limit of watches for every user of this machine, also of root, who uses
+// few.
+func limitWatches(t *testing.T, count int) {
+	const path = "/proc/sys/fs/epoll/max_user_watches"
+	before := read(t, path)
+	t.Cleanup(func() { write(t, path, before) })
+	write(t, path, fmt.Sprintln(count))
 }
 
 // limitQueuedSignals lowers the limit of whom this process starts, pod and call-out. A test

@@ -36,6 +36,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -64,6 +65,9 @@ func Become(user User, sockets bool) error {
 		return err
 	}
 	setOOMScore()
+	// A timer has the runtime make its poller, whose watches the kernel counts for the user that
+	// makes it: of root's, another process of the daemon's user takes none.
+	time.Sleep(time.Nanosecond)
 	if err := limit(sockets); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // filter compares one after the other.
 var allowed = []string{
 	// Serving.
-	"read", "write", "futex", "epoll_pwait", "tgkill", "openat", "close", "fstat", "getdents64", "pidfd_open", "uname", "statfs",
+	"read", "write", "futex", "ppoll", "epoll_pwait", "tgkill", "openat", "close", "fstat", "getdents64", "pidfd_open", "uname", "statfs",
 
 	// Go's runtime and library: memory, threads, timers, signals, descriptors.
 	"mmap", "munmap", "mprotect", "madvise", "mincore", "brk",
@@ -52,7 +52,7 @@ var forMounting = append([]string{
 	"mkdirat", "unlinkat", "linkat", "renameat", "fchmodat", "umask", "bind", "listen",
 
 	// What it asks of other processes: paths that they are about to make, and when they end.
-	"process_vm_readv", "ppoll",
+	"process_vm_readv",
 
 	"close_range",
 }, forSockets...)

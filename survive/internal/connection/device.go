@@ -20,14 +20,16 @@ import (
 // signal, at which the kernel begins the read anew: Go's runtime sends SIGURG, every 10 ms, to a
 // thread that runs for so long (runtime/proc.go, retake).
 //
+// It waits by ppoll(2): the kernel limits the watches of epoll(7) for each user, whom other processes
+// may be, and who takes over must be able to wait.
+//
 // The runtime's poller could wait as well, and end a wait. But it would have the scheduler
 // look for other work before each wait and after it, which takes longer than an
 // answer; and a worker has nothing else to do.
 type device struct {
 	fd     int
-	epoll  int // waits for fd and woken
 	woken  int // eventfd(2)
-	events [2]unix.EpollEvent
+	polled [2]unix.PollFd
 	held   *held // nil: no request is held
 	trials *trials
 
@@ -37,7 +39,7 @@ type device struct {
 
 // newDevice duplicates a descriptor, which stays the caller's.
 func newDevice(fd int) (*device, error) {
-	d := &device{fd: -1, epoll: -1, woken: -1}
+	d := &device{fd: -1, woken: -1}
 	if err := d.open(fd); err != nil {
 		d.close()
 		return nil, err
@@ -55,14 +57,7 @@ func (d *device) open(fd int) (err error) {
 	if d.woken, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return os.NewSyscallError("eventfd", err)
 	}
-	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return os.NewSyscallError("epoll_create1", err)
-	}
-	for _, fd := range []int{d.fd, d.woken} {
-		if err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
-			return os.NewSyscallError("epoll_ctl", err)
-		}
-	}
+	d.polled = [2]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}, {Fd: int32(d.woken), Events: unix.POLLIN}}
 	return nil
 }
 
@@ -74,7 +69,7 @@ func (d *device) close() {
 		return
 	}
 	d.closed = true
-	for _, fd := range []int{d.epoll, d.woken, d.fd} {
+	for _, fd := range []int{d.woken, d.fd} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
@@ -87,22 +82,18 @@ const forever = -1
 // await waits until there is something to read, which may be the connection's end; until wake
 // is called; or until the limit. One goroutine may wait. It may return too early.
 func (d *device) await(limit time.Duration) error {
-	milliseconds := -1
+	var timeout *unix.Timespec
 	if limit != forever {
-		milliseconds = int(limit.Milliseconds()) + 1
+		t := unix.NsecToTimespec((limit + time.Millisecond).Nanoseconds())
+		timeout = &t
 	}
-	// Not unix.EpollWait, which on some machines is another system call: the daemon may
-	// make only this one.
-	n, err := result(unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(d.epoll), uintptr(unsafe.Pointer(&d.events)),
-		uintptr(len(d.events)), uintptr(milliseconds), 0, 0))
+	n, err := unix.Ppoll(d.polled[:], timeout, nil)
 	if err != nil && err != unix.EINTR {
-		return os.NewSyscallError("epoll_pwait", err)
+		return os.NewSyscallError("ppoll", err)
 	}
-	for _, event := range d.events[:n] {
-		if int(event.Fd) == d.woken {
-			var count [8]byte
-			_, _ = unix.Read(d.woken, count[:]) // makes it unreadable again
-		}
+	if n > 0 && d.polled[1].Revents != 0 {
+		var count [8]byte
+		_, _ = unix.Read(d.woken, count[:]) // makes it unreadable again
 	}
 	return nil
 }

@@ -35,13 +35,9 @@ func (p *process) flood() {
 		return
 	}
 	p.starter.send(message{Kind: ready, Process: &p.self})
-	conn, err := p.starter.(*socket).conn.SyscallConn()
-	if err == nil {
-		err = conn.Control(func(fd uintptr) {
-			for err == nil || errors.Is(err, unix.EAGAIN) {
-				_, err = unix.Write(int(fd), pingPacket)
-			}
-		})
+	var err error
+	for err == nil || errors.Is(err, unix.EAGAIN) {
+		err = p.starter.(*socket).conn.write(pingPacket)
 	}
 	p.Log("attack: a flood ends: %v", err)
 	os.Exit(1)

@@ -2,8 +2,6 @@ package pair
 
 import (
 	"encoding/json"
-	"errors"
-	"net"
 	"os"
 	"time"
 
@@ -50,31 +48,32 @@ type request struct {
 const clientTime = 30 * time.Second
 
 func (s *system) control(requests chan<- request) {
-	listener, err := net.FileListener(s.Control)
-	if err != nil {
-		s.log("control socket: %v", err)
-		return
-	}
+	listener := int(s.Control.Fd())
 	for {
-		conn, err := listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		} else if err != nil {
-			time.Sleep(100 * time.Millisecond) // out of descriptors, for example
-			continue
+		// Other processes have the open file as well, and its mode.
+		err := unix.SetNonblock(listener, true)
+		conn := &packets{}
+		if err == nil {
+			conn.fd, _, err = unix.Accept4(listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		}
-		go s.listen(conn.(*net.UnixConn), requests)
+		if err == unix.EAGAIN {
+			err = awaitInput(listener, time.Time{})
+		} else if err == nil {
+			go s.listen(conn, requests)
+		}
+		if err != nil {
+			time.Sleep(100 * time.Millisecond) // out of descriptors, for example
+		}
 	}
 }
 
 // listen passes on a client's commands.
-func (s *system) listen(conn *net.UnixConn, requests chan<- request) {
-	defer conn.Close()
+func (s *system) listen(conn *packets, requests chan<- request) {
+	defer conn.close()
 	defer func() { requests <- request{command: command{Command: commandGone}, client: conn} }()
 	buffer, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4))
 	for {
-		_ = conn.SetDeadline(time.Now().Add(clientTime))
-		n, rightsLength, _, _, err := conn.ReadMsgUnix(buffer, rights)
+		n, rightsLength, err := conn.read(buffer, rights, time.Now().Add(clientTime))
 		if err != nil || n == 0 {
 			return
 		}
@@ -84,7 +83,7 @@ func (s *system) listen(conn *net.UnixConn, requests chan<- request) {
 			if err != nil {
 				panic(err) // text, numbers and times can always be encoded
 			}
-			_, _ = conn.Write(packet) // a client that is gone does not matter
+			_ = conn.write(packet) // a client that is gone does not matter
 		}}
 		end := received(rights[:rightsLength])
 		r.command, err = decodeCommand(buffer[:n])

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -133,7 +133,7 @@ type link interface {
 
 // socket is a link over a socket.
 type socket struct {
-	conn     *net.UnixConn
+	conn     *packets
 	log      Logger
 	messages chan message
 }
@@ -157,17 +157,12 @@ func brief(text string) string {
 
 // newLink takes over a socket and begins to read messages.
 func newLink(end *os.File, log Logger) (*socket, error) {
-	defer end.Close() // FileConn has a duplicate
-	conn, err := net.FileConn(end)
+	defer end.Close() // packets has a duplicate
+	conn, err := newPackets(end)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not the link: %w", end.Name(), err)
 	}
-	packets, ok := conn.(*net.UnixConn)
-	if !ok {
-		conn.Close()
-		return nil, fmt.Errorf("%s is not the link, but %T", end.Name(), conn)
-	}
-	l := &socket{conn: packets, log: log, messages: make(chan message)}
+	l := &socket{conn: conn, log: log, messages: make(chan message)}
 	go l.read()
 	return l, nil
 }
@@ -200,10 +195,11 @@ func (l *socket) inbox() <-chan message { return l.messages }
 
 func (l *socket) read() {
 	defer close(l.messages)
+	defer l.conn.close()
 	for buffer := make([]byte, maxMessage); ; {
-		n, err := l.conn.Read(buffer)
-		if err != nil {
-			return // end-of-file, or closed by us
+		n, _, err := l.conn.read(buffer, nil, time.Time{})
+		if err != nil || n == 0 {
+			return // end-of-file, or shut by us
 		}
 		m, err := decode(buffer[:n])
 		if err != nil {
@@ -222,29 +218,15 @@ func (l *socket) send(m message) {
 	packet := m.encode()
 	err := error(unix.EMSGSIZE)
 	if len(packet) <= maxMessage {
-		err = l.write(packet)
+		err = l.conn.write(packet)
 	}
 	if errors.Is(err, unix.EMSGSIZE) {
 		l.log("send %s, %d bytes: %v", m.Kind, len(packet), err)
 	}
 }
 
-func (l *socket) write(packet []byte) error {
-	conn, err := l.conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	writeErr := conn.Write(func(fd uintptr) (done bool) {
-		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-			_, err = unix.Write(int(fd), packet)
-		}
-		return true // also when it would have to wait
-	})
-	return errors.Join(err, writeErr)
-}
-
 func (l *socket) close() {
-	l.conn.Close()
+	l.conn.shut()
 	go func() {
 		for range l.messages {
 		}
