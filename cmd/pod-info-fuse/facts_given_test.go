@@ -33,7 +33,7 @@ func TestADirectoryThatTheDaemonWasNotGivenIsTriedAgain(t *testing.T) {
 	if !d.status().Facts.Stale {
 		t.Error("status does not say that the daemon was not given the directory")
 	}
-	if err := os.Chmod(d.path, 0o755); err != nil {
+	if err := os.Chmod(d.path, installedMode); err != nil {
 		t.Fatal(err)
 	}
 	d.must("init")

@@ -120,7 +120,7 @@ func TestInitNeedsNothing(t *testing.T) {
 	d := install(t)
 	// As in the container of a control plane: no root, no /run, no /dev, no /proc.
 	script := `for dir in /run /dev /proc; do mount -t tmpfs -o ro none $dir; done; exec setpriv --reuid 1000 --regid 1000 --clear-groups "$1" init`
-	for parent := d.path; strings.HasPrefix(parent, os.TempDir()+"/"); parent = filepath.Dir(parent) {
+	for parent := filepath.Dir(d.path); strings.HasPrefix(parent, os.TempDir()+"/"); parent = filepath.Dir(parent) {
 		if err := os.Chmod(parent, 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -73,17 +72,20 @@ func TestANewbornProcessThatIsStoppedHoldsNobody(t *testing.T) {
 			d.mount()
 			d.pair()
 			pod := asUser(t, d.user(), "stops newborn processes", hostPID)
-			d.replaceBinary(newer)
-			done := make(chan string, 1)
-			go func() {
-				output, err := d.command("upgrade").CombinedOutput()
-				done <- fmt.Sprintf("%v: %s", err, output)
-			}()
-			select {
-			case said := <-done:
-				t.Log(said)
-			case <-time.After(limit):
-				t.Errorf("upgrade has not ended after %v", limit)
+			done := make(chan error, 1)
+			for i := range 10 {
+				d.replaceBinary([]string{newer, binary}[i%2])
+				go func() { done <- d.command("upgrade").Run() }()
+				var err error
+				select {
+				case err = <-done:
+				case <-time.After(limit):
+					t.Errorf("upgrade has not ended after %v", limit)
+				}
+				// On a loaded machine, it may come too late.
+				if err != nil || !hostPID || t.Failed() {
+					break
+				}
 			}
 			if stopped := pod.stops(); (stopped != "") != hostPID {
 				t.Errorf("it has stopped %q", strings.Fields(stopped))
