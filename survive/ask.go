@@ -33,6 +33,10 @@ func (n Node) introduce(record volume.Record, varying []uint8) (*mount.Point, er
 	return n.ask("/"+record.ID().String(), patience, aliases...)
 }
 
+// leastAsk is the least time in which the daemon is asked: one that does not answer within the limit loses
+// its connection, and a standby needs six seconds to replace a process that hangs.
+const leastAsk = 7 * time.Second
+
 // errSilent says that the daemon did not answer, and that its connection was aborted.
 var errSilent = errors.New("the daemon does not answer")
 
@@ -57,6 +61,11 @@ func (n Node) ask(path string, limit time.Duration, names ...string) (*mount.Poi
 		return nil, err
 	}
 	defer root.Close()
+	if limit > gone { // a pair that is well may need most of it
+		if limit = n.within(limit); limit < leastAsk {
+			return nil, fmt.Errorf("ask the daemon: %w", errNoTime)
+		}
+	}
 	found, err := root.Below(path, limit, names...)
 	if errors.Is(err, mount.ErrSilent) {
 		n.Log("it has not answered for %v, also not with its standby: its connection is aborted", limit)

@@ -18,13 +18,13 @@ import (
 // calls the driver by hand. There, the node mount is absent although its daemon is well. The
 // daemon is still in the namespace in which it was started, as it cannot leave it.
 
-// elsewhere tells whether the node mount is absent here only.
-func (n Node) elsewhere(locks pair.Locks) bool {
+// elsewhere tells whether the node mount is absent here only. It may have to ask, until a time.
+func (n Node) elsewhere(locks pair.Locks, until time.Time) bool {
 	switch locks.State() {
 	case pair.Nobody, pair.Dead:
 		return false
 	case pair.Unseen: // of another PID namespace, or somebody who keeps a lock
-		_, err := n.pair().Ask(patience)
+		_, err := n.pair().Ask(time.Until(until))
 		return err == nil || isRefusal(err)
 	}
 	return true
@@ -35,10 +35,10 @@ func isRefusal(err error) bool { return errors.As(err, new(pair.Refusal)) }
 
 // attachFromElsewhere attaches the daemon's mount, which is absent here, if the daemon serves in
 // another mount namespace. One whose connection was aborted just now ends meanwhile.
-func (n Node) attachFromElsewhere(there look) (look, error) {
-	for begun := time.Now(); there.device == 0 && n.elsewhere(there.locks); time.Sleep(2 * time.Millisecond) {
+func (n Node) attachFromElsewhere(there look, until time.Time) (look, error) {
+	for begun := time.Now(); there.device == 0 && n.elsewhere(there.locks, until); time.Sleep(2 * time.Millisecond) {
 		before := there.locks
-		attachErr := n.attach(before)
+		attachErr := n.attachAlone(before)
 		var err error
 		if there, err = n.look(); err != nil || attachErr == nil {
 			return there, err
@@ -49,6 +49,19 @@ func (n Node) attachFromElsewhere(there look) (look, error) {
 		}
 	}
 	return there, nil
+}
+
+// attachAlone attaches it, unless another call-out was faster.
+func (n Node) attachAlone(locks pair.Locks) error {
+	unlock, err := n.lock(exclusive)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if there, err := n.look(); err != nil || there.device != 0 {
+		return err
+	}
+	return n.attach(locks)
 }
 
 // attach mounts the daemon's file system here as well. It does nothing where the node mount

@@ -54,11 +54,12 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if err != nil {
 		return err
 	}
-	mounted, err := c.Node.mountVolume(record)
+	n := c.Node.begin()
+	mounted, err := n.mountVolume(record)
 	if isDead(err) {
 		// It is known now that this daemon is of no use any more, or that all of it died
 		// while it was asked; another call-out may have removed its mount by then.
-		mounted, err = c.Node.mountVolume(record)
+		mounted, err = n.mountVolume(record)
 	}
 	if err == nil && !mounted && c.Repeated != nil {
 		c.Repeated()

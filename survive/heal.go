@@ -45,6 +45,9 @@ const (
 	healerTime = 5 * time.Second
 	// healTime is how long all of it may take; the next call-out does the rest.
 	healTime = 20 * time.Second
+	// healLockTimeout is how long it waits for a call-out that has locked a volume of our own namespace.
+	// Other call-outs wait meanwhile, and so do the other volumes.
+	healLockTimeout = 5 * time.Second
 	// lockTime is how long all of it waits for locked namespaces.
 	lockTime = time.Second
 	// healMost is how many paths in a namespace are healed at a time.
@@ -139,7 +142,7 @@ func (n Node) withoutUnmounted(healed []Healed, namespace mount.Namespace, all d
 
 func (n Node) healOwn(dead stack) (record volume.Record, err error) {
 	// Or an unmount would find the dead one, and leave the one in its place.
-	unlock, err := n.LockVolume(dead.volume)
+	unlock, err := n.lockVolumeUntil(dead.volume, time.Now().Add(n.within(healLockTimeout)))
 	if err != nil {
 		return record, err
 	}
@@ -163,7 +166,7 @@ func (n Node) healOthers() (healed []Healed) {
 	if len(all) == 0 {
 		return nil
 	}
-	until := time.Now().Add(healTime)
+	until := time.Now().Add(n.within(healTime))
 	namespaces, _, err := mount.Others()
 	if err != nil {
 		return unlisted(err)

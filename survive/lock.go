@@ -13,7 +13,25 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// How call-outs lock the run directory.
+// callOutTimeout is how long a call-out waits, for locks, the daemon and containers together. It is
+// longer than it takes to find that a daemon is silent, to end it, and to start another one.
+const callOutTimeout = 25 * time.Second
+
+// begin sets the deadline of a call-out, unless the one that it is a part of has one.
+func (n Node) begin() Node {
+	if n.deadline.IsZero() {
+		n.deadline = time.Now().Add(callOutTimeout)
+	}
+	return n
+}
+
+// within is the limit of a wait, or what is left until the deadline.
+func (n Node) within(limit time.Duration) time.Duration {
+	return max(min(limit, time.Until(n.begin().deadline)), 0)
+}
+
+// How call-outs lock the run directory. The exclusive lock is held while a daemon is started, replaced or
+// ended, and not while one is asked that may not answer: other pods' mounts wait for it.
 const (
 	shared    = unix.LOCK_SH // uses the daemon
 	exclusive = unix.LOCK_EX // starts or ends the daemon
@@ -22,9 +40,7 @@ const (
 // lock takes the run directory's lock, making the directory if need be. It waits for a
 // call-out that starts a daemon, and for others that wait for it.
 func (n Node) lock(how int) (unlock func(), err error) {
-	// About as long as the longest of them takes: an upgrade of a daemon that answers late, and
-	// never hands over.
-	for deadline := time.Now().Add(6 * patience); ; {
+	for deadline := n.begin().deadline; ; {
 		if err := os.MkdirAll(n.RunDir, 0o750); err != nil {
 			return nil, fmt.Errorf("make the run directory: %w", err)
 		}
@@ -42,7 +58,7 @@ func (n Node) lock(how int) (unlock func(), err error) {
 // needs no file of its own, and is independent of lock, for which an unmount must not wait.
 // The error is fs.ErrNotExist where the driver has nothing on the node.
 func (n Node) LockVolume(id volume.ID) (unlock func(), err error) {
-	return n.lockVolumeUntil(id, time.Now().Add(2*patience))
+	return n.lockVolumeUntil(id, n.begin().deadline)
 }
 
 // lockVolumeUntil does the same. With the zero time, it does not wait.
@@ -52,7 +68,7 @@ func (n Node) lockVolumeUntil(id volume.ID, deadline time.Time) (unlock func(), 
 
 // lockVolumes waits for all call-outs that have locked a volume, and keeps others off.
 func (n Node) lockVolumes() (unlock func(), err error) {
-	return n.lockBytes(0, 0, time.Now().Add(2*patience))
+	return n.lockBytes(0, 0, n.begin().deadline)
 }
 
 // lockBytes locks length bytes of the lock file, or all from the first on.

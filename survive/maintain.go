@@ -17,13 +17,10 @@ func (n Node) Maintain() error {
 	if used, err := n.used(); err != nil || !used {
 		return err
 	}
-	unlock, err := n.lock(exclusive)
-	if err == nil {
-		err = n.ensure()
-		if err == nil && !n.upgradeInVain() {
-			_, err = n.upgrade()
-		}
-		unlock()
+	n = n.begin()
+	err := n.ensure()
+	if err == nil && !n.upgradeInVain() {
+		_, err = n.upgrade()
 	}
 	n.logHealed(n.healOthers())
 	n.forgetLingering(math.MaxInt)
@@ -45,11 +42,12 @@ func (n Node) Restore() ([]Healed, error) {
 	if used, err := n.used(); err != nil || !used {
 		return nil, err
 	}
-	unlock, err := n.lock(exclusive)
+	n = n.begin()
+	unlock, served, err := n.lockServed()
 	if err != nil {
 		return nil, err
 	}
-	healed, err := n.restore(true)
+	healed, err := n.restore(served, true)
 	unlock()
 	if err != nil {
 		return nil, err
@@ -67,48 +65,75 @@ func (n Node) Use() (release func(), err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("mounting needs root")
 	}
-	release, err = n.lock(shared)
-	if err != nil {
-		return nil, err
-	}
-	there, err := n.look()
-	if err == nil && there.seemsServed() && n.givenTried() && exists(n.Volumes().Dir) {
-		return release, nil
-	}
-	release()
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := n.lock(exclusive)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.ensure(); err != nil {
+	n = n.begin()
+	for ensured := false; ; ensured = true {
+		unlock, err := n.lock(shared)
+		if err != nil {
+			return nil, err
+		}
+		there, err := n.look()
+		switch {
+		case err == nil && there.seemsServed() && n.givenTried() && exists(n.Volumes().Dir) && !ensured:
+			return unlock, nil
+		case err == nil && ensured && there.device != 0:
+			return func() { unlock(); n.logHealed(n.healOthers()) }, nil
+		}
 		unlock()
-		return nil, err
-	}
-	if !n.givenTried() {
-		if _, err := n.upgrade(); err != nil {
-			n.Log("%v", err) // volumes work with what the pair has
+		if err != nil {
+			return nil, err
+		}
+		if err := n.ensure(); err != nil {
+			return nil, err
+		}
+		if !n.givenTried() {
+			if _, err := n.upgrade(); err != nil {
+				n.Log("%v", err) // volumes work with what the pair has
+			}
 		}
 	}
-	return func() { unlock(); n.logHealed(n.healOthers()) }, nil
 }
 
 // ensure starts the daemon if it does not serve, and its companion, and heals dead mounts in our
-// own namespace. The caller holds the exclusive lock, and calls healOthers once it has released it.
+// own namespace. The caller calls healOthers next, and has no lock.
 func (n Node) ensure() error {
-	healed, err := n.restore(false)
+	unlock, served, err := n.lockServed()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	healed, err := n.restore(served, false)
 	n.logHealed(healed)
 	return err
 }
 
+// lockServed takes the exclusive lock, and tells whether the daemon serves. It asks the daemon before it
+// has the lock, and again if another call-out has changed the node mount since.
+func (n Node) lockServed() (unlock func(), served bool, err error) {
+	for {
+		asked, served, err := n.served()
+		if err != nil {
+			return nil, false, err
+		}
+		unlock, err := n.lock(exclusive)
+		if err != nil {
+			return nil, false, err
+		}
+		now, err := n.look()
+		if err == nil && now.device == asked {
+			return unlock, served, nil
+		}
+		if unlock(); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
 // restore does the same, and reports what it healed. With all, it also looks for volumes
 // whose record is lost, which costs time with the number of mounts on the node. Where all
-// records may be lost, it does so anyway.
-func (n Node) restore(all bool) ([]Healed, error) {
-	served, err := n.served()
-	if err == nil && served && all {
+// records may be lost, it does so anyway. The caller holds the exclusive lock, of lockServed.
+func (n Node) restore(served, all bool) ([]Healed, error) {
+	var err error
+	if served && all {
 		served, err = n.servesWhole()
 	}
 	if err == nil && served {
@@ -136,8 +161,8 @@ func (n Node) restore(all bool) ([]Healed, error) {
 	return append(adopted, healed...), nil
 }
 
-// served tells whether the node mount is there and answers. If the daemon serves in another
-// mount namespace, it mounts that in this one, too. It asks the mount itself, not the locks:
+// served tells whether the node mount is there and answers, and its device number; 0: it is not there. If
+// the daemon serves in another mount namespace, it mounts that in this one, too. It asks the mount itself, not the locks:
 // the kernel answers at once when the last process that had the connection is gone.
 //
 // A healthy pair is never taken for dead, however loaded the node is, nor while one process
@@ -145,24 +170,30 @@ func (n Node) restore(all bool) ([]Healed, error) {
 // pair needs to replace a process that hangs (package pair, patience). A node that was
 // suspended has not waited, see [mount.Point.Below]. A daemon that is silent for so long
 // answers no pod either, and no standby is left to replace it.
-func (n Node) served() (bool, error) {
+func (n Node) served() (device uint64, served bool, err error) {
+	// All questions of a call-out to a daemon that was there before share one wait.
+	until := n.begin().deadline.Add(patience - callOutTimeout)
+	if least := time.Now().Add(glance); until.Before(least) {
+		until = least
+	}
 	for range 2 { // a dead mount is absent once it was asked
 		there, err := n.look()
 		if err == nil && there.device == 0 {
-			there, err = n.attachFromElsewhere(there)
+			there, err = n.attachFromElsewhere(there, until)
 		}
 		if err != nil || there.device == 0 || !exists(n.path("daemon.lock")) { // without that file, its processes cannot be found
-			return false, err
+			return there.device, false, err
 		}
 		limit := patience
 		if there.locks.State() <= pair.Dead {
 			limit = gone
 		}
 		if answers, err := n.answers(limit); err != nil || answers {
-			return answers, err
+			return there.device, answers, err
 		}
+		device = there.device
 	}
-	return false, nil
+	return device, false, nil
 }
 
 // servesWhole tells whether no volume's root is bad, see [mount.Point.Bad]. A daemon that has

@@ -28,6 +28,8 @@ type Node struct {
 	Name   flex.Name // the kubelet's, for the installation
 	RunDir string    // in memory: after a reboot there are no mounts, and no records of them
 	log    calllog.Log
+
+	deadline time.Time // of the call-out; see begin
 }
 
 // Log writes a line that concerns the node, and not a call-out.

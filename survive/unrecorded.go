@@ -181,7 +181,7 @@ func (n Node) keepMount(info *mountinfo.Info) error {
 // adoptVolume makes a volume's record if it has none.
 func (n Node) adoptVolume(info *mountinfo.Info) (record volume.Record, made bool, err error) {
 	id, _ := volumeOf(info)
-	unlock, err := n.LockVolume(id) // an unmount removes both
+	unlock, err := n.lockVolumeUntil(id, time.Now().Add(n.within(healLockTimeout))) // an unmount removes both
 	if err != nil {
 		return record, false, err
 	}

@@ -23,35 +23,31 @@ func (n Node) Upgrade() (from string, err error) {
 	if !exists(n.Volumes().Dir) {
 		return "", nil
 	}
-	unlock, err := n.lock(exclusive)
-	if err != nil {
-		return "", err
-	}
+	n = n.begin()
 	from, err = n.upgrade()
-	unlock()
 	n.logHealed(n.healOthers()) // where it had to be started anew
 	return from, err
 }
 
-// upgrade also starts a daemon of this version anew if it is to be given something else. The caller
-// holds the exclusive lock. It goes by the version that root has noted: a daemon that claims
-// another one is replaced all the same. So is one whose start was noted, but not its end: a
-// call-out was killed in an upgrade.
+// upgrade also starts a daemon of this version anew if it is to be given something else. The caller has
+// no lock: the daemon is asked first, without one.
 func (n Node) upgrade() (from string, err error) {
-	if locks, err := n.daemon(); err != nil || !locks.Held() {
+	from, due, err := n.upgradeDue()
+	if err != nil || !due {
 		return "", err
 	}
-	given, err := n.isGiven()
+	if err = n.mayReplace(); err == nil {
+		unlock, lockErr := n.lock(exclusive)
+		if lockErr != nil {
+			return "", lockErr
+		}
+		defer unlock()
+		if from, due, err = n.upgradeDue(); err != nil || !due { // another call-out was faster
+			return "", err
+		}
+		err = n.replaceDaemon()
+	}
 	if err != nil {
-		return "", err
-	}
-	from = cmp.Or(n.versionNote(), "unknown") // somebody has removed the note
-	if from == n.Version && given && !exists(n.path(unkept(noteOfVersion))) {
-		n.forgetFailedUpgrade() // the failed change has been taken back
-		n.reviveLog()
-		return "", nil
-	}
-	if err := n.replaceDaemon(); err != nil {
 		if from == n.Version {
 			err = fmt.Errorf("start version %s anew, with what it is to be given now: %w", from, err)
 		} else {
@@ -62,20 +58,45 @@ func (n Node) upgrade() (from string, err error) {
 	return from, nil
 }
 
+// upgradeDue tells whether the daemon is to be replaced, and its version. It goes by the one that root has
+// noted: a daemon that claims another one is replaced all the same. So is one whose start was noted, but
+// not its end: a call-out was killed in an upgrade.
+func (n Node) upgradeDue() (from string, due bool, err error) {
+	if locks, err := n.daemon(); err != nil || !locks.Held() {
+		return "", false, err
+	}
+	given, err := n.isGiven()
+	if err != nil {
+		return "", false, err
+	}
+	from = cmp.Or(n.versionNote(), "unknown") // somebody has removed the note
+	if from == n.Version && given && !exists(n.path(unkept(noteOfVersion))) {
+		n.forgetFailedUpgrade() // the failed change has been taken back
+		n.reviveLog()
+		return from, false, nil
+	}
+	return from, true, nil
+}
+
+// mayReplace tells whether this version can read all records, and the daemon answers. It does so late on a
+// loaded node, and while a standby replaces a process that hangs. An answer that says no comes from one
+// that lives, and the upgrade itself tells why.
+func (n Node) mayReplace() error {
+	if err := n.Volumes().Check(n.CheckRecord); err != nil {
+		return err
+	}
+	if _, err := n.report(n.within(patience)); err != nil && !isRefusal(err) {
+		return fmt.Errorf("ask the daemon, which is to hand over, for %v: %w", patience, err)
+	}
+	return nil
+}
+
 // upgradeTimeout is how long an upgrade may take, also where the processes that are to hand over die one
 // after the other. The caller has locked the run directory meanwhile.
 const upgradeTimeout = 15 * time.Second
 
-// replaceDaemon has a daemon of this version take over.
+// replaceDaemon has a daemon of this version take over. The caller holds the exclusive lock.
 func (n Node) replaceDaemon() error {
-	if err := n.Volumes().Check(n.CheckRecord); err != nil {
-		return err
-	}
-	// The answer is late on a loaded node, and while a standby replaces a process that hangs.
-	// One that is refused comes from somebody who lives, and the upgrade itself tells why.
-	if _, err := n.report(patience); err != nil && !isRefusal(err) {
-		return fmt.Errorf("ask the daemon, which is to hand over, for %v: %w", patience, err)
-	}
 	log, err := n.log.Open()
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // hostile puts a version into the driver's place whose daemon somebody has taken over;
@@ -133,6 +135,77 @@ func TestMountStartsAnewWhenNobodyAnswers(t *testing.T) {
 	}
 	if got := container.read("volume/pod.uid"); got != podUID {
 		t.Errorf("in the container: %q", got)
+	}
+}
+
+// A daemon that does not answer keeps who asks it waiting, and no other pod: the lock that a mount needs is
+// free meanwhile.
+func TestNobodyWaitsForTheLockWhileADaemonIsAsked(t *testing.T) {
+	for _, verb := range []string{"init", "upgrade"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel() // it waits for seconds
+			d := install(t)
+			d.mount()
+			active, standby := d.pair()
+			d.stopPair()
+			if verb == "upgrade" {
+				d.replaceBinary(newer)
+			}
+			lock, err := os.Open(filepath.Join(d.runDir, "lock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Close()
+			done := make(chan struct{})
+			begun := time.Now()
+			go func() { _ = d.command(verb).Run(); close(done) }()
+			longest, free := time.Duration(0), time.Now()
+			for waits := true; waits; {
+				select {
+				case <-done:
+					waits = false
+				case <-time.After(5 * time.Millisecond):
+				}
+				if unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
+					_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
+					free = time.Now()
+				}
+				longest = max(longest, time.Since(free))
+			}
+			t.Logf("it took %v, and the lock was kept for %v", time.Since(begun), longest)
+			if longest > 5*time.Second {
+				t.Errorf("the lock was kept for %v", longest)
+			}
+			resume(t, active, standby)
+		})
+	}
+}
+
+// One wait, and not one after the other: for the mount, whose server is stopped, and for the control socket, as
+// nobody knows who has a lock.
+func TestAStaleLockCostsOneWait(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	dir := d.mount()
+	active, standby := d.pair()
+	if err := unix.Kill(active, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	kill(t, standby)
+	eventually(t, "the standby's lock is free", func() bool { return d.holder(1) == 0 })
+	_, unlock := d.lockFor(1)
+	defer unlock()
+	begun := time.Now()
+	if a := d.callThatEnds("mount", t.TempDir(), edit(podUID, uidOf(1))); a.Status != "Success" {
+		t.Errorf("mount: %+v", a)
+	}
+	if took := time.Since(begun); took > 18*time.Second {
+		t.Errorf("it took %v", took)
+	} else {
+		t.Logf("it took %v", took)
+	}
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("pod.uid is %q", got)
 	}
 }
 
