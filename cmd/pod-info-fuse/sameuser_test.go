@@ -254,6 +254,15 @@ func TestNobodyOfTheDaemonsUserCanTakeWhatItNeeds(t *testing.T) {
 // few.
 func limitWatches(t *testing.T, count int) {
 	const path = "/proc/sys/fs/epoll/max_user_watches"
+	// Another run of this test would take the lower limit for the one to put back.
+	one, err := os.Open("/dev/fuse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { one.Close() })
+	if err := unix.Flock(int(one.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 	before := read(t, path)
 	t.Cleanup(func() { write(t, path, before) })
 	write(t, path, fmt.Sprintln(count))
