@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ type FS struct {
 
 	versions versions
 	look     look
+	mounts   mounts
 }
 
 var _ fuse.RawFileSystem = (*FS)(nil)
@@ -84,6 +86,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 	}
 	record.Entry(k, out)
 	out.EntryValid = volume.Forever
+	f.mounts.note(header.NodeId, record.Mounted)
 	out.AttrValid = f.attributes(out.NodeId, &files[k], record, header.Pid, &out.Attr)
 	return fuse.OK
 }
@@ -99,14 +102,26 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	case file.scope == operators:
 		return f.factAttributes(in.NodeId, out)
 	}
-	record, status := f.Record(in.NodeId)
+	record, status := f.recordFor(file, in.NodeId)
 	if file.live != nil {
-		status = fuse.OK // nothing of a live file is in the record but its times
+		record.Mounted = f.mountedAt(in.NodeId)
 	}
 	if status.Ok() {
 		out.AttrValid = f.attributes(in.NodeId, file, record, in.Pid, &out.Attr)
 	}
 	return status
+}
+
+// mountedAt is when the volume of a node was mounted; the zero time where nobody knows.
+func (f *FS) mountedAt(node uint64) time.Time {
+	at, known := f.mounts.of(node)
+	if !known {
+		if record, status := f.Record(node); status.Ok() {
+			at = record.Mounted
+			f.mounts.note(node, at)
+		}
+	}
+	return at
 }
 
 // recordFor is the record of a file's volume, empty for a live file, whose content does not
@@ -129,8 +144,8 @@ func (f *FS) attributes(node uint64, file *file, record volume.Record, thread ui
 	// A caller that may not read the file may ask for its size without an error.
 	content, _ := f.content(buffer[:0], file, record, thread)
 	attr.Ino, attr.Mode, attr.Nlink, attr.Size = node, file.mode, 1, uint64(len(content))
-	if mounted := &record.Mounted; !mounted.IsZero() {
-		attr.SetTimes(mounted, mounted, mounted)
+	if mounted := record.Mounted; !mounted.IsZero() {
+		attr.SetTimes(&mounted, &mounted, &mounted)
 	}
 	if file.live != nil {
 		return 0

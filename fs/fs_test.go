@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -158,21 +159,46 @@ func TestWhatTheKernelMayCache(t *testing.T) {
 
 // Garbage would be collected while readers wait.
 func TestWhatDependsOnTheReaderIsReadWithoutAllocations(t *testing.T) {
-	fs := New(survive.Site{Volumes: volume.Store{Dir: t.TempDir()}}) // not even a record is needed
+	store := volume.Store{Dir: t.TempDir()}
+	record := volume.Record{Dir: "/d", PodUID: "11111111-2222-3333-4444-555555555555", Mounted: time.Now()}
+	if err := store.Put(record); err != nil {
+		t.Fatal(err)
+	}
+	fs := New(survive.Site{Volumes: store})
 	buffer := make([]byte, 4096)
 	for _, k := range []kind{pod, podNodename} {
-		header := fuse.InHeader{NodeId: volume.Node(1, k), Caller: fuse.Caller{Pid: uint32(os.Getpid())}}
+		header := fuse.InHeader{NodeId: volume.Node(record.ID(), k), Caller: fuse.Caller{Pid: uint32(os.Getpid())}}
 		stat, out := &fuse.GetAttrIn{InHeader: header}, &fuse.AttrOut{}
 		read := &fuse.ReadIn{InHeader: header, Size: 4096, ReadFlags: fuse.READ_LOCKOWNER}
-		status := fs.GetAttr(nil, stat, out)
 		n := testing.AllocsPerRun(100, func() {
+			status := fs.GetAttr(nil, stat, out)
 			result, failed := fs.Read(nil, read, buffer)
-			if !status.Ok() || !failed.Ok() || result.Size() != int(out.Size) || out.Size < 2 {
-				t.Errorf("kind %d: %v, size %d, %v, %v", k, status, out.Size, failed, result)
+			if !status.Ok() || !failed.Ok() || result.Size() != int(out.Size) || out.Size < 2 || out.Mtime != uint64(record.Mounted.Unix()) {
+				t.Errorf("kind %d: %v, %+v, %v, %v", k, status, out.Attr, failed, result)
 			}
 		})
 		if n != 0 {
 			t.Errorf("kind %d: %v allocations", k, n)
+		}
+	}
+}
+
+// A directory that is mounted for another pod keeps its id. The kernel asks for names first.
+func TestTimesOfALiveFileAreThoseOfTheMountThatIsThere(t *testing.T) {
+	store := volume.Store{Dir: t.TempDir()}
+	fs := New(survive.Site{Volumes: store})
+	for seconds := int64(1000); seconds < 1003; seconds++ {
+		record := volume.Record{Dir: "/d", PodUID: "11111111-2222-3333-4444-555555555555", Mounted: time.Unix(seconds, 0)}
+		if err := store.Put(record); err != nil {
+			t.Fatal(err)
+		}
+		var entry fuse.EntryOut
+		header := fuse.InHeader{NodeId: volume.Node(record.ID(), directory), Caller: fuse.Caller{Pid: uint32(os.Getpid())}}
+		status := fs.Lookup(nil, &header, "pod", &entry)
+		header.NodeId = entry.NodeId
+		var out fuse.AttrOut
+		if status = max(status, fs.GetAttr(nil, &fuse.GetAttrIn{InHeader: header}, &out)); !status.Ok() || out.Ctime != uint64(seconds) {
+			t.Errorf("mounted at %d: %v, %d", seconds, status, out.Ctime)
 		}
 	}
 }
