@@ -39,7 +39,7 @@ render policies/validating-admission-policy.yaml \
 	--set policies.validatingAdmissionPolicy=true \
 	--show-only templates/validatingadmissionpolicy.yaml
 render policies/validating-admission-policy-csi.yaml \
-	'The same, and volumes of this driver, by either door, in all namespaces but those with a label.' \
+	'The same, and no volumes of this driver, by either door, in namespaces with a label.' \
 	--set policies.validatingAdmissionPolicy=true --set csi.enabled=true \
 	--show-only templates/validatingadmissionpolicy.yaml
 render policies/validating-admission-policy-pod-fuse.yaml \

@@ -138,7 +138,7 @@ func (f *FS) recordFor(file *file, node uint64) (record volume.Record, status fu
 //
 // The times of every file are that of the mount, those of live files too. tar(1) compares a file's
 // ctime before and after it reads, and fails when the two differ; programs that poll look at mtime.
-// Nothing tells when the node got its name, and the process that reads has its PID for all its life.
+// No time is known at which the node got its name, and a process keeps its PID.
 func (f *FS) attributes(node uint64, file *file, record volume.Record, thread uint32, attr *fuse.Attr) (valid uint64) {
 	var buffer [maxContent]byte
 	// A caller that may not read the file may ask for its size without an error.
