@@ -239,7 +239,7 @@ var orders = []struct {
 		quickly(time.Second, upgradeTo("1.1", "not which process it is", says(3, `{"Kind":"ready"}`), wait(100*ms)))}, "1 serves; 2 stands by; start, 0 takeovers, 0 upgrades", 0},
 	{"a standby that says that it serves", []step{says(2, `{"Kind":"serving"}`), logs("was not asked to")}, "1 serves; 3 stands by; start, 0 takeovers, 0 upgrades", 0},
 	{"a standby that says so before it is one, and somebody unknown has the lock", []step{birth(3, fault{late: time.Hour}), squat(activeByte, 0), kill(2),
-		func(w *world) { w.processes[0].life.hasActive = false }, wait(10 * ms), says(3, `{"Kind":"serving"}`), logs("was not asked to")},
+		func(w *world) { w.change(func() { w.processes[0].life.hasActive = false }) }, wait(10 * ms), says(3, `{"Kind":"serving"}`), logs("was not asked to")},
 		"1 serves; 4 stands by; 0 has the active lock; start, 0 takeovers, 0 upgrades", 0},
 	{"a standby that says what nobody understands", []step{says(2, `null`, `{}`, `[]`, `"ready"`, `{"Kind":"fly"}`, `{"Kind":"standBy","History":{}}`, `{"Kind":"pong"}`,
 		`{"Kind":"leave"}`, `{"Kind":"takeOver"}`, `{"Kind":`), logs("its kind is not known")}, "1 serves; 2 stands by; start, 0 takeovers, 0 upgrades", 0},
