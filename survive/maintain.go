@@ -19,8 +19,8 @@ func (n Node) Maintain() error {
 	}
 	n = n.begin()
 	err := n.ensure()
-	if err == nil && !n.upgradeInVain() {
-		_, err = n.upgrade()
+	if err == nil {
+		_, err = n.upgrade(func() bool { return !n.upgradeInVain() })
 	}
 	n.logHealed(n.healOthers())
 	n.forgetLingering(math.MaxInt)
@@ -85,10 +85,8 @@ func (n Node) Use() (release func(), err error) {
 		if err := n.ensure(); err != nil {
 			return nil, err
 		}
-		if !n.givenTried() {
-			if _, err := n.upgrade(); err != nil {
-				n.Log("%v", err) // volumes work with what the pair has
-			}
+		if _, err := n.upgrade(func() bool { return !n.givenTried() }); err != nil {
+			n.Log("%v", err) // volumes work with what the pair has
 		}
 	}
 }

@@ -24,27 +24,36 @@ func (n Node) Upgrade() (from string, err error) {
 		return "", nil
 	}
 	n = n.begin()
-	from, err = n.upgrade()
+	from, err = n.upgrade(func() bool { return true })
 	n.logHealed(n.healOthers()) // where it had to be started anew
 	return from, err
 }
 
-// upgrade also starts a daemon of this version anew if it is to be given something else. The caller has
-// no lock: the daemon is asked first, without one.
-func (n Node) upgrade() (from string, err error) {
-	from, due, err := n.upgradeDue()
+// upgrade also starts a daemon of this version anew if it is to be given something else. Where the caller does
+// not want it, it only looks. The caller has no lock: the daemon is asked first, without one.
+func (n Node) upgrade(wanted func() bool) (from string, err error) {
+	unlock, err := n.lock(shared)
+	if err != nil {
+		return "", err
+	}
+	_, due, err := n.upgradeDue()
+	due = due && wanted()
+	unlock()
+	if err == nil && !due {
+		n.reviveLog()
+	}
 	if err != nil || !due {
 		return "", err
 	}
-	if err = n.mayReplace(); err == nil {
-		unlock, lockErr := n.lock(exclusive)
-		if lockErr != nil {
-			return "", lockErr
-		}
-		defer unlock()
-		if from, due, err = n.upgradeDue(); err != nil || !due { // another call-out was faster
-			return "", err
-		}
+	problem := n.mayReplace()
+	if unlock, err = n.lock(exclusive); err != nil {
+		return "", err
+	}
+	defer unlock()
+	if from, due, err = n.upgradeDue(); err != nil || !due { // another call-out was faster
+		return "", err
+	}
+	if err = problem; err == nil {
 		err = n.replaceDaemon()
 	}
 	if err != nil {
@@ -60,7 +69,8 @@ func (n Node) upgrade() (from string, err error) {
 
 // upgradeDue tells whether the daemon is to be replaced, and its version. It goes by the one that root has
 // noted: a daemon that claims another one is replaced all the same. So is one whose start was noted, but
-// not its end: a call-out was killed in an upgrade.
+// not its end: a call-out was killed in an upgrade. The caller has a lock, or the companion might be started
+// for a driver that is being stopped.
 func (n Node) upgradeDue() (from string, due bool, err error) {
 	if locks, err := n.daemon(); err != nil || !locks.Held() {
 		return "", false, err
@@ -72,7 +82,6 @@ func (n Node) upgradeDue() (from string, due bool, err error) {
 	from = cmp.Or(n.versionNote(), "unknown") // somebody has removed the note
 	if from == n.Version && given && !exists(n.path(unkept(noteOfVersion))) {
 		n.forgetFailedUpgrade() // the failed change has been taken back
-		n.reviveLog()
 		return from, false, nil
 	}
 	return from, true, nil
@@ -203,7 +212,7 @@ func (f *FailedUpgrade) inVain(input string) bool {
 }
 
 // upgradeInVain tells whether this binary, as it is now, has failed to take over
-// lately.
+// lately. The caller has a lock, as for upgradeDue.
 func (n Node) upgradeInVain() bool {
 	failed := n.failedUpgrade()
 	return failed != nil && failed.By == n.identity() && failed.inVain(n.inputIdentity())

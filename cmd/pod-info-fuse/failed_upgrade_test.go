@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // attempts counts the upgrades that the log tells of.
@@ -271,4 +273,45 @@ func TestAnUpgradeWhoseCallOutWasKilledIsDoneByTheNext(t *testing.T) {
 		}
 	}
 	l.stop()
+}
+
+// Another call-out replaces the daemon, which does not answer meanwhile: its control socket is made anew.
+func TestWhatAnotherCallOutHasUpgradedIsNoFailedUpgrade(t *testing.T) {
+	d := install(t)
+	d.mount()
+	d.pair()
+	d.replaceBinary(newer)
+	lock, err := os.Open(filepath.Join(d.runDir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil { // a mount has it, and then the other call-out
+		t.Fatal(err)
+	}
+	control := filepath.Join(d.runDir, "control")
+	if err := os.Rename(control, control+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	upgrade := d.command("upgrade")
+	var output strings.Builder
+	upgrade.Stdout, upgrade.Stderr = &output, &output
+	if err := upgrade.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) // by now it has asked
+	if _, err := os.Stat(filepath.Join(d.runDir, "upgrade-failed")); err == nil {
+		t.Error("it has noted a failed upgrade while another call-out has the lock")
+	}
+	write(t, filepath.Join(d.runDir, "version"), "1.2.4")
+	if err := os.Rename(control+"-away", control); err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	if err := upgrade.Wait(); err != nil {
+		t.Errorf("upgrade: %v: %s", err, &output)
+	}
+	if s := d.status().Daemon; s.UpgradeError != "" {
+		t.Errorf("status says that the upgrade failed: %s", s.UpgradeError)
+	}
 }
