@@ -13,8 +13,9 @@ import (
 )
 
 // A process that serves has the file RUN/crash as its standard error: Go's runtime writes there why it ends a
-// process, as at a panic or a stack overflow. The process that takes over logs it. If both processes have
-// died, the call-out does that starts the daemon anew, before it does.
+// process, as at a panic or a stack overflow. The process that takes over logs it, and the process that serves
+// logs that of its standby. If both have died, the call-out that starts the daemon anew logs them first.
+// Each takes the text out of the file, so that the next text there is of the process that ends next.
 //
 // The file is root's. A process that was taken over can write into it, as into its lock file: so what is
 // read is short and quoted, and limitFiles bounds how large it gets.

@@ -35,6 +35,8 @@ func (n Node) give() (g given, err error) {
 	}
 	if g.crash, problem = openCrash(n.crashFile()); problem != nil {
 		n.Log("why the daemon dies is not logged: %v", problem) // volumes work without
+	} else {
+		n.logText(takeCrash(g.crash)) // of a process before this one
 	}
 	return g, nil
 }

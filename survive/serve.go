@@ -54,16 +54,17 @@ func (d Driver) serve(args []string) error {
 	// Once the process is confined: what a standby cannot open, the first process must not have.
 	files := sync.OnceValue(func() FileSystem { return answering(n, given, n.fileSystem(input, given)) })
 	err = pair.Main(pair.Config{
-		Args:     n.standbyArgs(),
-		Version:  n.Version,
-		Confine:  func() (bool, error) { return n.confine(input, inherits) },
-		Open:     n.opener(files, counts),
-		TookOver: func(cause pair.Cause) { n.tookOver(files(), counts, cause, inherits) },
-		Input:    input,
-		Counters: file,
-		Given:    given,
-		Log:      n.Log,
-		Unheard:  n.log.Unheard,
+		Args:        n.standbyArgs(),
+		Version:     n.Version,
+		Confine:     func() (bool, error) { return n.confine(input, inherits) },
+		Open:        n.opener(files, counts),
+		TookOver:    func(cause pair.Cause) { n.tookOver(files(), counts, cause, inherits) },
+		LostStandby: n.lostStandby,
+		Input:       input,
+		Counters:    file,
+		Given:       given,
+		Log:         n.Log,
+		Unheard:     n.log.Unheard,
 	})
 	if err != nil {
 		n.Log("%v", err)
@@ -94,6 +95,14 @@ func (n Node) tookOver(files FileSystem, counts *counters.Counters, cause pair.C
 	for _, s := range counts.Suspects.Judge(cause == pair.Hang, cause != pair.Started, time.Now()) {
 		n.Log("two processes have ended, or hung, as they answered such a request, and it is answered with EIO for at least %v from now on: %s",
 			suspects.RefusalTime, n.describe(s, files))
+	}
+}
+
+// lostStandby takes the text of a standby that is dead, or it would be taken for that of the process that dies
+// next. Of many that die in a row, it logs the first ones' texts only.
+func (n Node) lostStandby(oneOfMany bool) {
+	if text := takeCrash(os.Stderr); !oneOfMany {
+		n.logText(text)
 	}
 }
 

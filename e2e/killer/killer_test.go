@@ -427,3 +427,45 @@ func TestNoFileGrows(t *testing.T) {
 		}
 	}
 }
+
+// The text in the log is that of the process that it is logged for, however many have died before.
+func TestTheTextIsOfTheProcessThatDied(t *testing.T) {
+	d := install(t)
+	d.mount("web-0")
+	signal := func(pid int, s syscall.Signal) {
+		t.Helper()
+		if err := unix.Kill(pid, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const deaths = 10
+	for range deaths {
+		before := d.daemon()
+		signal(before.Standby.PID, unix.SIGQUIT)
+		await(t, "another standby", func() bool { return d.daemon().Standby.PID != before.Standby.PID })
+	}
+	// Where many die in a row, the last ones say nothing new.
+	if got := strings.Count(d.logged(), `crash: "SIGQUIT: quit"`); got < deaths/2 {
+		t.Errorf("the log has the text of %d standbys, of %d that died", got, deaths)
+	}
+	if info, err := os.Stat(d.runDir("crash")); err != nil || info.Size() >= 16<<10 {
+		t.Errorf("the file is too large, or %v: %+v", err, info)
+	}
+	before := d.daemon()
+	said := len(d.logged())
+	signal(before.Active.PID, unix.SIGABRT)
+	await(t, "a take-over", func() bool { return d.daemon().Active.PID != before.Active.PID })
+	if log := d.logged()[said:]; !strings.Contains(log, `crash: "SIGABRT: abort"`) || strings.Contains(log, "SIGQUIT") {
+		t.Errorf("the active process got SIGABRT, and the log says\n%s", log)
+	}
+	before = d.daemon()
+	signal(before.Standby.PID, unix.SIGQUIT)
+	await(t, "another standby", func() bool { return d.daemon().Standby.PID != before.Standby.PID })
+	quit := len(d.logged())
+	before = d.daemon()
+	signal(before.Active.PID, unix.SIGKILL)
+	await(t, "a take-over", func() bool { return d.daemon().Active.PID != before.Active.PID })
+	if log := d.logged()[quit:]; strings.Contains(log, "crash: ") {
+		t.Errorf("the active process was killed, and the log says\n%s", log)
+	}
+}

@@ -130,6 +130,7 @@ func (a *active) lost(why string) {
 		a.retry.delay = 0
 	}
 	a.retry.failed()
+	a.LostStandby(a.retry.delay == longestDelay)
 }
 
 // stop ends serving at a request boundary, and returns what Serve did.

@@ -48,7 +48,7 @@ func hear(packets ...[]byte) heard {
 func stubbed(starter link) *process {
 	s := stub{}
 	return &process{
-		Config:  Config{Version: "1.0", Open: s.open, Log: s.log, Unheard: func() bool { return false }},
+		Config:  Config{Version: "1.0", Open: s.open, LostStandby: func(bool) {}, Log: s.log, Unheard: func() bool { return false }},
 		env:     s,
 		starter: starter, terminate: make(chan os.Signal),
 	}

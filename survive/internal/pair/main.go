@@ -47,11 +47,13 @@ type Config struct {
 	Open func(device int) (Service, error)
 	// TookOver is told, once, that the process takes over, and why, before it calls Open to serve.
 	TookOver func(Cause)
-	Input    *os.File   // see InheritedInput
-	Counters *os.File   // see InheritedCounters
-	Given    []*os.File // see InheritedGiven
-	Log      Logger
-	Unheard  func() bool // see calllog.Log.Unheard
+	// LostStandby is told that the standby is dead, and whether that is one of many in a row.
+	LostStandby func(oneOfMany bool)
+	Input       *os.File   // see InheritedInput
+	Counters    *os.File   // see InheritedCounters
+	Given       []*os.File // see InheritedGiven
+	Log         Logger
+	Unheard     func() bool // see calllog.Log.Unheard
 }
 
 // process is a process of the pair.

@@ -203,8 +203,14 @@ var orders = []struct {
 		"1 is left; 2 serves; 3 stands by; 1 has the active lock; 2 has the standby lock; hang, 1 takeovers, 0 upgrades", hangTime},
 
 	// The standby's start.
+	{"no new standby can serve", []step{func(w *world) {
+		for pid := 3; pid < 20; pid++ {
+			birth(pid, fault{broken: errTest})(w)
+		}
+	}, kill(2), wait(time.Minute), logs("1: lost a standby, one of many: true")}, "1 serves; 20 stands by; start, 0 takeovers, 0 upgrades", 0},
 	{"the standby cannot be started, twice", []step{spawnFails(2), kill(2)}, "1 serves; 3 stands by; start, 0 takeovers, 0 upgrades", 0},
-	{"the new standby cannot serve", []step{birth(3, fault{broken: errTest}), kill(2), wait(time.Second), logs("fails in this test")},
+	{"the new standby cannot serve", []step{birth(3, fault{broken: errTest}), kill(2), wait(time.Second), logs("fails in this test"),
+		logs("1: lost a standby, one of many: false")},
 		"1 serves; 4 stands by; start, 0 takeovers, 0 upgrades", 0},
 	{"the new standby cannot open the device", []step{birth(3, fault{opens: map[int]error{1: errTest}}), kill(2)},
 		"1 serves; 4 stands by; start, 0 takeovers, 0 upgrades", 0},

@@ -113,6 +113,11 @@ func (w *world) begin(version string, starter *end, format int) *fake {
 			},
 			Unheard:  func() bool { return false },
 			TookOver: func(c Cause) { p.change(func() { p.counted = append(p.counted, c) }) },
+			LostStandby: func(oneOfMany bool) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.log = append(w.log, fmt.Sprintf("%d: lost a standby, one of many: %v", pid, oneOfMany))
+			},
 		},
 		env: p, starter: starter, terminate: p.terminate,
 		self: Process{PID: pid, Version: version},
