@@ -249,6 +249,11 @@ func (s Servers) makeFIFO(id volume.ID) error {
 	if err := unix.Mkfifo(path, 0); err != nil && err != unix.EEXIST {
 		return &fs.PathError{Op: "mkfifo", Path: path, Err: err}
 	}
+	if info, err := os.Lstat(path); err != nil {
+		return err
+	} else if info.Mode().Type() != fs.ModeNamedPipe {
+		return fmt.Errorf("%s is no FIFO; unmount the volume first", path)
+	}
 	return os.Chmod(path, 0o666) // the umask is the kubelet's
 }
 
@@ -398,11 +403,8 @@ func (s Servers) detach(dir string) (more bool, err error) {
 }
 
 // forget removes what there is of a volume, which is mounted nowhere in the kubelet's
-// directories. A container that still has it keeps it, and may serve nothing by it.
+// directories. A container that still has it keeps it, and may serve nothing by it. Until the mounter
+// is of this version, a volume of version 0.1.1 has a directory where the FIFO is.
 func (s Servers) forget(id volume.ID) error {
-	err := os.Remove(s.FIFO(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err, s.tidy(s.assembly(id)), s.ServerVolumes().Delete(id))
+	return errors.Join(os.RemoveAll(s.FIFO(id)), s.tidy(s.assembly(id)), s.ServerVolumes().Delete(id))
 }

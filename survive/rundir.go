@@ -40,9 +40,13 @@ func (n Node) makeDirs() error {
 func (n Node) gid() int { return int(confine.GroupOf(n.Program)) }
 
 // User is the user of the daemon, as root has noted it when it started that. No process has the
-// one that it is without a note.
+// one that it is without a note. Only version 0.1.1 has noted its version, and no user: its user
+// had the group's number, and stays that of the daemon that takes over.
 func (n Node) User() User {
-	note, _ := os.ReadFile(n.path(noteOfUser))
+	note, err := os.ReadFile(n.path(noteOfUser))
+	if errors.Is(err, fs.ErrNotExist) && exists(n.path(noteOfVersion)) {
+		return User{UID: uint32(n.gid()), GID: uint32(n.gid())}
+	}
 	uid, err := strconv.ParseUint(string(note), 10, 32)
 	if err != nil || uid == 0 {
 		uid = confine.NoUser

@@ -161,8 +161,8 @@ func (d installed) holder(b int64) int {
 	return int(lock.Pid)
 }
 
-// Somebody has removed the note of the daemon's user: then no process is the daemon's, and least of
-// all one of root's that a lock names.
+// Somebody has removed the note of the daemon's user, or damaged it: then a process of root's that a
+// lock names is not taken for the daemon.
 func TestNobodyIsKilledWhereTheDaemonsUserIsNotKnown(t *testing.T) {
 	for _, note := range []string{"", "0", "4294967295"} {
 		d := install(t)

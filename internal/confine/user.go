@@ -15,11 +15,12 @@ import (
 // User is the user and the group that a driver's daemon runs as.
 type User struct{ UID, GID uint32 }
 
-// GroupOf is the group of a program's daemon: one of 2^26, so that two programs can hardly have
-// the same, and read what is the other's. No account may have it.
+// GroupOf is the group of a program's daemon: one of 2^25, so that two programs can hardly have
+// the same, and read what is the other's. No account may have it. A program's group never changes:
+// a daemon could not read what root has made for the version before.
 func GroupOf(program string) uint32 {
-	const groups, first = 1 << 26, 23_180_208 // of the program that was there first
-	return 4_200_000_001 + (crc32.ChecksumIEEE([]byte(program))-first)%groups
+	const groups, first = 1 << 25, 23_180_208 // of the program that was there first
+	return 4_200_000_001 + 2*((crc32.ChecksumIEEE([]byte(program))-first)%groups)
 }
 
 // The users that daemons have. No account has one of these: they are above what Kubernetes takes

@@ -4,8 +4,10 @@ import "testing"
 
 // Two programs have nothing of each other's, and the group of the run directory never changes.
 func TestAProgramHasAGroupOfItsOwn(t *testing.T) {
-	if group := GroupOf("pod-info-fuse"); group != 4200000001 {
-		t.Errorf("%d, want 4200000001", group)
+	for program, want := range map[string]uint32{"pod-info-fuse": 4200000001, "pod-fuse": 4255012277} {
+		if group := GroupOf(program); group != want {
+			t.Errorf("%s has group %d, want %d", program, group, want)
+		}
 	}
 	programs := map[uint32]string{}
 	for _, program := range []string{"pod-info-fuse", "clock", "clocks", "a", "b", "pod-info"} {

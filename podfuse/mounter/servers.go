@@ -42,13 +42,26 @@ func (m *mounter) makePods() error {
 	return nil
 }
 
-// makeFIFOs makes the tmpfs of the FIFOs. Call-outs fill it: it stays writable.
+// makeFIFOs makes the tmpfs of the FIFOs. Call-outs fill it: it stays writable. That of version 0.1.1,
+// which has the socket, has directories for FIFOs. Whoever has one of them mounted keeps it.
 func (m *mounter) makeFIFOs(table *mount.Table) error {
-	if point, err := openTmpfs(m.Servers(), table); err != nil || point != nil {
-		closePoint(point)
+	point, err := openTmpfs(m.Servers(), table)
+	if err != nil {
 		return err
 	}
-	point, err := m.mountTmpfs(m.Servers(), "size=1m")
+	if point != nil {
+		defer point.Close()
+		_, err := os.Lstat(filepath.Join(m.Servers(), wire.Socket))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := point.Detach(); err != nil {
+			return err
+		}
+	}
+	point, err = m.mountTmpfs(m.Servers(), "size=1m")
 	closePoint(point)
 	return err
 }
