@@ -21,6 +21,9 @@ func SetTooLong(t *testing.T, limit time.Duration) {
 	tooLong = limit
 }
 
+// StandbyTimeout is how long suspects wait for a standby.
+func StandbyTimeout() time.Duration { return standbyTimeout }
+
 // SetStandbyTimeout sets how long suspects wait for a standby, until the test ends.
 func SetStandbyTimeout(t *testing.T, timeout time.Duration) {
 	before := standbyTimeout

@@ -44,15 +44,20 @@ type trial struct {
 // mostTrials is how many requests wait. Further suspects are answered with an error.
 const mostTrials = maxWaiting
 
-// standbyTimeout is how long suspects wait for a standby. Then they are answered with an error.
-var standbyTimeout = 10 * time.Second // a test sets it
+// standbyTimeout is how long suspects wait for a standby. Then they are answered with an error. A call-out asks
+// for longer than that: if it got no answer in its time, it would abort the connection.
+var standbyTimeout = 5 * time.Second // a test sets it
 
 func newTrials(c *Connection) *trials {
 	t := &trials{
 		table: &c.counts.Suspects, device: c.device, counts: c.counts, volumeOf: c.volumeOf, again: c.ahead, since: time.Now(),
 	}
-	t.table.Subjects(func(s suspects.Subject) { t.volumes = append(t.volumes, c.volumeOf(s.Node)) })
-	t.watches.Store(len(t.volumes) > 0)
+	t.table.Subjects(func(s suspects.Subject) {
+		if s.Node != fuse.FUSE_ROOT_ID { // all volumes are looked up there, and call-outs ask there
+			t.volumes = append(t.volumes, c.volumeOf(s.Node))
+		}
+	})
+	t.watches.Store(t.table.Anybody())
 	return t
 }
 

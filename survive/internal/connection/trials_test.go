@@ -3,6 +3,7 @@ package connection_test
 import (
 	"encoding/binary"
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -104,6 +105,49 @@ func TestASuspectIsRefusedWithoutAStandby(t *testing.T) {
 	m.serveToTheEnd(s.Connection)
 	s.waits(t)
 	s.gets(t, unix.EIO)
+}
+
+// A process has died of a look-up in the root, where call-outs look up all volumes: nothing but that look-up
+// waits for a standby.
+func TestASuspectInTheRootMakesNoOthersWait(t *testing.T) {
+	m := mountOne(t)
+	counts, now := new(counters.Counters), time.Now()
+	lookup := make([]byte, 40, 64)
+	binary.NativeEndian.PutUint32(lookup[4:], 1)
+	binary.NativeEndian.PutUint64(lookup[16:], 1)
+	counts.Suspects.Note(0).Begin(connection.SubjectOf(append(lookup, "suspect\x00"...)), 0, now)
+	counts.Suspects.Judge(false, false, now)
+	c, err := connection.New(m.device, m.agreed, m.fs, buffers(t, 2), counts, func(problem string) { t.Error(problem) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := successor{Connection: c, counts: counts}
+	end := s.serves(t)
+	look := func(name string) <-chan error {
+		answer := make(chan error, 1)
+		go func() { answer <- lookUp(filepath.Join(m.root, name)) }()
+		return answer
+	}
+	for _, name := range []string{"another", filepath.Base(m.volume)} {
+		select {
+		case <-look(name):
+		case <-time.After(time.Second):
+			t.Errorf("the look-up of %s waits", name)
+		}
+	}
+	s.reader = look("suspect")
+	s.waits(t)
+	s.SetStandby(true)
+	s.gets(t, unix.ENOENT)
+	end()
+}
+
+// A call-out waits for the daemon for seven seconds at least: a request that waits for a standby has its answer
+// before.
+func TestSuspectsDoNotWaitLongerThanACallOut(t *testing.T) {
+	if connection.StandbyTimeout() > 5*time.Second {
+		t.Errorf("they wait for %v", connection.StandbyTimeout())
+	}
 }
 
 // A process that stops is about to be replaced by another one.
