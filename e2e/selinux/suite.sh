@@ -190,12 +190,13 @@ starts_podfuse() {
 	has "$("$podfuse" mount "$server" "{\"kubernetes.io/pod.uid\":\"$uid\",\"serves\":\"data\"}")" '"Success"'
 	for root in /container /another; do
 		mount --bind "$client" $root/mnt
-		mount --bind "$server" $root/srv
+		mount -o rbind "$server" $root/srv # it has the FIFO and the socket mounted in it, and so containers have it
 	done
 }
 ends_podfuse() {
 	for root in /container /another; do
-		umount $root/mnt $root/srv
+		umount $root/mnt
+		umount -l $root/srv
 	done
 	for volume in "$client" "$server"; do has "$("$podfuse" unmount "$volume")" '"Success"'; done
 	"$podfuse" stop
