@@ -85,14 +85,16 @@ func (d Driver) becomeUser(uid string) error {
 // of.
 func (n Node) tookOver(files FileSystem, counts *counters.Counters, cause pair.Cause, inherits bool) {
 	count(counts, cause, inherits)
+	if cause == pair.Started {
+		// A pair that was taken over may have written this, and call-outs could not mount or heal.
+		counts.Suspects.Serve("")
+	}
 	counts.Suspects.Serve(n.Version)
-	if cause == pair.Planned {
+	if cause == pair.Planned || cause == pair.Started {
 		return
 	}
-	if cause != pair.Started {
-		n.logText(takeCrash(os.Stderr))
-	}
-	for _, s := range counts.Suspects.Judge(cause == pair.Hang, cause != pair.Started, time.Now()) {
+	n.logText(takeCrash(os.Stderr))
+	for _, s := range counts.Suspects.Judge(cause == pair.Hang, true, time.Now()) {
 		n.Log("two processes have ended, or hung, as they answered such a request, and it is answered with EIO for at least %v from now on: %s",
 			suspects.RefusalTime, n.describe(s, files))
 	}
