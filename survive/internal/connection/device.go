@@ -14,11 +14,13 @@ import (
 // to wait for a request.
 //
 // The mode is a flag of the open file, which all processes have that were ever given the
-// connection: each of them can clear it. A read then waits in the kernel, for the next
-// request; requests are answered as before, but nothing else ends the wait. So the flag is set
-// and not asked for, when a process opens the device and in each wake. The wait ends at the next
-// signal, at which the kernel begins the read anew: Go's runtime sends SIGURG, every 10 ms, to a
-// thread that runs for so long (runtime/proc.go, retake).
+// connection: each of them can clear it. A read would then wait in the kernel, where Go's runtime,
+// which is not told of reads, waits for it at its next collection of garbage, and with it the
+// process. So nobody reads before poll(2) says that there is a request. Only a request that
+// another process takes in that moment leaves a read waiting. For that, the flag is set, and not
+// asked for, when a process opens the device and in each wake. The wait ends at the next signal:
+// Go's runtime sends SIGURG, every 10 ms, to a thread that runs for so long (runtime/proc.go,
+// retake).
 //
 // It waits by ppoll(2): the kernel limits the watches of epoll(7) for each user, whom other processes
 // may be, and who takes over must be able to wait.
@@ -121,6 +123,13 @@ func (d *device) wake() {
 // them: it would look for other work for this processor, each time that the kernel
 // lets the reader go on before us.
 func (d *device) read(buffer []byte) (n int, err error) {
+	ready, now := unix.PollFd{Fd: int32(d.fd), Events: unix.POLLIN}, unix.Timespec{}
+	switch n, err := result(unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&ready)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)); {
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, unix.EAGAIN
+	}
 	return result(unix.RawSyscall(unix.SYS_READ, uintptr(d.fd), uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer))))
 }
 
