@@ -132,7 +132,13 @@ func (n Node) replaceDaemon() error {
 		Settle: func(pid int) (err error) { ours, escaped, err = n.settle(pid); return err },
 		Sweep:  func() { n.endBefore(ours) },
 	}, time.Now().Add(upgradeTimeout))
-	if errors.As(err, new(pair.Unserved)) {
+	var problem pair.Unserved
+	unserved := errors.As(err, &problem)
+	if unserved && problem.Silent() { // on a loaded node, an honest process may only be late
+		answers, askErr := n.answers(gone)
+		unserved, err = !answers && askErr == nil, errors.Join(err, askErr)
+	}
+	if unserved {
 		n.Log("version %s does not serve, though the process before has left its place to it; it is started anew: %v", n.Version, err)
 		adopted, err := n.start()
 		if err == nil {

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,6 +96,33 @@ func TestTheWordOfTheOldVersionIsNotBelieved(t *testing.T) {
 				t.Errorf("in the container: %q", got)
 			}
 		})
+	}
+}
+
+// A daemon that does not say whether it hands over, and answers, is not ended: what pods have open would be dead.
+func TestADaemonThatIsSilentInAnUpgradeServesOn(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	d.hostile("pretends:silent")
+	file, err := os.Open(d.mount() + "/pod.uid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	active, standby := d.pair()
+	d.replaceBinary(binary)
+	if output, err := d.command("upgrade").CombinedOutput(); err == nil || !strings.Contains(string(output), "does not answer") {
+		t.Errorf("upgrade: %v: %s", err, output)
+	}
+	got := make([]byte, 100)
+	if n, err := file.ReadAt(got, 0); err != nil && err != io.EOF || string(got[:n]) != podUID+"\n" {
+		t.Errorf("what was open before the upgrade reads %q, %v", got[:n], err)
+	}
+	if nowActive, nowStandby := d.pair(); nowActive != active || nowStandby != standby {
+		t.Errorf("processes %d and %d serve, before %d and %d", nowActive, nowStandby, active, standby)
+	}
+	if s := d.status().Daemon; !strings.Contains(s.UpgradeError, "does not answer") {
+		t.Errorf("status: %+v", s)
 	}
 }
 

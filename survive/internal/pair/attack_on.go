@@ -83,7 +83,7 @@ func (a *active) stay() {
 }
 
 // pretends sends the new process away and says that it has handed over, where the version of the build is
-// "pretends:ends" or "pretends:stays".
+// "pretends:ends" or "pretends:stays". Where it is "pretends:silent", it says nothing, and goes on.
 func (a *active) pretends() (does, done bool) {
 	how, does := strings.CutPrefix(a.Version, "pretends:")
 	if !does {
@@ -91,6 +91,9 @@ func (a *active) pretends() (does, done bool) {
 	}
 	a.next.dismiss()
 	a.next = nil
+	if how == "silent" {
+		return true, false
+	}
 	if how == "ends" {
 		a.dismiss()
 		_ = a.stop()

@@ -132,8 +132,11 @@ type Successor struct {
 }
 
 // Unserved is the error of an upgrade after which nobody may serve: the old process says that
-// it has handed over, or says nothing, and the new one does not serve.
+// it has handed over, or says nothing (Silent), and the new one does not serve.
 type Unserved struct{ error }
+
+// Silent tells whether the old process says nothing, and so may go on.
+func (u Unserved) Silent() bool { return errors.Is(u.error, errSilent) }
 
 // Upgrade lets this binary take over from the process that is active, and serves the node
 // mount with this device number. If it returns no error, the new process serves, by what the kernel
