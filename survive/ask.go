@@ -33,8 +33,8 @@ func (n Node) introduce(record volume.Record, varying []uint8) (*mount.Point, er
 	return n.ask("/"+record.ID().String(), patience, aliases...)
 }
 
-// leastAsk is the least time in which the daemon is asked: one that does not answer within the limit loses
-// its connection, and a standby needs six seconds to replace a process that hangs.
+// leastAsk is the least time after which a daemon that does not answer loses its connection: a standby needs
+// six seconds to replace a process that hangs. Whoever has less left asks, and gives up.
 const leastAsk = 7 * time.Second
 
 // errSilent says that the daemon did not answer, and that its connection was aborted.
@@ -61,13 +61,15 @@ func (n Node) ask(path string, limit time.Duration, names ...string) (*mount.Poi
 		return nil, err
 	}
 	defer root.Close()
+	hurried := false
 	if limit > gone { // a pair that is well may need most of it
-		if limit = n.within(limit); limit < leastAsk {
-			return nil, fmt.Errorf("ask the daemon: %w", errNoTime)
-		}
+		limit = max(n.within(limit), glance)
+		hurried = limit < leastAsk
 	}
 	found, err := root.Below(path, limit, names...)
-	if errors.Is(err, mount.ErrSilent) {
+	if errors.Is(err, mount.ErrSilent) && hurried {
+		return nil, fmt.Errorf("ask the daemon: %w", errNoTime)
+	} else if errors.Is(err, mount.ErrSilent) {
 		n.Log("it has not answered for %v, also not with its standby: its connection is aborted", limit)
 		err = fmt.Errorf("%w: %w", errSilent, err)
 	} else if errors.Is(err, mount.ErrBad) {

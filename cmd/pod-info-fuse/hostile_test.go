@@ -209,6 +209,29 @@ func TestAStaleLockCostsOneWait(t *testing.T) {
 	}
 }
 
+// A mount that has waited long for the lock still has the second that a daemon which is well needs.
+func TestAMountThatHasWaitedLongAsksTheDaemon(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	d.mount()
+	active, standby := d.pair()
+	lock, err := os.Open(filepath.Join(d.runDir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(20*time.Second, func() { _ = unix.Flock(int(lock.Fd()), unix.LOCK_UN) })
+	if a := d.callThatEnds("mount", t.TempDir(), edit(podUID, uidOf(1))); a.Status != "Success" {
+		t.Errorf("mount: %+v", a)
+	}
+	if nowActive, nowStandby := d.pair(); nowActive != active || nowStandby != standby {
+		t.Errorf("processes %d and %d serve, before %d and %d", nowActive, nowStandby, active, standby)
+	}
+}
+
 // What the kernel remembers of a daemon is no sign of its life.
 func TestAnAnswerForEverIsNoSignOfLife(t *testing.T) {
 	d := install(t)
