@@ -2,7 +2,11 @@ package mounter
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,47 +86,102 @@ func putSocket(socket, path string, device uint64) error {
 	return tree.Replace(path, 1, device)
 }
 
-// renewElsewhere mounts it in all others. Where that fails, the container's program cannot serve any more
-// when it dies, until the container is started anew.
-func (m *mounter) renewElsewhere(meta podsMeta) {
-	namespaces, _, err := mount.Others()
-	if err != nil {
-		m.log("give containers the new socket: %v", err)
-	}
-	together(len(namespaces), renewTime, func(i int) { m.renewIn(namespaces[i], meta) })
+const (
+	// renewTimeout is how long the renewal in all other mount namespaces may take.
+	renewTimeout = time.Minute
+	// mostRenewed is how many sockets of one pod a renewal replaces. Each takes a child of root's, and root of a pod
+	// can mount a volume as often as it likes.
+	mostRenewed = mostStandIns
+)
+
+// otherSocket is an old socket in another mount namespace.
+type otherSocket struct {
+	oldSocket
+	namespace mount.Namespace
+	record    volume.Record // of the server volume
+}
+
+// renewElsewhere mounts the new socket in all other mount namespaces. Where that fails, the container's program
+// cannot serve any more when it dies, until the container is started anew. here says that the sockets in our
+// own mount namespace are renewed. If some sockets could not be looked for in time, the next mend tries again.
+func (m *mounter) renewElsewhere(meta podsMeta, here bool) {
+	until := time.Now().Add(renewTimeout)
+	pods, all := m.socketsElsewhere(meta, time.Now().Add(renewTimeout/2))
+	// One turn for each pod: pods whose sockets take long do not keep the others waiting.
+	uids := slices.Collect(maps.Keys(pods))
+	ended := together(len(uids), time.Until(until), func(i int) { m.renewPod(uids[i], pods[uids[i]], until) })
 	m.do(func() {
 		m.renews = false
 		var now podsMeta
-		if _, kept := m.set.Get(podsName, &now); kept && now == meta {
+		if _, kept := m.set.Get(podsName, &now); kept && now == meta && here && all && ended {
 			meta.Renewed = true
 			m.set.Note(podsName, meta)
 		}
 	})
 }
 
-// renewTime is how long all of it may take.
-const renewTime = time.Minute
-
-func (m *mounter) renewIn(namespace mount.Namespace, meta podsMeta) {
-	all, err := m.oldSockets(namespace, meta.Device)
+// socketsElsewhere lists the old sockets in other mount namespaces by pod, one more than mostRenewed of a pod at
+// most. all is false if there may be others.
+func (m *mounter) socketsElsewhere(meta podsMeta, until time.Time) (pods map[string][]otherSocket, all bool) {
+	namespaces, untold, err := mount.Others()
 	if err != nil {
-		return // its process has ended
+		m.log("give containers the new socket: %v; it is tried again", err)
+		return nil, false
 	}
-	for _, old := range all {
-		server, err := m.ServerVolumes().Get(old.server)
-		if err != nil {
-			continue // it was unmounted
+	// A pod may have many long tables. In another order each time, the other pods have their turn.
+	rand.Shuffle(len(namespaces), func(i, j int) { namespaces[i], namespaces[j] = namespaces[j], namespaces[i] })
+	all, pods = len(untold) == 0, map[string][]otherSocket{}
+	for _, namespace := range namespaces {
+		if !time.Now().Before(until) {
+			return pods, false
 		}
-		client, err := podfuse.Client(server)
+		sockets, err := m.oldSockets(namespace, meta.Device)
+		if err != nil { // its process has ended, but others may be in the namespace
+			all = false
+		}
+		records := map[volume.ID]volume.Record{}
+		for _, old := range sockets {
+			record, known := records[old.server]
+			if !known {
+				record, _ = m.ServerVolumes().Get(old.server)
+				records[old.server] = record
+			}
+			uid := podfuse.PlainUID(record.PodUID)
+			if record.Dir == "" || len(pods[uid]) > mostRenewed { // the volume was unmounted
+				continue
+			}
+			pods[uid] = append(pods[uid], otherSocket{old, namespace, record})
+		}
+	}
+	return pods, all
+}
+
+// renewPod replaces a pod's old sockets, one after the other.
+func (m *mounter) renewPod(uid string, sockets []otherSocket, until time.Time) {
+	var problems []error
+	if len(sockets) > mostRenewed {
+		sockets = sockets[:mostRenewed]
+		problems = append(problems, fmt.Errorf("it has more than %d sockets", mostRenewed))
+	}
+	for _, old := range sockets {
+		left := time.Until(until)
+		if left <= 0 {
+			return // renewElsewhere does not wait any more
+		}
+		client, err := podfuse.Client(old.record)
 		if err == nil {
-			err = inNamespace(namespace, podfuse.PlainUID(server.PodUID), func(p *process) error {
+			err = inNamespace(old.namespace, uid, func(p *process) error {
 				j := job{Kind: "socket", Dir: m.Socket(), PID: p.pid, Path: old.path, Device: old.device}
-				return m.enter(client, mostHanging, childTime, j, p.fd)
+				return m.enter(client, mostHanging, min(childTime, left), j, p.fd)
 			})
 		}
 		if err != nil && !errors.Is(err, errAgain) {
-			m.log("server volume %s keeps a socket that nobody listens on, in the container of process %d: %v", old.server, namespace.PID, err)
+			problems = append(problems, fmt.Errorf("server volume %s, in the container of process %d: %w",
+				old.server, old.namespace.PID, err))
 		}
+	}
+	if len(problems) > 0 { // one line: the pod could have many
+		m.log("pod %s keeps sockets that nobody listens on, for %d reasons, first: %v", uid, len(problems), problems[0])
 	}
 }
 

@@ -229,7 +229,7 @@ func (m *mounter) makeSocket(table *mount.Table) error {
 	}
 	m.renews = true
 	err = m.renewHere(meta)
-	go m.renewElsewhere(meta)
+	go m.renewElsewhere(meta, err == nil)
 	return err
 }
 

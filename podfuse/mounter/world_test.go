@@ -414,6 +414,7 @@ type containerOptions struct {
 	Within         string // and one that the volume itself is mounted on
 	Slow           string // directory of the host that is /slow
 	Reads          bool   // it has no server volume: no program of its pod is begun in it
+	Copies         int    // so many more of the server volume, as root of a pod can make
 	Many           int    // so many mounts more, of which mountinfo has 200 bytes each
 	// Shared are mounts of the host's, by where the container has peers of them, as with Bidirectional; Receiving the
 	// same, but what is mounted in the container does not go to the host, as with HostToContainer.
@@ -540,6 +541,12 @@ func containerMain(args []string) error {
 	}
 	if o.Slow != "" {
 		steps = append(steps, func() error { return bind(o.Slow, "slow") })
+	}
+	for i := range o.Copies {
+		copied := filepath.Join("tmp", strconv.Itoa(i))
+		steps = append(steps, func() error { return os.Mkdir(filepath.Join(root, copied), 0o755) }, func() error {
+			return unix.Mount(filepath.Join(root, "run/pod-fuse"), filepath.Join(root, copied), "", unix.MS_BIND|unix.MS_REC, "")
+		})
 	}
 	many := filepath.Join(root, "tmp", strings.Repeat("x", 150))
 	for range o.Many {

@@ -1,0 +1,118 @@
+package mounter
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/slowclose"
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// lose kills the mounter and its spare together, and has a call-out start others.
+func (w *world) lose() {
+	w.t.Helper()
+	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+	for _, pid := range []int{before.Spare, before.PID} {
+		must(w.t, unix.Kill(pid, unix.SIGSTOP)) // or the spare would be at it before it is killed
+	}
+	for _, pid := range []int{before.Spare, before.PID} {
+		must(w.t, unix.Kill(pid, unix.SIGKILL))
+	}
+	_, err := w.client.Ensure()
+	must(w.t, err)
+}
+
+// sockets are the mount points of the sockets in a process's mount namespace, of those that are there now or of others.
+func (w *world) sockets(pid int, new bool) (found []string) {
+	w.t.Helper()
+	var stat unix.Stat_t
+	must(w.t, unix.Stat(w.client.Socket(), &stat))
+	now := fmt.Sprintf("%d:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev))
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	must(w.t, err)
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		if fields[3] == "/"+wire.Socket && (fields[2] == now) == new {
+			found = append(found, fields[4])
+		}
+	}
+	return found
+}
+
+// Root of a pod can mount its server volume as often as it likes. When the mounter and its spare have died together, that
+// costs the node few processes, and the other pods have the new socket.
+func TestAPodWithManySockets(t *testing.T) {
+	const otherUID, copies = "99999999-2222-3333-4444-555555555555", 2000
+	w := newWorld(t)
+	otherData, otherServer := w.mount("data", otherUID)
+	many := w.container(containerOptions{Copies: copies})
+	other := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID()})
+	if all := w.sockets(many.pid, true); len(all) <= copies {
+		t.Fatalf("the pod has %d sockets", len(all))
+	}
+	w.lose()
+	eventually(t, "the other pod has the new socket", func() bool { return len(w.sockets(other.pid, true)) == 1 })
+	if old := w.sockets(other.pid, false); len(old) > 0 {
+		t.Errorf("the other pod has old sockets, too: %q", old)
+	}
+	const want = "it has more than 100 sockets"
+	eventually(t, "the log tells of the pod with many, or they are all renewed", func() bool {
+		log, _ := os.ReadFile(filepath.Join(w.client.RunDir, "log"))
+		return strings.Contains(string(log), want) || len(w.sockets(many.pid, false)) == 0
+	})
+	if renewed := len(w.sockets(many.pid, true)); renewed > mostRenewed { // each by a process of root's
+		t.Errorf("%d sockets of the pod were renewed, want at most %d", renewed, mostRenewed)
+	}
+}
+
+// A container that cannot be asked about when the others get the new socket has it later.
+func TestASocketThatIsRenewedLater(t *testing.T) {
+	f := slowclose.Mount(t)
+	w := newWorld(t)
+	dir := t.TempDir()
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	must(t, unix.Mount("", dir, "", unix.MS_PRIVATE, ""))
+	at := filepath.Join(dir, "server")
+	must(t, os.Mkdir(at, 0o755))
+	for from, on := range map[string]string{w.client.FIFO(w.server.ID()): wire.Device, w.client.Socket(): wire.Socket} {
+		on = filepath.Join(at, on)
+		must(t, os.WriteFile(on, nil, 0o600))
+		must(t, unix.Mount(from, on, "", unix.MS_BIND, ""))
+		must(t, unix.Mount("", on, "", unix.MS_PRIVATE, ""))
+	}
+	// It is the only process of its mount namespace, and hangs in execve(2).
+	cmd := exec.Command("/proc/self/exe", slowclose.Verb, f.Path, "/proc/self/exe", "test", "sleeper")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	cmd.Stderr = os.Stderr
+	must(t, cmd.Start())
+	defer func() { f.Answer(); _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	f.Waits(t)
+	has := func() bool {
+		for _, path := range w.sockets(cmd.Process.Pid, true) {
+			if strings.HasPrefix(path, dir) {
+				return true
+			}
+		}
+		return false
+	}
+	w.lose()
+	time.Sleep(time.Second) // in which the others get it
+	if has() {
+		t.Fatal("it was asked about while it hangs")
+	}
+	f.Answer()
+	eventually(t, "a later call-out has the socket renewed", func() bool {
+		_, err := w.client.Ensure()
+		must(t, err)
+		return has()
+	})
+}
