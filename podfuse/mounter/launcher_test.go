@@ -103,6 +103,31 @@ func TestALauncherIsNotLeased(t *testing.T) {
 	leased("after an upgrade", later)
 }
 
+// While neither the mounter nor its spare lives, root of a pod can lease the launcher. Other pods then get another one.
+func TestALeaseOfALostLauncherHarmsNoOtherPod(t *testing.T) {
+	w := newWorld(t)
+	pod, _ := w.forAPod()
+	w.loseBoth()
+	file, err := os.Open(filepath.Join(pod, wire.Binary))
+	must(t, err)
+	defer file.Close()
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatalf("a lease on the launcher: %v", err)
+	}
+	if _, err := w.client.Ensure(); err != nil {
+		t.Fatalf("with a lease on the launcher: %v", err)
+	}
+	later, _ := w.forAPod()
+	if deviceOn(t, pod) == deviceOn(t, later) {
+		t.Error("a later pod has the launcher that is leased")
+	}
+	launcher, err := unix.Open(filepath.Join(later, wire.Binary), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatalf("the launcher of a later pod: %v", err)
+	}
+	unix.Close(launcher)
+}
+
 // What several pods have does not change, whatever the flags of a mount are.
 func TestWhatPodsShareIsReadOnly(t *testing.T) {
 	w := newWorld(t)

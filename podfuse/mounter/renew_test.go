@@ -19,6 +19,14 @@ import (
 // lose kills the mounter and its spare together, and has a call-out start others.
 func (w *world) lose() {
 	w.t.Helper()
+	w.loseBoth()
+	_, err := w.client.Ensure()
+	must(w.t, err)
+}
+
+// loseBoth kills the mounter and its spare together.
+func (w *world) loseBoth() {
+	w.t.Helper()
 	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
 	for _, pid := range []int{before.Spare, before.PID} {
 		must(w.t, unix.Kill(pid, unix.SIGSTOP)) // or the spare would be at it before it is killed
@@ -26,8 +34,9 @@ func (w *world) lose() {
 	for _, pid := range []int{before.Spare, before.PID} {
 		must(w.t, unix.Kill(pid, unix.SIGKILL))
 	}
-	_, err := w.client.Ensure()
-	must(w.t, err)
+	for _, pid := range []int{before.Spare, before.PID} {
+		eventually(w.t, "it has ended", func() bool { return unix.Kill(pid, 0) == unix.ESRCH })
+	}
 }
 
 // sockets are the mount points of the sockets in a process's mount namespace, of those that are there now or of others.

@@ -88,7 +88,11 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 		defer point.Close()
 		version, err := os.ReadFile(m.launcherVersion())
 		if err == nil && string(version) == m.Version && isSealed(m.Launcher()) {
-			return m.keepLauncher(point.Device())
+			// Nobody had it open since the mounter before was lost: somebody may have leased it. Then
+			// later pods get another one.
+			if err := m.keepLauncher(point.Device()); !errors.Is(err, unix.EAGAIN) {
+				return err
+			}
 		}
 		if used, err := m.usedLaunchers(); err != nil {
 			return err
