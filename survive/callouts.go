@@ -75,7 +75,7 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 // repeats calls whose end it does not know. It never asks the daemon, and waits for no
 // call-out but one for the same volume. So it leaves healing other volumes to init and mount.
 func (c CallOuts) Unmount(dir string) error {
-	dir, err := volume.CleanDir(dir)
+	dir, err := c.Node.CleanDir(dir)
 	if err != nil {
 		return flex.Invalid(err)
 	}
@@ -91,7 +91,7 @@ func (c CallOuts) Record(dir string, options flex.Options) (volume.Record, error
 	if c.ConfigError != nil {
 		return volume.Record{}, c.ConfigError
 	}
-	dir, err := volume.CleanDir(dir)
+	dir, err := c.Node.CleanDir(dir)
 	if err != nil {
 		return volume.Record{}, flex.Invalid(err)
 	}

@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/confine"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // makeDirs makes the run directory's directories, or gives them the owners and the
@@ -125,4 +127,18 @@ func (n Node) removeRunDir() error {
 	_ = os.Remove(n.RunDir)
 	_ = os.Remove(filepath.Dir(n.RunDir))
 	return nil
+}
+
+// CleanDir is [volume.CleanDir], and refuses the driver's own run directory with all that is above it
+// and below: what is mounted there covers what the driver needs, and a process that serves would
+// wait for itself.
+func (n Node) CleanDir(dir string) (string, error) {
+	clean, err := volume.CleanDir(dir)
+	if err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(clean+"/", n.RunDir+"/") || strings.HasPrefix(n.RunDir, clean+"/") {
+		return "", fmt.Errorf("directory %q cannot be a volume: the driver has its files in %s; name another one", dir, n.RunDir)
+	}
+	return clean, nil
 }

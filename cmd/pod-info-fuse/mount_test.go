@@ -74,6 +74,26 @@ func TestBadMountIsAClearFailureAndLeavesNothing(t *testing.T) {
 	}
 }
 
+// What is mounted there would cover what the driver needs, and a process that serves would wait for itself.
+func TestTheRunDirectoryIsNoVolume(t *testing.T) {
+	d := install(t)
+	dir := d.mount()
+	for _, bad := range []string{d.runDir, filepath.Join(d.runDir, "fs"), filepath.Join(d.runDir, "volumes"), filepath.Dir(d.runDir), "/run"} {
+		before := mountsOn(t, bad)
+		for _, args := range [][]string{{"mount", bad, edit(podUID, uidOf(1))}, {"unmount", bad}} {
+			if a := d.call(args...); a.Status != "Failure" || !strings.Contains(a.Message, "cannot be a volume") {
+				t.Errorf("%s: %+v", args[:2], a)
+			}
+		}
+		if after := mountsOn(t, bad); after != before {
+			t.Errorf("%s has %d mounts, and had %d", bad, after, before)
+		}
+	}
+	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+		t.Errorf("another volume reads %q", got)
+	}
+}
+
 // leftNothing checks that a failed call-out left no mount, record or process.
 func leftNothing(t *testing.T, d installed, dir string) {
 	t.Helper()
