@@ -94,7 +94,7 @@ func (n Node) tookOver(files FileSystem, counts *counters.Counters, cause pair.C
 		return
 	}
 	n.logText(takeCrash(os.Stderr))
-	for _, s := range counts.Suspects.Judge(cause == pair.Hang, true, time.Now()) {
+	for _, s := range counts.Suspects.Judge(cause == pair.Hang, time.Now()) {
 		n.Log("two processes have ended, or hung, as they answered such a request, and it is answered with EIO for at least %v from now on: %s",
 			suspects.RefusalTime, n.describe(s, files))
 	}

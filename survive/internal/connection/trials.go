@@ -167,6 +167,7 @@ func (t *trials) interrupt(request []byte) {
 		if id, _ := requestID(waits.request); id == in.Unique && waits.hung {
 			t.waits = append(t.waits[:i:i], t.waits[i+1:]...)
 			t.waiting.Add(-1)
+			t.table.Gone(subjectOf(waits.request))
 			t.reply(waits.request, fuse.EINTR)
 			return
 		}

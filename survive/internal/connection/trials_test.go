@@ -30,7 +30,7 @@ func (m *mounted) succeed(deaths int, hung bool) (s successor) {
 	now := time.Now()
 	for range deaths {
 		s.counts.Suspects.Note(0).Begin(s.subject, connection.FirstID(request), now.Add(-5*time.Second))
-		s.counts.Suspects.Judge(hung, true, now)
+		s.counts.Suspects.Judge(hung, now)
 	}
 	var err error
 	s.Connection, err = connection.New(m.device, m.agreed, m.fs, buffers(m.t, 2), s.counts, func(problem string) { m.t.Error(problem) })
@@ -116,7 +116,7 @@ func TestASuspectInTheRootMakesNoOthersWait(t *testing.T) {
 	binary.NativeEndian.PutUint32(lookup[4:], 1)
 	binary.NativeEndian.PutUint64(lookup[16:], 1)
 	counts.Suspects.Note(0).Begin(connection.SubjectOf(append(lookup, "suspect\x00"...)), 0, now)
-	counts.Suspects.Judge(false, false, now)
+	counts.Suspects.Judge(false, now)
 	c, err := connection.New(m.device, m.agreed, m.fs, buffers(t, 2), counts, func(problem string) { t.Error(problem) })
 	if err != nil {
 		t.Fatal(err)

@@ -172,9 +172,17 @@ func (t *Table) Acquit(s Subject, id uint64, comesAgain bool) {
 	}
 }
 
+// Gone says that nobody waits for the request any more that was being answered at a death: it does not come
+// again, and any other such request that is answered acquits.
+func (t *Table) Gone(s Subject) {
+	if e := t.find(s); e != nil {
+		e.id = 0
+	}
+}
+
 // Judge is called by a process that takes over from one that is dead, or hung, and returns the subjects that
-// are refused from now on. A request comes again with its id only if the connection is the same.
-func (t *Table) Judge(hung, sameConnection bool, now time.Time) (refused []Subject) {
+// are refused from now on.
+func (t *Table) Judge(hung bool, now time.Time) (refused []Subject) {
 	var answered []Note // a subject once
 	for i := range t.notes {
 		n := &t.notes[i]
@@ -182,14 +190,6 @@ func (t *Table) Judge(hung, sameConnection bool, now time.Time) (refused []Subje
 		same := func(other Note) bool { return other.Subject == n.Subject }
 		if was && !slices.ContainsFunc(answered, same) {
 			answered = append(answered, *n)
-		}
-	}
-	if !sameConnection {
-		for i := range t.entries {
-			t.entries[i].id = 0
-		}
-		for i := range answered {
-			answered[i].ID = 0
 		}
 	}
 	for _, n := range answered {
@@ -204,6 +204,8 @@ func (t *Table) Judge(hung, sameConnection bool, now time.Time) (refused []Subje
 		case hung || len(answered) == 1: // else it may be what was answered beside it
 			is.deaths = e.deaths + 1
 			refused = append(refused, n.Subject)
+		case e.deaths > 1: // it was refused before, and is still suspected
+			is.deaths, is.since = e.deaths, e.since
 		}
 		*e = is
 	}

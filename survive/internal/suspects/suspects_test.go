@@ -15,7 +15,6 @@ type death struct {
 	answers []Subject
 	hung    bool
 	took    time.Duration // the answers, until then
-	anew    bool          // both processes are dead, and the next one has another connection
 }
 
 // pair is the life of a pair: deaths, and what was answered alone in between.
@@ -29,7 +28,7 @@ func (p *pair) dies(d death) (refused []Subject) {
 		p.Note(i).Begin(s, s.Node, p.now)
 	}
 	p.now = p.now.Add(d.took)
-	return p.Judge(d.hung, !d.anew, p.now)
+	return p.Judge(d.hung, p.now)
 }
 
 func TestWhoIsRefused(t *testing.T) {
@@ -71,6 +70,12 @@ func TestWhoIsRefused(t *testing.T) {
 			p.Acquit(guilty, 77, false)
 			return nil
 		}, Innocent, Innocent},
+		{"its reader has gone, and another such request is answered", func(p *pair) []Subject {
+			p.dies(death{answers: []Subject{guilty}})
+			p.Gone(guilty)
+			p.Acquit(guilty, 77, true)
+			return nil
+		}, Innocent, Innocent},
 		{"a hang, and others are answered beside it", func(p *pair) []Subject {
 			p.Note(0).Begin(guilty, 1, p.now)
 			p.now = p.now.Add(5 * time.Second)
@@ -82,15 +87,6 @@ func TestWhoIsRefused(t *testing.T) {
 			p.now = p.now.Add(4900 * time.Millisecond)
 			return p.dies(death{answers: []Subject{innocent}, hung: true, took: 100 * time.Millisecond})
 		}, Refused, Innocent},
-		{"both processes die of it, twice", func(p *pair) []Subject {
-			p.dies(death{answers: []Subject{guilty}, anew: true})
-			return p.dies(death{answers: []Subject{guilty}, anew: true})
-		}, Refused, Innocent},
-		{"both were killed, and it is answered", func(p *pair) []Subject {
-			p.dies(death{answers: []Subject{guilty}, anew: true})
-			p.Acquit(guilty, 77, true)
-			return nil
-		}, Innocent, Innocent},
 		{"nobody asks any more", func(p *pair) []Subject {
 			p.dies(death{answers: []Subject{guilty}})
 			p.now = p.now.Add(SuspicionTime)
@@ -124,6 +120,15 @@ func TestWhoIsRefused(t *testing.T) {
 			p.dies(death{answers: []Subject{guilty}})
 			p.dies(death{answers: []Subject{guilty}})
 			p.now = p.now.Add(RefusalTime)
+			refused := p.dies(death{answers: []Subject{guilty}})
+			p.now = p.now.Add(2*RefusalTime - 1)
+			return refused
+		}, Refused, Innocent},
+		{"it was refused, and others are answered beside it at the next death", func(p *pair) []Subject {
+			p.dies(death{answers: []Subject{guilty}})
+			p.dies(death{answers: []Subject{guilty}})
+			p.now = p.now.Add(RefusalTime)
+			p.dies(death{answers: []Subject{guilty, innocent}})
 			refused := p.dies(death{answers: []Subject{guilty}})
 			p.now = p.now.Add(2*RefusalTime - 1)
 			return refused
