@@ -17,7 +17,8 @@ import (
 const moveMountBeneath = 0x200
 
 // Tree is a copy of a mount that is attached nowhere yet (open_tree(2), Linux
-// 5.2 and later).
+// 5.2 and later). It is private (mount_namespaces(7)): what is mounted on it, or unmounted from it, is so
+// nowhere else, in particular not on other copies of the same mount.
 type Tree struct{ file *os.File }
 
 // Clone copies the mount that the directory or file is on, from there on downwards. No
@@ -32,7 +33,14 @@ func (p *Point) clone(flags uint) (*Tree, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open_tree", Path: p.Path, Err: err}
 	}
-	return NewTree(fd, p.Path), nil
+	tree := NewTree(fd, p.Path)
+	private := unix.MountAttr{Propagation: unix.MS_PRIVATE}
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|flags, &private)
+	if err != nil && !errors.Is(err, unix.ENOSYS) { // Linux 5.11 and before put nothing beneath it, see Replace
+		tree.Close()
+		return nil, &fs.PathError{Op: "mount_setattr", Path: p.Path, Err: err}
+	}
+	return tree, nil
 }
 
 // NewTree takes over the descriptor of a tree. name is for messages.
@@ -92,6 +100,8 @@ func (t *Tree) Replace(path string, mounts int, device uint64) error {
 	defer parent.Close()
 	// The last one goes when the tree is beneath it. A process that is killed in
 	// between leaves something to heal; before Linux 6.5, a directory with nothing on it.
+	// Meanwhile the last one is mounted on the tree: were that shared, its unmounting would take
+	// those away that others are replacing by copies of the same mount.
 	there := t.attach(parent, filepath.Base(path), moveMountBeneath) == nil
 	if err := unmount(path, 1); err != nil || there {
 		return err

@@ -60,6 +60,42 @@ func TestATreeIsNotPutWhereALinkLeads(t *testing.T) {
 	}
 }
 
+// Two volumes that are healed at once show the same file system.
+func TestACopyIsPrivate(t *testing.T) {
+	living := tmpfs(t, "living")
+	if err := unix.Mount("", living, "", unix.MS_SHARED, ""); err != nil {
+		t.Fatal(err)
+	}
+	point, err := Open(living)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer point.Close()
+	for name, clone := range map[string]func() (*Tree, error){"Clone": point.Clone, "CloneAll": point.CloneAll} {
+		t.Run(name, func(t *testing.T) {
+			tree, err := clone()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tree.Close()
+			path := tmpfs(t, "dead")
+			device := deviceOf(t, path)
+			if err := Own().Do(func() error { return tree.Replace(path, 1, device) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Mount("more", path, "tmpfs", 0, ""); err != nil {
+				t.Fatal(err)
+			}
+			if got := sourceOf(t, living); got != "living" {
+				t.Errorf("what is mounted on the copy is mounted on the original: %q", got)
+			}
+			if err := unix.Unmount(path, 0); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 func deviceOf(t *testing.T, path string) uint64 {
 	t.Helper()
 	point, err := Open(path)
