@@ -71,6 +71,46 @@ func TestLaunchersOfManyVersions(t *testing.T) {
 	}
 }
 
+// While the mounter makes the launcher of another version, call-outs mount volumes.
+func TestALauncherIsNeverSeenInPart(t *testing.T) {
+	w := newWorld(t)
+	launcher := filepath.Join(w.client.Shared(), wire.Binary)
+	whole, err := os.Stat(launcher)
+	must(t, err)
+	ended, looked := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			info, err := os.Stat(launcher)
+			if err == nil && (info.Size() != whole.Size() || info.Mode() != whole.Mode()) {
+				err = fmt.Errorf("it has %d bytes and mode %v, want %d and %v", info.Size(), info.Mode(), whole.Size(), whole.Mode())
+			}
+			select {
+			case <-ended:
+				looked <- err
+				return
+			default:
+			}
+			if err != nil {
+				looked <- err
+				return
+			}
+		}
+	}()
+	device := deviceOn(t, launcher)
+	for i := range 3 {
+		w.client.Version = fmt.Sprintf("2.%d", i)
+		_, err := w.client.Ensure()
+		must(t, err)
+	}
+	close(ended)
+	if err := <-looked; err != nil {
+		t.Errorf("while another one was made: %v", err)
+	}
+	if deviceOn(t, launcher) == device {
+		t.Error("no other one was made")
+	}
+}
+
 // The owner of a file can take a lease on it, for which others' opens wait: root of a pod owns the launcher that
 // others have. He does not get one as long as somebody has it open.
 func TestALauncherIsNotLeased(t *testing.T) {

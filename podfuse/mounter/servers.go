@@ -70,9 +70,9 @@ func (m *mounter) makeFIFOs(table *mount.Table) error {
 // in memory until the last pod that was mounted with it has ended.
 const mostLaunchers = 8
 
-// launcherMeta is kept with an open file of each launcher. A file that somebody has open cannot be
-// leased for writing (man 2 fcntl, F_SETLEASE), which others' opens would wait for: the owner of the
-// file can do that, and root of a pod is its owner.
+// launcherMeta is kept with an open file of each launcher. Root of a pod owns the launcher, and could
+// take a lease on it, for which others' opens wait (man 2 fcntl, F_SETLEASE). The kernel refuses that
+// while somebody else has the file open.
 type launcherMeta struct {
 	Device uint64 `json:"device"`
 }
@@ -80,17 +80,17 @@ type launcherMeta struct {
 // makeLauncher makes the file system with the launcher, unless that of this version is there. A volume
 // keeps the version that it was mounted with: its launcher goes on.
 func (m *mounter) makeLauncher(table *mount.Table) error {
-	point, err := openTmpfs(m.Launcher(), table)
+	before, err := openTmpfs(m.Launcher(), table)
 	if err != nil {
 		return err
 	}
-	if point != nil {
-		defer point.Close()
-		version, err := os.ReadFile(m.launcherVersion())
-		if err == nil && string(version) == m.Version && isSealed(m.Launcher()) {
+	defer func() { closePoint(before) }()
+	if before != nil {
+		version, err := os.ReadFile(launcherVersion(m.Launcher()))
+		if err == nil && string(version) == m.Version {
 			// Nobody had it open since the mounter before was lost: somebody may have leased it. Then
 			// later pods get another one.
-			if err := m.keepLauncher(point.Device()); !errors.Is(err, unix.EAGAIN) {
+			if err := m.keepLauncher(m.Launcher(), before); !errors.Is(err, unix.EAGAIN) {
 				return err
 			}
 		}
@@ -100,9 +100,16 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 			m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
 			return nil
 		}
-		if err := point.Detach(); err != nil {
-			return err
-		}
+	}
+	// It is filled aside: call-outs never see one that is not whole.
+	aside := m.newLauncher()
+	left, err := openTmpfs(aside, table) // of a mounter that was killed
+	if err == nil && left != nil {
+		err = left.Detach()
+		left.Close()
+	}
+	if err != nil {
+		return err
 	}
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -114,25 +121,48 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 		return err
 	}
 	const more = 1 << 20 // for directories, and pages that are not full
-	made, err := m.mountTmpfs(m.Launcher(), fmt.Sprintf("size=%d", info.Size()+more))
+	made, err := m.mountTmpfs(aside, fmt.Sprintf("size=%d", info.Size()+more))
 	if err != nil {
 		return err
 	}
 	defer made.Close()
-	if err := errors.Join(m.fillLauncher(self), made.Seal()); err != nil {
-		return errors.Join(err, made.Detach())
+	err = errors.Join(m.fillLauncher(aside, self), made.Seal())
+	if err == nil {
+		err = m.keepLauncher(aside, made)
 	}
-	return m.keepLauncher(made.Device())
+	if err == nil {
+		err = m.placeLauncher(made, before)
+	}
+	return errors.Join(err, made.Detach(), os.Remove(aside))
 }
 
-func (m *mounter) launcherVersion() string { return filepath.Join(m.Launcher(), "version") }
-
-// fillLauncher makes what server volumes have in common. The socket and the FIFO are mounted on files.
-func (m *mounter) fillLauncher(self io.Reader) error {
-	if err := os.Mkdir(m.Shared(), 0o755); err != nil {
+// placeLauncher mounts a launcher where call-outs look for it, in the place of the one before.
+func (m *mounter) placeLauncher(made, before *mount.Point) error {
+	tree, err := made.Clone()
+	if err != nil {
 		return err
 	}
-	first := filepath.Join(m.Shared(), wire.Binary)
+	defer tree.Close()
+	if before != nil {
+		return mount.Own().Do(func() error { return tree.Replace(m.Launcher(), 1, before.Device()) })
+	}
+	on, err := mount.Open(m.Launcher())
+	if err != nil {
+		return err
+	}
+	defer on.Close()
+	return tree.Attach(on)
+}
+
+func launcherVersion(launcher string) string { return filepath.Join(launcher, "version") }
+
+// fillLauncher makes what server volumes have in common. The socket and the FIFO are mounted on files.
+func (m *mounter) fillLauncher(launcher string, self io.Reader) error {
+	shared := filepath.Join(launcher, wire.Shared)
+	if err := os.Mkdir(shared, 0o755); err != nil {
+		return err
+	}
+	first := filepath.Join(shared, wire.Binary)
 	target, err := os.OpenFile(first, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
 	if err != nil {
 		return err
@@ -143,27 +173,27 @@ func (m *mounter) fillLauncher(self io.Reader) error {
 		return err
 	}
 	for _, name := range wire.Proxies {
-		err = errors.Join(err, os.Link(first, filepath.Join(m.Shared(), name)))
+		err = errors.Join(err, os.Link(first, filepath.Join(shared, name)))
 	}
 	for _, name := range []string{wire.Device, wire.Socket} {
-		err = errors.Join(err, os.WriteFile(filepath.Join(m.Shared(), name), nil, 0o600))
+		err = errors.Join(err, os.WriteFile(filepath.Join(shared, name), nil, 0o600))
 	}
 	// The umask is the kubelet's.
-	return errors.Join(err, os.Chmod(m.Shared(), 0o755), os.Chmod(first, 0o755), os.WriteFile(m.launcherVersion(), []byte(m.Version), 0o600))
+	return errors.Join(err, os.Chmod(shared, 0o755), os.Chmod(first, 0o755), os.WriteFile(launcherVersion(launcher), []byte(m.Version), 0o600))
 }
 
-// keepLauncher keeps the launcher that is mounted open, and those that are mounted for pods.
-func (m *mounter) keepLauncher(device uint64) error {
-	name := launcherPrefix + strconv.FormatUint(device, 10)
+// keepLauncher keeps the launcher that is mounted on a path open. It stays so as long as a pod has it.
+func (m *mounter) keepLauncher(launcher string, on *mount.Point) error {
+	name := launcherPrefix + strconv.FormatUint(on.Device(), 10)
 	if _, kept := m.set.Get(name, nil); kept {
 		return nil
 	}
-	path := filepath.Join(m.Shared(), wire.Binary)
+	path := filepath.Join(launcher, wire.Shared, wire.Binary)
 	number, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // it waits for no lease
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	m.set.Put(name, launcherMeta{device}, os.NewFile(uintptr(number), path))
+	m.set.Put(name, launcherMeta{on.Device()}, os.NewFile(uintptr(number), path))
 	return nil
 }
 
@@ -264,17 +294,6 @@ func closePoint(point *mount.Point) {
 	}
 }
 
-// isSealed tells whether a file system is read-only, and was filled before.
-func isSealed(path string) bool {
-	dir, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer dir.Close()
-	var stat unix.Statfs_t
-	return unix.Fstatfs(int(dir.Fd()), &stat) == nil && stat.Flags&unix.ST_RDONLY != 0
-}
-
 // mountTmpfs mounts one on a directory, with a label that containers may use, and opens it. It has no flags: see
 // [mount.Point.Seal].
 func (m *mounter) mountTmpfs(path, data string) (*mount.Point, error) {
@@ -359,9 +378,12 @@ func refuseFiles(socket *os.File) error {
 	return os.NewSyscallError("refuse descriptors", err)
 }
 
+// newLauncher is where a launcher is filled.
+func (c Config) newLauncher() string { return c.Launcher() + ".new" }
+
 // remove removes all that the mounter has in the run directory.
 func (c Config) remove() error {
-	mounted := []string{c.Servers(), c.Launcher(), c.SocketDir()}
+	mounted := []string{c.Servers(), c.Launcher(), c.newLauncher(), c.SocketDir()}
 	err := os.RemoveAll(c.ServerVolumes().Dir)
 	for _, path := range mounted {
 		unmountErr := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
