@@ -60,8 +60,8 @@ func (s Servers) Volumes() ([]survive.Volume, error) {
 	return append(all, s.Node.WithoutRecord(mounts, s.ServerVolumes())...), err
 }
 
-// mounts are those of this installation's server volumes in our own mount namespace, each as its FIFO's, but
-// where the volume is. Only root makes a tmpfs of our source there. Other installations have one of
+// mounts lists the FIFO mounts of this installation's server volumes in our own mount namespace. The path of
+// each is that of its volume's directory. Only root makes a tmpfs of our source there. Other installations have one of
 // the same source.
 func (s Servers) mounts(table *mount.Table) (found []*mountinfo.Info, err error) {
 	type device struct{ major, minor int }
@@ -306,7 +306,11 @@ func (s Servers) assemble(id volume.ID) (tree *mount.Tree, err error) {
 	if err := os.Mkdir(at, 0o700); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.tidy(at)) }()
+	defer func() {
+		if err = errors.Join(err, s.tidy(at)); err != nil && tree != nil {
+			tree.Close()
+		}
+	}()
 	if err := attach(s.Shared(), at); err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func TestRootOfAPodBesideAnother(t *testing.T) {
 	n.must("mount", server, options(podUID, "serves", "data"))
 	laterClient, laterServer := pod(laterPod)
 	if info, err := os.Stat(victim); err != nil || info.Mode() != 0o600 || read(t, victim) != "the host's" {
-		t.Errorf("the host's file: %v, mode %v", err, info.Mode())
+		t.Errorf("the host's file: %v, %v", err, info)
 	}
 	for who, volumes := range map[string][2]string{"the other pod": {otherClient, otherServer}, "a later pod": {laterClient, laterServer}} {
 		for _, name := range append([]string{wire.Binary}, wire.Proxies...) {

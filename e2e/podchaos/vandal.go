@@ -74,7 +74,7 @@ func (t *trial) vandalOf(one program) (err error) {
 	})
 	t.promptly("its server volume, unmounted", func() error { return t.rig.callOut("unmount", hostile.volume("data-server")) })
 	if info, err := os.Stat(victim); err != nil || info.Mode() != 0o600 {
-		t.report.violation("a file of the host's: %v, mode %v", err, info.Mode())
+		t.report.violation("a file of the host's: %v, %v", err, info)
 	}
 
 	// A program of the pod that was there before dies, and comes back.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs and builds the FUSE programs that pods serve volumes with in `make chaos-pod-fuse`:
 # those of Debian's packages, rclone, gcsfuse and go-fuse's loopback from the Go module proxy; and
-# runc, of which Debian's leaves a mount flags that later ones clear. rclone is the S3 server that s3fs reads from, too, and gcsfuse has a server of its own.
+# runc: later versions than Debian's clear flags of mounts. rclone is the S3 server that s3fs reads from, too, and gcsfuse has a server of its own.
 # Needs root. Running it again costs seconds.
 #
 # mountpoint-s3 is in Rust, and in no package of Debian's.

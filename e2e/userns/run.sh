@@ -11,12 +11,14 @@ cd "$(dirname "$0")"
 
 missing=
 command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
-dpkg-query -W -f '${db:Status-Status}' busybox-static 2>/dev/null | grep -qx installed || missing="$missing busybox-static"
+for package in busybox-static pkg-config libseccomp-dev; do
+	dpkg-query -W -f '${db:Status-Status}' $package 2>/dev/null | grep -qx installed || missing="$missing $package"
+done
 if [ -n "$missing" ]; then
 	# shellcheck disable=SC2086 # a list of package names
 	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
 fi
-CGO_ENABLED=1 go build -o ../bin/runc github.com/opencontainers/runc
+CGO_ENABLED=1 go build -tags seccomp -o ../bin/runc github.com/opencontainers/runc
 
 tree=$(mktemp -d)
 name=$(basename "$tree" | tr . -)

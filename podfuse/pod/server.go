@@ -41,8 +41,8 @@ func findServer() (server, error) {
 }
 
 // serverOf chooses from a table of mounts. The directory of a server volume has a FIFO mounted in it,
-// which is named by the volume's id. A binary that is mounted elsewhere (subPath) is the same for all
-// volumes: it goes with the one whose FIFO is /dev/fuse.
+// which is named by the volume's id. A binary that is mounted elsewhere (subPath) does not tell its
+// volume, since all volumes have the same one: the FIFO on /dev/fuse tells it.
 func serverOf(executable string, table io.Reader) (server, error) {
 	shared := map[string]bool{}     // directories
 	fifos := map[string]volume.ID{} // by their path; the last one is on top
