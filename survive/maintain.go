@@ -2,6 +2,7 @@ package survive
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -79,6 +80,9 @@ func (n Node) Use() (release func(), err error) {
 			return func() { unlock(); n.logHealed(n.healOthers()) }, nil
 		}
 		unlock()
+		if err == nil && ensured && time.Now().After(n.deadline) {
+			err = fmt.Errorf("make sure that the daemon serves: %w", errNoTime)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +111,7 @@ func (n Node) ensure() error {
 // lockServed takes the exclusive lock, and tells whether the daemon serves. It asks the daemon before it
 // has the lock, and again if another call-out has changed the node mount since.
 func (n Node) lockServed() (unlock func(), served bool, err error) {
-	for {
+	for n = n.begin(); ; {
 		asked, served, err := n.served()
 		if err != nil {
 			return nil, false, err
@@ -120,7 +124,11 @@ func (n Node) lockServed() (unlock func(), served bool, err error) {
 		if err == nil && now.device == asked {
 			return unlock, served, nil
 		}
-		if unlock(); err != nil {
+		unlock()
+		if err == nil && time.Now().After(n.deadline) { // others change it all the time
+			err = fmt.Errorf("lock a daemon that was asked: %w", errNoTime)
+		}
+		if err != nil {
 			return nil, false, err
 		}
 	}
