@@ -53,8 +53,8 @@ type Rules struct {
 	Sockets bool
 }
 
-// Become makes this process one of the user, with no group and no capability, and sets what it
-// keeps from its caller otherwise: limits, and the score of the OOM killer. A process of root's
+// Become gives this process the user, without groups and capabilities. It also replaces the caller's
+// limits and score of the OOM killer, which the process would keep. A process of root's
 // calls it before anything else. No process of the user can reach this one before it is not
 // dumpable.
 func Become(user User, sockets bool) error {
@@ -65,8 +65,8 @@ func Become(user User, sockets bool) error {
 		return err
 	}
 	setOOMScore()
-	// A timer has the runtime make its poller, whose watches the kernel counts for the user that
-	// makes it: of root's, another process of the daemon's user takes none.
+	// A timer makes the runtime create its poller now, as root. The kernel counts its watches for the
+	// user that created it, and nobody of the daemon's user can use those up.
 	time.Sleep(time.Nanosecond)
 	if err := limit(sockets); err != nil {
 		return err

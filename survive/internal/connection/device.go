@@ -13,8 +13,8 @@ import (
 // device is this process's own descriptor of /dev/fuse, in non-blocking mode, with the means
 // to wait for a request.
 //
-// The mode is a flag of the open file, which all processes have that were ever given the
-// connection: each of them can clear it. A read would then wait in the kernel, where Go's runtime,
+// The mode is a flag of the open file. All processes that were ever given the connection share
+// that file, and each can clear the flag. A read would then wait in the kernel, where Go's runtime,
 // which is not told of reads, waits for it at its next collection of garbage, and with it the
 // process. So nobody reads before poll(2) says that there is a request. Only a request that
 // another process takes in that moment leaves a read waiting. For that, the flag is set, and not

@@ -113,8 +113,8 @@ func (t *trials) isOfOne(request []byte) bool {
 	return false
 }
 
-// due copies a request that can be answered now, and returns its length, 0 if there is none. alone says how.
-// The process that stops answers all: there is one to take over from it.
+// due copies a request that can be answered now, and returns its length, 0 if there is none. alone says that
+// nothing is to be answered beside it. A process that stops answers all that wait: its successor is ready.
 func (t *trials) due(buffer []byte, stops bool) (n int, alone bool) {
 	if t.waiting.Load() == 0 {
 		return 0, false

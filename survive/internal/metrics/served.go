@@ -33,7 +33,7 @@ func WriteCounts(t *Text, c counters.Counts) {
 	t.suffixed("_count", count)
 	t.Family("longest_answer_seconds", "gauge", "How long the longest of them took.")
 	t.Sample(seconds(c.Longest))
-	t.Family("requests_refused_total", "counter", "Requests that were refused, since such a one has ended two processes.")
+	t.Family("requests_refused_total", "counter", "Requests that were answered with EIO: their kind had ended two processes, or there was no standby.")
 	t.Sample(float64(c.Refused))
 }
 

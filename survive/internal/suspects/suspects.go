@@ -5,8 +5,8 @@
 // in a [Table] in memory that both processes have, before it begins. Memory that processes share keeps what one
 // that dies has written last.
 //
-// The process that takes over calls [Table.Judge]. What was being answered is suspected: there may be several
-// requests, of which one is guilty, or none, where somebody has killed the process. A suspect is answered
+// The process that takes over calls [Table.Judge]. What was being answered is suspected: at most one of
+// the requests is guilty, and none if somebody has killed the process. A suspect is answered
 // alone, and not before there is a standby. If the process dies then, it is refused from then on; if not, it is
 // innocent.
 //
@@ -164,8 +164,8 @@ func (t *Table) Look(s Subject, now time.Time) (v Verdict, hung bool) {
 	return Suspected, e.hung != 0
 }
 
-// Acquit forgets a subject that was answered. Where the request that was being answered at a death comes
-// again, it must be that one: others may differ from it in what the process died of.
+// Acquit forgets a subject that was answered. Where the kernel hands the dead process's
+// request out again, only its answer acquits: another one of the subject may not have what the process died of.
 func (t *Table) Acquit(s Subject, id uint64, comesAgain bool) {
 	if e := t.find(s); e != nil && (e.id == id || !comesAgain || e.id == 0) {
 		*e = entry{}
