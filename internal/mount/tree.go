@@ -17,15 +17,15 @@ import (
 const moveMountBeneath = 0x200
 
 // Tree is a copy of a mount that is attached nowhere yet (open_tree(2), Linux
-// 5.2 and later). It is private (mount_namespaces(7)): what is mounted on it, or unmounted from it, is so
-// nowhere else, in particular not on other copies of the same mount.
+// 5.2 and later). It is private (mount_namespaces(7)): mounts on it do not appear on other copies
+// of the same mount. Attached to a shared mount, it gets a peer group of its own.
 type Tree struct{ file *os.File }
 
 // Clone copies the mount that the directory or file is on, from there on downwards. No
 // server is asked.
 func (p *Point) Clone() (*Tree, error) { return p.clone(0) }
 
-// CloneAll copies the mounts below it as well.
+// CloneAll copies the mounts below it as well, which stay in their peer groups.
 func (p *Point) CloneAll() (*Tree, error) { return p.clone(unix.AT_RECURSIVE) }
 
 func (p *Point) clone(flags uint) (*Tree, error) {
@@ -35,7 +35,7 @@ func (p *Point) clone(flags uint) (*Tree, error) {
 	}
 	tree := NewTree(fd, p.Path)
 	private := unix.MountAttr{Propagation: unix.MS_PRIVATE}
-	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|flags, &private)
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &private)
 	if err != nil && !errors.Is(err, unix.ENOSYS) { // Linux 5.11 and before put nothing beneath it, see Replace
 		tree.Close()
 		return nil, &fs.PathError{Op: "mount_setattr", Path: p.Path, Err: err}
@@ -100,8 +100,8 @@ func (t *Tree) Replace(path string, mounts int, device uint64) error {
 	defer parent.Close()
 	// The last one goes when the tree is beneath it. A process that is killed in
 	// between leaves something to heal; before Linux 6.5, a directory with nothing on it.
-	// Meanwhile the last one is mounted on the tree: were that shared, its unmounting would take
-	// those away that others are replacing by copies of the same mount.
+	// Meanwhile the last one is mounted on the tree. If the tree were shared, unmounting that one
+	// would also unmount those on other copies of the tree, which others are replacing just now.
 	there := t.attach(parent, filepath.Base(path), moveMountBeneath) == nil
 	if err := unmount(path, 1); err != nil || there {
 		return err

@@ -96,6 +96,41 @@ func TestACopyIsPrivate(t *testing.T) {
 	}
 }
 
+// A container's volume below another one may have mountPropagation: HostToContainer.
+func TestWhatIsBelowACopyIsInItsPeerGroup(t *testing.T) {
+	top := tmpfs(t, "top")
+	below := filepath.Join(top, "below")
+	err := errors.Join(os.Mkdir(below, 0o755), unix.Mount("below", below, "tmpfs", 0, ""), unix.Mount("", below, "", unix.MS_SHARED, ""),
+		os.Mkdir(filepath.Join(below, "later"), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := Open(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer point.Close()
+	tree, err := point.CloneAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	on, err := Open(tmpfs(t, "elsewhere"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer on.Close()
+	if err := tree.Attach(on); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("later", filepath.Join(below, "later"), "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := sourceOf(t, filepath.Join(on.Path, "below/later")); got != "later" {
+		t.Errorf("in the copy, there is %q, want what was mounted later", got)
+	}
+}
+
 func deviceOf(t *testing.T, path string) uint64 {
 	t.Helper()
 	point, err := Open(path)
