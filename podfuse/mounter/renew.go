@@ -110,6 +110,7 @@ func (m *mounter) renewElsewhere(meta podsMeta, here bool) {
 	// One turn for each pod: pods whose sockets take long do not keep the others waiting.
 	uids := slices.Collect(maps.Keys(pods))
 	ended := together(len(uids), time.Until(until), func(i int) { m.renewPod(uids[i], pods[uids[i]], until) })
+	ended = ended && time.Now().Before(until) // or turns have ended because their time was up
 	m.do(func() {
 		m.renews = false
 		var now podsMeta

@@ -167,7 +167,7 @@ func (t *trials) interrupt(request []byte) {
 		if id, _ := requestID(waits.request); id == in.Unique && waits.hung {
 			t.waits = append(t.waits[:i:i], t.waits[i+1:]...)
 			t.waiting.Add(-1)
-			t.table.Gone(subjectOf(waits.request))
+			t.table.Gone(subjectOf(waits.request), firstID(waits.request))
 			t.reply(waits.request, fuse.EINTR)
 			return
 		}
@@ -187,7 +187,9 @@ func (t *trials) setStandby(is bool) {
 	}
 }
 
+// refuse answers a request with an error, and it does not come again. The caller holds mu.
 func (t *trials) refuse(request []byte, status fuse.Status) {
+	t.table.Gone(subjectOf(request), firstID(request))
 	t.counts.Refused.Add(1)
 	t.counts.Request(opcode(request))
 	t.counts.Answer(uint32(status), 0)

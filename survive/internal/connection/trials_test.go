@@ -105,6 +105,9 @@ func TestASuspectIsRefusedWithoutAStandby(t *testing.T) {
 	m.serveToTheEnd(s.Connection)
 	s.waits(t)
 	s.gets(t, unix.EIO)
+	if s.counts.Suspects.Acquit(s.subject, 77, true); s.counts.Suspects.Anybody() {
+		t.Error("another such request was answered, and the subject is still suspected: the first one does not come again")
+	}
 }
 
 // A process has died of a look-up in the root, where call-outs look up all volumes: nothing but that look-up

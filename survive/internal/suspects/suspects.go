@@ -172,10 +172,10 @@ func (t *Table) Acquit(s Subject, id uint64, comesAgain bool) {
 	}
 }
 
-// Gone says that nobody waits for the request any more that was being answered at a death: it does not come
-// again, and any other such request that is answered acquits.
-func (t *Table) Gone(s Subject) {
-	if e := t.find(s); e != nil {
+// Gone says that nobody waits for a request any more. If that is the one which was being answered at a death, it
+// does not come again, and any other one of the subject that is answered acquits.
+func (t *Table) Gone(s Subject, id uint64) {
+	if e := t.find(s); e != nil && e.id == id {
 		e.id = 0
 	}
 }

@@ -72,10 +72,16 @@ func TestWhoIsRefused(t *testing.T) {
 		}, Innocent, Innocent},
 		{"its reader has gone, and another such request is answered", func(p *pair) []Subject {
 			p.dies(death{answers: []Subject{guilty}})
-			p.Gone(guilty)
+			p.Gone(guilty, guilty.Node)
 			p.Acquit(guilty, 77, true)
 			return nil
 		}, Innocent, Innocent},
+		{"another reader has gone, and another such request is answered", func(p *pair) []Subject {
+			p.dies(death{answers: []Subject{guilty}})
+			p.Gone(guilty, 78)
+			p.Acquit(guilty, 77, true)
+			return nil
+		}, Suspected, Innocent},
 		{"a hang, and others are answered beside it", func(p *pair) []Subject {
 			p.Note(0).Begin(guilty, 1, p.now)
 			p.now = p.now.Add(5 * time.Second)
