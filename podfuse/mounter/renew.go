@@ -3,6 +3,7 @@ package mounter
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -65,7 +66,8 @@ func (m *mounter) renewHere(meta podsMeta) error {
 	all, err := m.oldSockets(mount.Own(), meta.Device)
 	for _, old := range all {
 		renewErr := mount.Own().Do(func() error { return putSocket(m.Socket(), old.path, old.device) })
-		if !errors.Is(renewErr, mount.ErrGone) {
+		// Where something else covers it, nobody comes to it either.
+		if !errors.Is(renewErr, mount.ErrGone) && !errors.Is(renewErr, fs.ErrNotExist) {
 			err = errors.Join(err, renewErr)
 		}
 	}

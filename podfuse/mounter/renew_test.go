@@ -82,6 +82,29 @@ func TestAPodWithManySockets(t *testing.T) {
 	}
 }
 
+// Something is mounted over the directory of a pod's volumes: that is no other pod's trouble.
+func TestASocketThatIsCovered(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	at := filepath.Join(dir, "volumes")
+	must(t, os.Mkdir(at, 0o755))
+	for from, on := range map[string]string{w.client.FIFO(w.server.ID()): wire.Device, w.client.Socket(): wire.Socket} {
+		on = filepath.Join(at, on)
+		must(t, os.WriteFile(on, nil, 0o600))
+		must(t, unix.Mount(from, on, "", unix.MS_BIND, ""))
+		defer unix.Unmount(on, unix.MNT_DETACH)
+	}
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	w.loseBoth()
+	for range 20 { // also when containers have had their renewal
+		if _, err := w.client.Ensure(); err != nil {
+			t.Fatalf("a call-out of another pod: %v", err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // A container that cannot be asked about when the others get the new socket has it later.
 func TestASocketThatIsRenewedLater(t *testing.T) {
 	f := slowclose.Mount(t)

@@ -85,18 +85,20 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 		return err
 	}
 	defer func() { closePoint(before) }()
+	leased := false
 	if before != nil {
 		version, err := os.ReadFile(launcherVersion(m.Launcher()))
 		if err == nil && string(version) == m.Version {
 			// Nobody had it open since the mounter before was lost: somebody may have leased it. Then
 			// later pods get another one.
-			if err := m.keepLauncher(m.Launcher(), before); !errors.Is(err, unix.EAGAIN) {
+			err := m.keepLauncher(m.Launcher(), before)
+			if leased = errors.Is(err, unix.EAGAIN); !leased {
 				return err
 			}
 		}
 		if used, err := m.usedLaunchers(); err != nil {
 			return err
-		} else if used >= mostLaunchers {
+		} else if used >= mostLaunchers && !leased {
 			m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
 			return nil
 		}
@@ -262,9 +264,11 @@ func (m *mounter) makeSocket(table *mount.Table) error {
 		return nil
 	}
 	m.renews = true
-	err = m.renewHere(meta)
+	if err = m.renewHere(meta); err != nil { // those volumes have the old one; all others have what they need
+		m.log("give volumes the new socket: %v; it is tried again", err)
+	}
 	go m.renewElsewhere(meta, err == nil)
-	return err
+	return nil
 }
 
 // openTmpfs opens what is mounted on a path, nil if nothing is. It makes the directory. Something that is not
@@ -387,6 +391,9 @@ func (c Config) remove() error {
 	err := os.RemoveAll(c.ServerVolumes().Dir)
 	for _, path := range mounted {
 		unmountErr := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		for unmountErr == nil { // a mounter that was killed may have left two
+			unmountErr = unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		}
 		if !errors.Is(unmountErr, unix.EINVAL) && !errors.Is(unmountErr, unix.ENOENT) {
 			err = errors.Join(err, unmountErr)
 		}
