@@ -102,9 +102,10 @@ func TestASuspectIsRefusedWithoutAStandby(t *testing.T) {
 	m := mountOne(t)
 	skipWithoutResend(t, m)
 	s := m.succeed(1, false)
-	m.serveToTheEnd(s.Connection)
+	end := s.serves(t)
 	s.waits(t)
 	s.gets(t, unix.EIO)
+	end()
 	if s.counts.Suspects.Acquit(s.subject, 77, true); s.counts.Suspects.Anybody() {
 		t.Error("another such request was answered, and the subject is still suspected: the first one does not come again")
 	}
