@@ -61,8 +61,8 @@ func (s Servers) Volumes() ([]survive.Volume, error) {
 }
 
 // mounts lists the FIFO mounts of this installation's server volumes in our own mount namespace. The path of
-// each is that of its volume's directory. Only root makes a tmpfs of our source there. Other installations have one of
-// the same source.
+// each is that of its volume's directory. Only root makes a tmpfs of our source there. Other installations
+// have one of the same source.
 func (s Servers) mounts(table *mount.Table) (found []*mountinfo.Info, err error) {
 	type device struct{ major, minor int }
 	deviceOf := func(info *mountinfo.Info) device { return device{info.Major, info.Minor} }
@@ -300,14 +300,14 @@ func (s Servers) assemble(id volume.ID) (tree *mount.Tree, err error) {
 		}
 	}
 	at := s.assembly(id)
-	if err := s.tidy(at); err != nil { // of a call-out that was killed
+	if err := mount.Remove(at); err != nil { // of a call-out that was killed
 		return nil, err
 	}
 	if err := os.Mkdir(at, 0o700); err != nil {
 		return nil, err
 	}
 	defer func() {
-		if err = errors.Join(err, s.tidy(at)); err != nil && tree != nil {
+		if err = errors.Join(err, mount.Remove(at)); err != nil && tree != nil {
 			tree.Close()
 		}
 	}()
@@ -347,22 +347,6 @@ func attach(from, on string) error {
 	}
 	defer tree.Close()
 	return tree.Attach(target)
-}
-
-// tidy removes what a volume was put together on.
-func (s Servers) tidy(assembly string) error {
-	for {
-		switch err := unix.Unmount(assembly, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err {
-		case nil:
-			continue
-		case unix.ENOENT:
-			return nil
-		case unix.EINVAL:
-			return os.Remove(assembly)
-		default:
-			return &fs.PathError{Op: "unmount", Path: assembly, Err: err}
-		}
-	}
 }
 
 // Unmount removes a server volume from a directory, if there is one, with its record.
@@ -410,5 +394,5 @@ func (s Servers) detach(dir string) (more bool, err error) {
 // directories. A container that still has it keeps it, and may serve nothing by it. Until the mounter
 // is of this version, a volume of version 0.1.1 has a directory where the FIFO is.
 func (s Servers) forget(id volume.ID) error {
-	return errors.Join(os.RemoveAll(s.FIFO(id)), s.tidy(s.assembly(id)), s.ServerVolumes().Delete(id))
+	return errors.Join(os.RemoveAll(s.FIFO(id)), mount.Remove(s.assembly(id)), s.ServerVolumes().Delete(id))
 }

@@ -8,8 +8,10 @@
 package mount
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,6 +62,24 @@ func (p *Point) Seal() error {
 		}
 	}
 	return nil
+}
+
+// Remove unmounts everything that is mounted on a directory or file of root's, however often, and removes it. A
+// path that is not there is no error.
+func Remove(path string) error {
+	var err error
+	for err == nil {
+		err = unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	if errors.Is(err, unix.EINVAL) { // nothing is mounted on it any more
+		err = os.Remove(path)
+	} else {
+		err = &fs.PathError{Op: "unmount", Path: path, Err: err}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Private has nothing that is mounted below this mount appear elsewhere.

@@ -32,21 +32,12 @@ func TestATreeIsNotPutWhereALinkLeads(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			living, err := Open(tmpfs(t, "living"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer living.Close()
-			tree, err := living.Clone()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tree.Close()
+			tree := copyOf(t, tmpfs(t, "living"), (*Point).Clone)
 			device := deviceOf(t, dirs["dead"])
 			if err := plant(base); err != nil {
 				t.Fatal(err)
 			}
-			err = Own().Do(func() error { return tree.Replace(dirs["dead"], 1, device) })
+			err := Own().Do(func() error { return tree.Replace(dirs["dead"], 1, device) })
 			if (err == nil) != (name == "nothing") {
 				t.Errorf("replace: %v", err)
 			}
@@ -66,18 +57,9 @@ func TestACopyIsPrivate(t *testing.T) {
 	if err := unix.Mount("", living, "", unix.MS_SHARED, ""); err != nil {
 		t.Fatal(err)
 	}
-	point, err := Open(living)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer point.Close()
-	for name, clone := range map[string]func() (*Tree, error){"Clone": point.Clone, "CloneAll": point.CloneAll} {
+	for name, clone := range map[string]func(*Point) (*Tree, error){"Clone": (*Point).Clone, "CloneAll": (*Point).CloneAll} {
 		t.Run(name, func(t *testing.T) {
-			tree, err := clone()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tree.Close()
+			tree := copyOf(t, living, clone)
 			path := tmpfs(t, "dead")
 			device := deviceOf(t, path)
 			if err := Own().Do(func() error { return tree.Replace(path, 1, device) }); err != nil {
@@ -105,16 +87,7 @@ func TestWhatIsBelowACopyIsInItsPeerGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point, err := Open(top)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer point.Close()
-	tree, err := point.CloneAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
+	tree := copyOf(t, top, (*Point).CloneAll)
 	on, err := Open(tmpfs(t, "elsewhere"))
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +102,22 @@ func TestWhatIsBelowACopyIsInItsPeerGroup(t *testing.T) {
 	if got := sourceOf(t, filepath.Join(on.Path, "below/later")); got != "later" {
 		t.Errorf("in the copy, there is %q, want what was mounted later", got)
 	}
+}
+
+// copyOf copies the mount on a path.
+func copyOf(t *testing.T, path string, clone func(*Point) (*Tree, error)) *Tree {
+	t.Helper()
+	point, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer point.Close()
+	tree, err := clone(point)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tree.Close)
+	return tree
 }
 
 func deviceOf(t *testing.T, path string) uint64 {

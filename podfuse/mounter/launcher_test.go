@@ -77,13 +77,17 @@ func TestALauncherIsNeverSeenInPart(t *testing.T) {
 	launcher := filepath.Join(w.client.Shared(), wire.Binary)
 	whole, err := os.Stat(launcher)
 	must(t, err)
-	ended, looked := make(chan struct{}), make(chan error)
+	look := func() error {
+		info, err := os.Stat(launcher)
+		if err == nil && (info.Size() != whole.Size() || info.Mode() != whole.Mode()) {
+			err = fmt.Errorf("it has %d bytes and mode %v, want %d and %v", info.Size(), info.Mode(), whole.Size(), whole.Mode())
+		}
+		return err
+	}
+	ended, looked := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for {
-			info, err := os.Stat(launcher)
-			if err == nil && (info.Size() != whole.Size() || info.Mode() != whole.Mode()) {
-				err = fmt.Errorf("it has %d bytes and mode %v, want %d and %v", info.Size(), info.Mode(), whole.Size(), whole.Mode())
-			}
+			err := look()
 			select {
 			case <-ended:
 				looked <- err

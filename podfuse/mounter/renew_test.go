@@ -56,6 +56,19 @@ func (w *world) sockets(pid int, new bool) (found []string) {
 	return found
 }
 
+// bindServer makes a directory with the FIFO and the socket of the server volume.
+func (w *world) bindServer(dir string) {
+	w.t.Helper()
+	must(w.t, os.Mkdir(dir, 0o755))
+	for from, on := range map[string]string{w.client.FIFO(w.server.ID()): wire.Device, w.client.Socket(): wire.Socket} {
+		on = filepath.Join(dir, on)
+		must(w.t, os.WriteFile(on, nil, 0o600))
+		must(w.t, unix.Mount(from, on, "", unix.MS_BIND, ""))
+		w.t.Cleanup(func() { _ = unix.Unmount(on, unix.MNT_DETACH) })
+		must(w.t, unix.Mount("", on, "", unix.MS_PRIVATE, ""))
+	}
+}
+
 // Root of a pod can mount its server volume as often as it likes. When the mounter and its spare have died together, that
 // costs the node few processes, and the other pods have the new socket.
 func TestAPodWithManySockets(t *testing.T) {
@@ -86,14 +99,7 @@ func TestAPodWithManySockets(t *testing.T) {
 func TestASocketThatIsCovered(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
-	at := filepath.Join(dir, "volumes")
-	must(t, os.Mkdir(at, 0o755))
-	for from, on := range map[string]string{w.client.FIFO(w.server.ID()): wire.Device, w.client.Socket(): wire.Socket} {
-		on = filepath.Join(at, on)
-		must(t, os.WriteFile(on, nil, 0o600))
-		must(t, unix.Mount(from, on, "", unix.MS_BIND, ""))
-		defer unix.Unmount(on, unix.MNT_DETACH)
-	}
+	w.bindServer(filepath.Join(dir, "volumes"))
 	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
 	defer unix.Unmount(dir, unix.MNT_DETACH)
 	w.loseBoth()
@@ -113,14 +119,7 @@ func TestASocketThatIsRenewedLater(t *testing.T) {
 	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
 	defer unix.Unmount(dir, unix.MNT_DETACH)
 	must(t, unix.Mount("", dir, "", unix.MS_PRIVATE, ""))
-	at := filepath.Join(dir, "server")
-	must(t, os.Mkdir(at, 0o755))
-	for from, on := range map[string]string{w.client.FIFO(w.server.ID()): wire.Device, w.client.Socket(): wire.Socket} {
-		on = filepath.Join(at, on)
-		must(t, os.WriteFile(on, nil, 0o600))
-		must(t, unix.Mount(from, on, "", unix.MS_BIND, ""))
-		must(t, unix.Mount("", on, "", unix.MS_PRIVATE, ""))
-	}
+	w.bindServer(filepath.Join(dir, "server"))
 	// It is the only process of its mount namespace, and hangs in execve(2).
 	cmd := exec.Command("/proc/self/exe", slowclose.Verb, f.Path, "/proc/self/exe", "test", "sleeper")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}

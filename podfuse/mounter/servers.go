@@ -84,26 +84,31 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 	if err != nil {
 		return err
 	}
-	defer func() { closePoint(before) }()
+	defer closePoint(before)
+	if before == nil {
+		return m.replaceLauncher(nil, table)
+	}
 	leased := false
-	if before != nil {
-		version, err := os.ReadFile(launcherVersion(m.Launcher()))
-		if err == nil && string(version) == m.Version {
-			// Nobody had it open since the mounter before was lost: somebody may have leased it. Then
-			// later pods get another one.
-			err := m.keepLauncher(m.Launcher(), before)
-			if leased = errors.Is(err, unix.EAGAIN); !leased {
-				return err
-			}
-		}
-		if used, err := m.usedLaunchers(); err != nil {
+	version, err := os.ReadFile(launcherVersion(m.Launcher()))
+	if err == nil && string(version) == m.Version {
+		err := m.keepLauncher(m.Launcher(), before)
+		// Somebody has leased it while no mounter lived. Later pods get another one.
+		if leased = errors.Is(err, unix.EAGAIN); !leased {
 			return err
-		} else if used >= mostLaunchers && !leased {
-			m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
-			return nil
 		}
 	}
-	// It is filled aside: call-outs never see one that is not whole.
+	if used, err := m.usedLaunchers(); err != nil {
+		return err
+	} else if used >= mostLaunchers && !leased {
+		m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
+		return nil
+	}
+	return m.replaceLauncher(before, table)
+}
+
+// replaceLauncher makes a launcher of this version in the place of the one before, if there was one. It
+// is filled aside, so that call-outs never see one that is not whole.
+func (m *mounter) replaceLauncher(before *mount.Point, table *mount.Table) error {
 	aside := m.newLauncher()
 	left, err := openTmpfs(aside, table) // of a mounter that was killed
 	if err == nil && left != nil {
@@ -184,7 +189,7 @@ func (m *mounter) fillLauncher(launcher string, self io.Reader) error {
 	return errors.Join(err, os.Chmod(shared, 0o755), os.Chmod(first, 0o755), os.WriteFile(launcherVersion(launcher), []byte(m.Version), 0o600))
 }
 
-// keepLauncher keeps the launcher that is mounted on a path open. It stays so as long as a pod has it.
+// keepLauncher keeps the launcher that is mounted on a path open, until usedLaunchers drops it.
 func (m *mounter) keepLauncher(launcher string, on *mount.Point) error {
 	name := launcherPrefix + strconv.FormatUint(on.Device(), 10)
 	if _, kept := m.set.Get(name, nil); kept {
@@ -264,7 +269,7 @@ func (m *mounter) makeSocket(table *mount.Table) error {
 		return nil
 	}
 	m.renews = true
-	if err = m.renewHere(meta); err != nil { // those volumes have the old one; all others have what they need
+	if err = m.renewHere(meta); err != nil { // only the volumes that it names lack the new socket
 		m.log("give volumes the new socket: %v; it is tried again", err)
 	}
 	go m.renewElsewhere(meta, err == nil)
@@ -387,21 +392,11 @@ func (c Config) newLauncher() string { return c.Launcher() + ".new" }
 
 // remove removes all that the mounter has in the run directory.
 func (c Config) remove() error {
-	mounted := []string{c.Servers(), c.Launcher(), c.newLauncher(), c.SocketDir()}
 	err := os.RemoveAll(c.ServerVolumes().Dir)
-	for _, path := range mounted {
-		unmountErr := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		for unmountErr == nil { // a mounter that was killed may have left two
-			unmountErr = unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		}
-		if !errors.Is(unmountErr, unix.EINVAL) && !errors.Is(unmountErr, unix.ENOENT) {
-			err = errors.Join(err, unmountErr)
-		}
-	}
-	for _, path := range append(mounted, c.MounterSocket(), c.lockPath(), c.startsPath()) {
-		if removeErr := os.Remove(path); !errors.Is(removeErr, fs.ErrNotExist) {
-			err = errors.Join(err, removeErr)
-		}
+	for _, path := range []string{
+		c.Servers(), c.Launcher(), c.newLauncher(), c.SocketDir(), c.MounterSocket(), c.lockPath(), c.startsPath(),
+	} {
+		err = errors.Join(err, mount.Remove(path))
 	}
 	return err
 }
