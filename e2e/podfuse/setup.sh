@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs and builds the FUSE programs that pods serve volumes with in `make chaos-pod-fuse`:
-# those of Debian's packages, rclone, gcsfuse and go-fuse's loopback from the Go module proxy; and
-# runc: later versions than Debian's clear flags of mounts. rclone is the S3 server that s3fs reads from, too, and gcsfuse has a server of its own.
+# those of Debian's packages; rclone, gcsfuse and go-fuse's loopback from the Go module proxy. rclone is
+# the S3 server that s3fs reads from, too, and gcsfuse has a server of its own. It also builds runc, because
+# later versions than Debian's clear flags of mounts.
 # Needs root. Running it again costs seconds.
 #
 # mountpoint-s3 is in Rust, and in no package of Debian's.
