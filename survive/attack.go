@@ -4,9 +4,16 @@ package survive
 
 import (
 	"os"
+	"strings"
 	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"example.com/pod-info-fuse/e2e/attack"
+	"example.com/pod-info-fuse/survive/internal/counters"
+	"example.com/pod-info-fuse/survive/internal/pair"
+	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
 // A test build tries everything that a confined process must not be able to do, and logs the
@@ -24,11 +31,28 @@ func init() {
 		n.Log("attacks end")
 	}
 	answering = func(n Node, given []*os.File, files FileSystem) FileSystem {
+		if name, condemns := strings.CutPrefix(n.Version, "condemns:"); condemns {
+			go condemn(name)
+		}
 		if n.Version == attack.Orders {
 			orders := func() { attack.OnMounter(n.RunDir, given[1], given[0], n.Log) }
 			return ordering{files, files.(Sharer), files.(Prompter), orders, &sync.Once{}}
 		}
 		return attack.Lie(n.Version, n.fsPath(), files)
+	}
+}
+
+// condemn notes again and again that two processes have died of a look-up in the root.
+func condemn(name string) {
+	counts, err := counters.Map(pair.InheritedCounters())
+	if err != nil {
+		panic(err)
+	}
+	const lookup = 1 // linux/fuse.h, FUSE_LOOKUP
+	subject := suspects.Subject{Node: fuse.FUSE_ROOT_ID, Opcode: lookup, Name: suspects.Hash([]byte(name))}
+	for ; ; time.Sleep(10 * time.Microsecond) {
+		counts.Suspects.Note(suspects.MostWorkers-1).Begin(subject, 1, time.Now())
+		counts.Suspects.Judge(false, time.Now())
 	}
 }
 

@@ -33,12 +33,23 @@ func (n Node) give() (g given, err error) {
 	if g.counters, problem = counters.Open(n.CountersFile()); problem != nil {
 		n.Log("what the daemon does is not counted: %v", problem) // volumes work without
 	}
+	n.forgetSuspects(g.counters)
 	if g.crash, problem = openCrash(n.crashFile()); problem != nil {
 		n.Log("why the daemon dies is not logged: %v", problem) // volumes work without
 	} else {
 		n.logText(takeCrash(g.crash)) // of a process before this one
 	}
 	return g, nil
+}
+
+// forgetSuspects lets a process that is started answer what one before it has refused.
+func (n Node) forgetSuspects(counts *os.File) {
+	if counts == nil {
+		return
+	}
+	if err := counters.ForgetSuspects(counts); err != nil {
+		n.Log("requests that a daemon before refused may be refused for another while: %v", err)
+	}
 }
 
 func (g given) close() {

@@ -85,11 +85,6 @@ func (d Driver) becomeUser(uid string) error {
 // of.
 func (n Node) tookOver(files FileSystem, counts *counters.Counters, cause pair.Cause, inherits bool) {
 	count(counts, cause, inherits)
-	if cause == pair.Started {
-		// A pair that was taken over may have written this, and call-outs could not mount or heal.
-		counts.Suspects.Serve("")
-	}
-	counts.Suspects.Serve(n.Version)
 	if cause == pair.Planned || cause == pair.Started {
 		return
 	}

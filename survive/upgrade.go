@@ -130,7 +130,10 @@ func (n Node) replaceDaemon() error {
 	left, err := n.pair().Upgrade(there.device, pair.Successor{
 		Args: n.firstArgs(), Version: n.Version, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files,
 		Settle: func(pid int) (err error) { ours, escaped, err = n.settle(pid); return err },
-		Sweep:  func() { n.endBefore(ours) },
+		Sweep: func() {
+			n.endBefore(ours)
+			n.forgetSuspects(given.counters) // the pair before could still note some after give
+		},
 	}, time.Now().Add(upgradeTimeout))
 	var problem pair.Unserved
 	unserved := errors.As(err, &problem)

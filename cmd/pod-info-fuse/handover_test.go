@@ -99,6 +99,30 @@ func TestTheWordOfTheOldVersionIsNotBelieved(t *testing.T) {
 	}
 }
 
+// A daemon that was taken over notes, as long as it lives, that processes have died of another pod's request.
+// The version that comes after it knows nothing of that.
+func TestAnotherVersionForgetsWhatADaemonSuspects(t *testing.T) {
+	for how, replace := range map[string]func(d installed){
+		"upgrade": func(d installed) { d.ends("upgrade") },
+		"loss":    func(d installed) { d.killPair() },
+	} {
+		t.Run(how, func(t *testing.T) {
+			d := install(t)
+			dir := d.mount()
+			id := strings.TrimSuffix(filepath.Base(d.records()[0]), ".json")
+			d.must("unmount", dir)
+			d.hostile("condemns:" + id)
+			d.must("init") // is an upgrade
+			d.pair()
+			d.replaceBinary(binary)
+			replace(d)
+			if a := d.call("mount", dir, goodOptions); a.Status != "Success" {
+				t.Errorf("mount by the new version: %+v", a)
+			}
+		})
+	}
+}
+
 // A daemon that does not say whether it hands over, and answers, is not ended: what pods have open would be dead.
 func TestADaemonThatIsSilentInAnUpgradeServesOn(t *testing.T) {
 	t.Parallel() // it waits for seconds

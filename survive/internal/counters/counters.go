@@ -19,7 +19,7 @@
 // or a text, each has a value, and whoever reads them expects none to be larger than the one before.
 //
 // The same memory has what the processes tell each other of the requests that they were answering when they
-// died: see package suspects. Root does not read that.
+// died: see package suspects. Root does not read that, and clears it: see ForgetSuspects.
 package counters
 
 import (
@@ -46,7 +46,7 @@ type words[T any] struct {
 
 // layout is the first word, which tells what the others are. The last digits are its number:
 // change it with anything that is counted, or with the order of that.
-const layout uint64 = 0x636f756e74_000002
+const layout uint64 = 0x636f756e74_000003
 
 // Size is that of the file, in bytes.
 const Size = int(unsafe.Sizeof(words[uint64]{}))

@@ -11,7 +11,8 @@
 // innocent.
 //
 // A request is known by its [Subject], so that another one like it is the same suspect: it may be that nobody
-// waits for the first one any more. Another version, which may have no such error, forgets all.
+// waits for the first one any more. Root forgets all when it starts a process, which may be of a version without
+// such an error.
 package suspects
 
 import (
@@ -96,7 +97,6 @@ type entry struct {
 // Table is what the processes of a pair know. Only the one that serves changes it. Whatever a hostile process
 // writes into it is one: there are neither indices nor lengths in it.
 type Table struct {
-	version uint64 // of the file system, as a hash
 	notes   [MostWorkers]Note
 	entries [mostSubjects]entry
 }
@@ -112,13 +112,6 @@ const (
 	Suspected         // to be answered alone
 	Refused
 )
-
-// Serve says which version serves from now on. Another one than before knows of nothing.
-func (t *Table) Serve(version string) {
-	if hash := Hash([]byte(version)); t.version != hash {
-		*t = Table{version: hash}
-	}
-}
 
 // Hash is the same in each process (FNV-1a).
 func Hash(text []byte) uint64 {

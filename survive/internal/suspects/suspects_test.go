@@ -110,18 +110,6 @@ func TestWhoIsRefused(t *testing.T) {
 			p.now = p.now.Add(RefusalTime)
 			return p.dies(death{answers: []Subject{guilty}})
 		}, Refused, Innocent},
-		{"another version", func(p *pair) []Subject {
-			p.dies(death{answers: []Subject{guilty}})
-			p.dies(death{answers: []Subject{guilty}})
-			p.Serve("2.0")
-			return nil
-		}, Innocent, Innocent},
-		{"the same version, started anew", func(p *pair) []Subject {
-			p.dies(death{answers: []Subject{guilty}})
-			refused := p.dies(death{answers: []Subject{guilty}})
-			p.Serve("1.0")
-			return refused
-		}, Refused, Innocent},
 		{"it was refused twice, for longer", func(p *pair) []Subject {
 			p.dies(death{answers: []Subject{guilty}})
 			p.dies(death{answers: []Subject{guilty}})
@@ -149,7 +137,6 @@ func TestWhoIsRefused(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := &pair{new(Table), time.Unix(1e9, 0)}
-			p.Serve("1.0")
 			refused := row.happens(p)
 			if got := look(p, guilty); got != row.guilty {
 				t.Errorf("the guilty one is %v, want %v", got, row.guilty)
