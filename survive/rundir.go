@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/confine"
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -137,8 +138,19 @@ func (n Node) CleanDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if strings.HasPrefix(clean+"/", n.RunDir+"/") || strings.HasPrefix(n.RunDir, clean+"/") {
+	there, runDir := withoutLinks(clean)+"/", withoutLinks(n.RunDir)+"/"
+	if strings.HasPrefix(there, runDir) || strings.HasPrefix(runDir, there) {
 		return "", fmt.Errorf("directory %q cannot be a volume: the driver has its files in %s; name another one", dir, n.RunDir)
 	}
 	return clean, nil
+}
+
+// withoutLinks is a path without links in the middle: /var/run is a link to /run. Nothing can be mounted
+// on one whose parent is not there.
+func withoutLinks(path string) string {
+	parent, err := mount.Real(filepath.Dir(path))
+	if err != nil {
+		return path
+	}
+	return filepath.Join(parent, filepath.Base(path))
 }

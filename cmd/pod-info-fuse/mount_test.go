@@ -78,10 +78,18 @@ func TestBadMountIsAClearFailureAndLeavesNothing(t *testing.T) {
 func TestTheRunDirectoryIsNoVolume(t *testing.T) {
 	d := install(t)
 	dir := d.mount()
-	for _, bad := range []string{d.runDir, filepath.Join(d.runDir, "fs"), filepath.Join(d.runDir, "volumes"), filepath.Dir(d.runDir), "/run"} {
+	link := filepath.Join(t.TempDir(), "run") // as /var/run is one
+	if err := os.Symlink("/run", link); err != nil {
+		t.Fatal(err)
+	}
+	byLink := link + strings.TrimPrefix(d.runDir, "/run")
+	for _, bad := range []string{
+		d.runDir, filepath.Join(d.runDir, "fs"), filepath.Join(d.runDir, "volumes"), filepath.Dir(d.runDir), "/run",
+		byLink, filepath.Join(byLink, "fs"), filepath.Dir(byLink),
+	} {
 		before := mountsOn(t, bad)
 		for _, args := range [][]string{{"mount", bad, edit(podUID, uidOf(1))}, {"unmount", bad}} {
-			if a := d.call(args...); a.Status != "Failure" || !strings.Contains(a.Message, "cannot be a volume") {
+			if a := d.callThatEnds(args...); a.Status != "Failure" || !strings.Contains(a.Message, "cannot be a volume") {
 				t.Errorf("%s: %+v", args[:2], a)
 			}
 		}
