@@ -97,5 +97,5 @@ func (n Node) answers(limit time.Duration) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, mount.ErrRefused):
 		return true, nil
 	}
-	return false, fmt.Errorf("ask the daemon: %w", err) // not known: we may have no descriptor left
+	return false, err // not known: we may have no descriptor left
 }

@@ -45,26 +45,48 @@ func (n Node) upgrade(wanted func() bool) (from string, err error) {
 	if err != nil || !due {
 		return "", err
 	}
-	problem := n.mayReplace()
-	if unlock, err = n.lock(exclusive); err != nil {
+	if from, err = n.tryUpgrade(n.mayReplace()); err == nil || !isSilent(err) {
+		return from, err
+	}
+	// On a loaded node, an honest daemon may only be late. It is asked once more, without the lock.
+	if ensureErr := n.ensure(); ensureErr != nil {
+		return from, errors.Join(err, ensureErr)
+	}
+	if n.failedUpgrade() == nil { // it does not answer, and one of this version was started
+		return from, nil
+	}
+	return from, err
+}
+
+// tryUpgrade has a daemon of this version take over, unless there is a problem, and notes a failure.
+func (n Node) tryUpgrade(problem error) (from string, err error) {
+	unlock, err := n.lock(exclusive)
+	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if from, due, err = n.upgradeDue(); err != nil || !due { // another call-out was faster
+	from, due, err := n.upgradeDue()
+	if err != nil || !due { // another call-out was faster
 		return "", err
 	}
 	if err = problem; err == nil {
 		err = n.replaceDaemon()
 	}
-	if err != nil {
-		if from == n.Version {
-			err = fmt.Errorf("start version %s anew, with what it is to be given now: %w", from, err)
-		} else {
-			err = fmt.Errorf("upgrade from version %s to %s: %w", from, n.Version, err)
-		}
-		return from, errors.Join(err, n.noteFailedUpgrade(err))
+	if err == nil {
+		return from, nil
 	}
-	return from, nil
+	if from == n.Version {
+		err = fmt.Errorf("start version %s anew, with what it is to be given now: %w", from, err)
+	} else {
+		err = fmt.Errorf("upgrade from version %s to %s: %w", from, n.Version, err)
+	}
+	return from, errors.Join(err, n.noteFailedUpgrade(err))
+}
+
+// isSilent tells whether an upgrade has failed because the process that is to hand over says nothing.
+func isSilent(err error) bool {
+	var problem pair.Unserved
+	return errors.As(err, &problem) && problem.Silent()
 }
 
 // upgradeDue tells whether the daemon is to be replaced, and its version. It goes by the one that root has
@@ -135,13 +157,7 @@ func (n Node) replaceDaemon() error {
 			n.forgetSuspects(given.counters) // the pair before could still note some after give
 		},
 	}, time.Now().Add(upgradeTimeout))
-	var problem pair.Unserved
-	unserved := errors.As(err, &problem)
-	if unserved && problem.Silent() { // on a loaded node, an honest process may only be late
-		answers, askErr := n.answers(gone)
-		unserved, err = !answers && askErr == nil, errors.Join(err, askErr)
-	}
-	if unserved {
+	if errors.As(err, new(pair.Unserved)) && !isSilent(err) {
 		n.Log("version %s does not serve, though the process before has left its place to it; it is started anew: %v", n.Version, err)
 		adopted, err := n.start()
 		if err == nil {

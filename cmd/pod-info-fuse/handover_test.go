@@ -150,6 +150,53 @@ func TestADaemonThatIsSilentInAnUpgradeServesOn(t *testing.T) {
 	}
 }
 
+// A daemon that says nothing in an upgrade, and is late with its answer then, has as long as at any other time.
+// Other pods' mounts do not wait for it.
+func TestADaemonThatIsLateInAnUpgradeServesOn(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	d.hostile("pretends:silent")
+	file, err := os.Open(d.mount() + "/pod.uid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	active, standby := d.pair()
+	d.replaceBinary(binary)
+	lock, err := os.Open(filepath.Join(d.runDir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	upgrade := d.command("upgrade")
+	if err := upgrade.Start(); err != nil {
+		t.Fatal(err)
+	}
+	free := func() bool {
+		if unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+			return false
+		}
+		return unix.Flock(int(lock.Fd()), unix.LOCK_UN) == nil
+	}
+	eventually(t, "the upgrade has the lock", func() bool { return !free() })
+	time.Sleep(13 * time.Second) // the daemon still says that it lives
+	d.stopPair()
+	eventually(t, "the lock is free", free)
+	time.Sleep(3 * time.Second) // the daemon is asked, and says nothing
+	if !free() {
+		t.Error("the lock is not free while the daemon is asked")
+	}
+	resume(t, active, standby)
+	if err := upgrade.Wait(); err == nil {
+		t.Error("the upgrade did not fail")
+	}
+	got := make([]byte, 100)
+	if n, err := file.ReadAt(got, 0); err != nil && err != io.EOF || string(got[:n]) != podUID+"\n" {
+		t.Errorf("what was open before the upgrade reads %q, %v", got[:n], err)
+	}
+	d.pair()
+}
+
 // A daemon that was taken over does not avoid an upgrade by what it says.
 func TestUpgradeReplacesWhoClaimsToBeTheNewVersion(t *testing.T) {
 	d := install(t)
