@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -293,13 +294,15 @@ func TestWhatAnotherCallOutHasUpgradedIsNoFailedUpgrade(t *testing.T) {
 	if err := os.Rename(control, control+"-away"); err != nil {
 		t.Fatal(err)
 	}
+	opened := opens(t, lock.Name())
 	upgrade := d.command("upgrade")
 	var output strings.Builder
 	upgrade.Stdout, upgrade.Stderr = &output, &output
 	if err := upgrade.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second) // by now it has asked
+	// It looks with the shared lock, asks without one, and then wants the exclusive one.
+	eventually(t, "it has asked", func() bool { return opened() == 2 })
 	if _, err := os.Stat(filepath.Join(d.runDir, "upgrade-failed")); err == nil {
 		t.Error("it has noted a failed upgrade while another call-out has the lock")
 	}
@@ -313,5 +316,30 @@ func TestWhatAnotherCallOutHasUpgradedIsNoFailedUpgrade(t *testing.T) {
 	}
 	if s := d.status().Daemon; s.UpgradeError != "" {
 		t.Errorf("status says that the upgrade failed: %s", s.UpgradeError)
+	}
+}
+
+// opens returns a function that counts how often a file was opened since.
+func opens(t *testing.T, path string) func() int {
+	t.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err == nil {
+		t.Cleanup(func() { unix.Close(fd) })
+		_, err = unix.InotifyAddWatch(fd, path, unix.IN_OPEN|unix.IN_CLOSE) // without these, the kernel makes one of two opens
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	return func() int {
+		event := make([]byte, unix.SizeofInotifyEvent) // without a name: the file itself is watched
+		for {
+			if n, _ := unix.Read(fd, event); n != len(event) {
+				return count
+			}
+			if (*unix.InotifyEvent)(unsafe.Pointer(unsafe.SliceData(event))).Mask&unix.IN_OPEN != 0 { // its mask, man 7 inotify
+				count++
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -57,6 +58,33 @@ func TestANewbornProcessIsNobodys(t *testing.T) {
 			}
 			if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
 				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// Somebody who is the daemon's user, and not in one of its processes, gets neither the connection nor what the
+// processes and root tell each other by: so nobody but the pair itself can send what others must not believe.
+func TestNobodyOfTheDaemonsUserReachesThePair(t *testing.T) {
+	for name, hostPID := range map[string]bool{"with hostPID": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			d := install(t)
+			d.mount()
+			before, _ := d.pair()
+			t.Setenv(sameUserRunDir, d.runDir)
+			another := asUser(t, d.user(), "nothing", hostPID) // that is confined in no way
+			pod := asUser(t, d.user(), "reaches the pair", hostPID)
+			reached := pod.stops()
+			for line := range strings.Lines(reached) {
+				if !strings.HasSuffix(line, fmt.Sprintf(" process %d\n", another.pid)) {
+					t.Errorf("a process of the daemon's user %s", line)
+				}
+			}
+			if (reached != "") != hostPID {
+				t.Errorf("of process %d, it has reached %q", another.pid, reached)
+			}
+			if after, _ := d.pair(); after != before {
+				t.Errorf("process %d serves, and served before: %d", after, before)
 			}
 		})
 	}

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -21,7 +23,9 @@ import (
 
 const (
 	sameUser = "SAME_USER"
-	realTime = 40 // a signal that is queued as often as it is sent
+	// sameUserRunDir is the variable with the run directory, which no container sees.
+	sameUserRunDir = "SAME_USER_RUN_DIR"
+	realTime       = 40 // a signal that is queued as often as it is sent
 )
 
 // init is what the test binary does as the daemon's user: to take what is asked for, say
@@ -63,6 +67,23 @@ func init() {
 		meanwhile = func() {
 			end()
 			stopped.Range(func(pid, _ any) bool { _ = unix.Kill(pid.(int), unix.SIGCONT); fmt.Println(pid); return true })
+		}
+	case "reaches the pair":
+		meanwhile = func() {
+			for pid := 1; pid < 1<<15; pid++ {
+				if pid != os.Getpid() {
+					reach(pid)
+				}
+			}
+			for _, name := range []string{"control", "daemon.lock", "counters", "crash"} {
+				path := filepath.Join(os.Getenv(sameUserRunDir), name)
+				if file, err := os.OpenFile(path, unix.O_RDWR|unix.O_NONBLOCK, 0); err == nil {
+					fmt.Println("opened", file.Name())
+				}
+				if conn, err := net.Dial("unixpacket", path); err == nil {
+					fmt.Println("connected to", conn.RemoteAddr())
+				}
+			}
 		}
 	case "threads":
 		var all sync.WaitGroup
@@ -149,6 +170,23 @@ func init() {
 	bufio.NewReader(os.Stdin).ReadString('\n')
 	meanwhile()
 	os.Exit(0)
+}
+
+// reach takes what a process has open: its links, the connection, the control socket.
+func reach(pid int) {
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // it is a thread, or nobody
+	}
+	defer unix.Close(process)
+	if unix.PtraceSeize(pid) == nil {
+		fmt.Println("traces process", pid)
+	}
+	for fd := range 32 {
+		if _, err := unix.PidfdGetfd(process, fd, 0); err == nil {
+			fmt.Printf("has descriptor %d of process %d\n", fd, pid)
+		}
+	}
 }
 
 // eachNewborn calls a function for each process that was not there when it was called, again and

@@ -135,8 +135,10 @@ func TestASocketThatIsRenewedLater(t *testing.T) {
 		}
 		return false
 	}
+	other := w.container(containerOptions{})
 	w.lose()
-	time.Sleep(time.Second) // in which the others get it
+	// By then it is settled which sockets are renewed for now.
+	eventually(t, "another container has the new socket", func() bool { return len(w.sockets(other.pid, true)) > 0 })
 	if has() {
 		t.Fatal("it was asked about while it hangs")
 	}
