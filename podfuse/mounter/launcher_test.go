@@ -172,6 +172,29 @@ func TestALeaseOfALostLauncherHarmsNoOtherPod(t *testing.T) {
 	unix.Close(launcher)
 }
 
+// A launcher of another version that later pods get, because there are as many as there may be, is kept open as well.
+func TestTheLauncherOfAnOlderVersionIsNotLeased(t *testing.T) {
+	w := newWorld(t)
+	for i := range mostLaunchers {
+		w.client.Version = fmt.Sprintf("2.%d", i)
+		_, err := w.client.Ensure()
+		must(t, err)
+		w.forAPod()
+	}
+	w.client.Version = "3.0"
+	w.lose()
+	later, _ := w.forAPod()
+	if version, err := os.ReadFile(filepath.Join(w.client.Launcher(), "version")); err != nil || string(version) == w.client.Version {
+		t.Fatalf("there is another launcher: %q, %v", version, err)
+	}
+	file, err := os.Open(filepath.Join(later, wire.Binary))
+	must(t, err)
+	defer file.Close()
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != unix.EAGAIN {
+		t.Errorf("a lease on the launcher of a later pod: %v, want EAGAIN", err)
+	}
+}
+
 // What several pods have does not change, whatever the flags of a mount are.
 func TestWhatPodsShareIsReadOnly(t *testing.T) {
 	w := newWorld(t)

@@ -88,20 +88,18 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 	if before == nil {
 		return m.replaceLauncher(nil, table)
 	}
-	leased := false
+	// Somebody may have leased it while no mounter lived. Later pods get another one.
+	leased := func() bool { err = m.keepLauncher(m.Launcher(), before); return errors.Is(err, unix.EAGAIN) }
 	version, err := os.ReadFile(launcherVersion(m.Launcher()))
-	if err == nil && string(version) == m.Version {
-		err := m.keepLauncher(m.Launcher(), before)
-		// Somebody has leased it while no mounter lived. Later pods get another one.
-		if leased = errors.Is(err, unix.EAGAIN); !leased {
-			return err
-		}
-	}
-	if used, err := m.usedLaunchers(); err != nil {
+	if err == nil && string(version) == m.Version && !leased() {
 		return err
-	} else if used >= mostLaunchers && !leased {
+	}
+	used, err := m.usedLaunchers()
+	if err != nil {
+		return err
+	} else if used >= mostLaunchers && !leased() {
 		m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
-		return nil
+		return err
 	}
 	return m.replaceLauncher(before, table)
 }
@@ -138,7 +136,9 @@ func (m *mounter) replaceLauncher(before *mount.Point, table *mount.Table) error
 		err = m.keepLauncher(aside, made)
 	}
 	if err == nil {
-		err = m.placeLauncher(made, before)
+		if err = m.placeLauncher(made, before); err != nil {
+			m.set.Drop(launcherName(made))
+		}
 	}
 	return errors.Join(err, made.Detach(), os.Remove(aside))
 }
@@ -189,9 +189,13 @@ func (m *mounter) fillLauncher(launcher string, self io.Reader) error {
 	return errors.Join(err, os.Chmod(shared, 0o755), os.Chmod(first, 0o755), os.WriteFile(launcherVersion(launcher), []byte(m.Version), 0o600))
 }
 
+func launcherName(on *mount.Point) string {
+	return launcherPrefix + strconv.FormatUint(on.Device(), 10)
+}
+
 // keepLauncher keeps the launcher that is mounted on a path open, until usedLaunchers drops it.
 func (m *mounter) keepLauncher(launcher string, on *mount.Point) error {
-	name := launcherPrefix + strconv.FormatUint(on.Device(), 10)
+	name := launcherName(on)
 	if _, kept := m.set.Get(name, nil); kept {
 		return nil
 	}
