@@ -130,18 +130,19 @@ type mounter struct {
 	logFile *os.File
 	turns   chan func()
 
-	set      *keep.Set
-	spare    *os.Process // nil: there is none
-	leaving  bool        // no other spare is wanted: this process is about to end
-	links    map[uint64]*peer
-	current  uint64 // the link that has said hello last, 0: none
-	volumes  map[volume.ID]*client
-	orders   map[string]*order // by their names in the set
-	last     uint64            // generation
-	returns  uint64            // of programs, after others that have served the same volume
-	trouble  error             // why pods cannot ask
-	renews   bool              // containers are being given the socket
-	failures map[volume.ID]int // of orders
+	set       *keep.Set
+	spare     *os.Process // nil: there is none
+	leaving   bool        // no other spare is wanted: this process is about to end
+	links     map[uint64]*peer
+	current   uint64 // the link that has said hello last, 0: none
+	volumes   map[volume.ID]*client
+	orders    map[string]*order // by their names in the set
+	last      uint64            // generation
+	returns   uint64            // of programs, after others that have served the same volume
+	trouble   error             // why pods cannot ask
+	renews    bool              // containers are being given the socket
+	renewNext time.Time         // no renewal begins before
+	failures  map[volume.ID]int // of orders
 
 	places places
 	ready  ready

@@ -105,16 +105,18 @@ type otherSocket struct {
 
 // renewElsewhere mounts the new socket in all other mount namespaces. Where that fails, the container's program
 // cannot serve any more when it dies, until the container is started anew. here says that the sockets in our
-// own mount namespace are renewed. If some sockets could not be looked for in time, the next mend tries again.
+// own mount namespace are renewed. If some sockets could not be looked for, a later mend tries again.
 func (m *mounter) renewElsewhere(meta podsMeta, here bool) {
-	until := time.Now().Add(renewTimeout)
-	pods, all := m.socketsElsewhere(meta, time.Now().Add(renewTimeout/2))
+	begun := time.Now()
+	until := begun.Add(renewTimeout)
+	pods, all := m.socketsElsewhere(meta, begun.Add(renewTimeout/2))
 	// One turn for each pod: pods whose sockets take long do not keep the others waiting.
 	uids := slices.Collect(maps.Keys(pods))
 	ended := together(len(uids), time.Until(until), func(i int) { m.renewPod(uids[i], pods[uids[i]], until) })
 	ended = ended && time.Now().Before(until) // or turns have ended because their time was up
 	m.do(func() {
 		m.renews = false
+		m.renewNext = time.Now().Add(10 * time.Since(begun)) // one pod could keep it busy for ever
 		var now podsMeta
 		if _, kept := m.set.Get(podsName, &now); kept && now == meta && here && all && ended {
 			meta.Renewed = true

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -269,7 +270,7 @@ func (m *mounter) makeSocket(table *mount.Table) error {
 		meta = podsMeta{Device: point.Device()}
 		m.set.Put(podsName, meta, socket)
 	}
-	if meta.Renewed || m.renews {
+	if meta.Renewed || m.renews || time.Now().Before(m.renewNext) {
 		return nil
 	}
 	m.renews = true
