@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -52,10 +53,20 @@ func replaceIn(namespace *os.File, tree *mount.Tree, dead stack) error {
 		return err
 	case state.Success():
 		return nil
-	case string(text) == mount.ErrGone.Error():
+	}
+	return healerError(cmp.Or(string(text), state.String()))
+}
+
+// healerError is the error that a healer has told. A container that is being made has the node's mounts until it has
+// a root directory of its own: that a path was not there must be known.
+func healerError(text string) error {
+	if text == mount.ErrGone.Error() {
 		return mount.ErrGone
 	}
-	return fmt.Errorf("enter the namespace: %s", cmp.Or(string(text), state.String()))
+	if before, is := strings.CutSuffix(text, unix.ENOENT.Error()); is {
+		return fmt.Errorf("enter the namespace: %s%w", before, unix.ENOENT)
+	}
+	return fmt.Errorf("enter the namespace: %s", text)
 }
 
 // startHealer starts this binary as a healer. It has the two files and a pipe to us, and

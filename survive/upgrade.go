@@ -49,13 +49,21 @@ func (n Node) upgrade(wanted func() bool) (from string, err error) {
 		return from, err
 	}
 	// On a loaded node, an honest daemon may only be late. It is asked once more, without the lock.
+	if used, usedErr := n.used(); usedErr != nil || !used { // Stop was faster
+		return from, errors.Join(err, usedErr)
+	}
 	if ensureErr := n.ensure(); ensureErr != nil {
 		return from, errors.Join(err, ensureErr)
 	}
-	if n.failedUpgrade() == nil { // it does not answer, and one of this version was started
-		return from, nil
+	unlock, lockErr := n.lock(shared)
+	if lockErr != nil {
+		return from, errors.Join(err, lockErr)
 	}
-	return from, err
+	defer unlock()
+	if _, due, dueErr := n.upgradeDue(); due || dueErr != nil {
+		return from, errors.Join(err, dueErr)
+	}
+	return from, nil // it did not answer, and one of this version was started
 }
 
 // tryUpgrade has a daemon of this version take over, unless there is a problem, and notes a failure.
