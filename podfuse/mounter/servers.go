@@ -100,7 +100,10 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 		return err
 	} else if used >= mostLaunchers && !leased() {
 		m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
-		return err
+		if err != nil {
+			m.log("keep it open: %v", err)
+		}
+		return nil
 	}
 	return m.replaceLauncher(before, table)
 }
@@ -269,6 +272,7 @@ func (m *mounter) makeSocket(table *mount.Table) error {
 		}
 		meta = podsMeta{Device: point.Device()}
 		m.set.Put(podsName, meta, socket)
+		m.renewNext = time.Time{}
 	}
 	if meta.Renewed || m.renews || time.Now().Before(m.renewNext) {
 		return nil
