@@ -98,13 +98,3 @@ func (p *Point) Detach() error {
 	}
 	return nil
 }
-
-// OpenDevice opens /dev/fuse in non-blocking mode and returns the descriptor.
-// It is no os.File, because reading the number of one makes it blocking.
-func OpenDevice() (int, error) {
-	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return -1, fmt.Errorf("open /dev/fuse: %w; load the kernel's fuse module (modprobe fuse)", err)
-	}
-	return fd, nil
-}

@@ -127,7 +127,12 @@ func (m *mounter) died(c *connection) {
 			c.Since = time.Now()
 			m.remember(c.Volume, 0)
 		}
-		m.set.Note(c.name(), c.connectionMeta)
+		if own, err := separate(c.file); err == nil {
+			c.file = own
+		} else if !errors.Is(err, unix.EINVAL) { // Linux 6.9 and later
+			m.log("open the connection of volume %s for the pair: %v", c.Volume, err)
+		}
+		m.set.Put(c.name(), c.connectionMeta, c.file)
 		client := m.client(c.Volume)
 		client.remove(c)
 		client.dead = append(client.dead, c)

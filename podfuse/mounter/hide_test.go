@@ -1,9 +1,11 @@
 package mounter
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -53,6 +56,30 @@ func TestAHiddenDescriptorHarmsItsOwnVolumeOnly(t *testing.T) {
 	}
 }
 
+// What the pair reads from a dead connection is its own: a program that was hidden, and comes back, cannot have
+// the pair wait, and with it all other pods.
+func TestWhoHidesDoesNotChangeWhatThePairReads(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	hidden := c.serve(launchOptions{Hide: "a message that it takes back"})
+	died := w.died(hidden)
+	if len(died.files) != 1 {
+		t.Fatalf("died: %+v", died)
+	}
+	program := c.programs("program")[0]
+	must(t, unix.Kill(program, unix.SIGUSR1))
+	eventually(t, "it has cleared O_NONBLOCK", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", program))
+		return bytes.Contains(stat, []byte(") T "))
+	})
+	number, err := packet.Number(died.files[0])
+	must(t, err)
+	if flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK == 0 {
+		t.Errorf("what the pair was given has flags %#x, %v", flags, err)
+	}
+	died.files[0].Close()
+}
+
 // hides are where a descriptor can be besides a process's table.
 var hides = map[string]func(device int) error{
 	"a message": func(device int) error {
@@ -60,6 +87,30 @@ var hides = map[string]func(device int) error{
 		if err != nil {
 			return err
 		}
+		return unix.Sendmsg(pair[0], []byte("x"), unix.UnixRights(device), nil, 0)
+	},
+	"a message that it takes back": func(device int) error {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return err
+		}
+		told := make(chan os.Signal, 1)
+		signal.Notify(told, unix.SIGUSR1)
+		go func() {
+			<-told
+			rights := make([]byte, unix.CmsgSpace(4))
+			_, n, _, _, err := unix.Recvmsg(pair[1], nil, rights, 0)
+			if err != nil {
+				return
+			}
+			messages, err := unix.ParseSocketControlMessage(rights[:n])
+			if err != nil {
+				return
+			}
+			if files, err := unix.ParseUnixRights(&messages[0]); err == nil && unix.SetNonblock(files[0], false) == nil {
+				_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+			}
+		}()
 		return unix.Sendmsg(pair[0], []byte("x"), unix.UnixRights(device), nil, 0)
 	},
 	"an io_uring": func(device int) error { // io_uring_setup(2), io_uring_register(2)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -83,6 +84,25 @@ func duplicate(file *os.File) (*os.File, error) {
 		return nil, os.NewSyscallError("dup", err)
 	}
 	return os.NewFile(uintptr(fd), file.Name()), nil
+}
+
+// separate opens the connection of a dead program a second time. A process that hides may have the first open
+// file, and its flags with it: it could have the pair wait in a read. The error is EINVAL before Linux 6.9.
+func separate(program *os.File) (*os.File, error) {
+	number, err := packet.Number(program)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := mount.CloneDevice(number)
+	runtime.KeepAlive(program)
+	if err != nil {
+		return nil, err
+	}
+	if err := mount.Resend(fd); err != nil { // before the first one is closed
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), program.Name()), nil
 }
 
 // inVault calls a function on a thread that is in the vault, of which this is the descriptor.

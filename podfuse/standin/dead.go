@@ -12,6 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -80,8 +81,6 @@ const (
 	getAttrFH    = 1 << 0
 	setAttrFH    = 1 << 6
 
-	// notifyResend is FUSE_NOTIFY_RESEND.
-	notifyResend = 7
 	// window is how many requests back from the first one that is read one can be that the program
 	// had read; see package connection.
 	window = 8192
@@ -169,15 +168,16 @@ func (d *dead) ask() {
 }
 
 // resend has the kernel queue again what the program had read. It reports false before Linux 6.9.
-func (d *dead) resend() bool {
+func (d *dead) resend() (done bool) {
 	if !useResend {
 		return false
 	}
-	var notification [16]byte // struct fuse_out_header
-	binary.NativeEndian.PutUint32(notification[0:], uint32(len(notification)))
-	binary.NativeEndian.PutUint32(notification[4:], notifyResend)
-	_, err := d.file.Write(notification[:])
-	return err == nil
+	raw, err := d.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) { done = mount.Resend(int(fd)) == nil })
+	return err == nil && done
 }
 
 // handle answers a request, or has it held.

@@ -101,6 +101,7 @@ var conditionalForMounting = []seccomp.NameWithConditions{
 	{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_NEWNS)},
 	{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_FS)}, // of a thread, before it enters one
 	{Name: "setns", Conditions: argument(1, seccomp.Equal, unix.CLONE_NEWNS)},
+	{Name: "ioctl", Conditions: argument(1, seccomp.Equal, deviceClone)},
 	{Name: "kcmp", Conditions: argument(2, seccomp.Equal, kcmpFile)},
 	{Name: "socket", Conditions: seccomp.ArgumentConditions{
 		{Argument: 0, Operation: seccomp.Equal, Value: unix.AF_UNIX},
@@ -108,7 +109,10 @@ var conditionalForMounting = []seccomp.NameWithConditions{
 	}},
 }
 
-const kcmpFile = 0 // include/uapi/linux/kcmp.h
+const (
+	kcmpFile    = 0          // include/uapi/linux/kcmp.h
+	deviceClone = 0x8004e500 // linux/fuse.h, FUSE_DEV_IOC_CLONE
+)
 
 // filter is the source of one: what is allowed beside what serving needs.
 type filter struct {
