@@ -27,7 +27,7 @@ func TestTheLastWordsAreOfTheNewProcess(t *testing.T) {
 		{"", "it fails"}, // it was killed
 		{"panic: the new one's\n", `it fails; it said "panic: the new one's"`},
 	} {
-		given, err := n.give()
+		given, err := n.give(true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,13 +12,15 @@ import (
 type given struct {
 	input    *os.File   // see openInput
 	counters *os.File   // nil: nothing is counted
+	fresh    bool       // counters is not kept yet
 	crash    *os.File   // see crash.go; nil: the text of a crash is lost
 	files    []*os.File // of the companion
 	notes    map[string]string
 }
 
-// give opens it for a process that is about to be started.
-func (n Node) give() (g given, err error) {
+// give opens it for a process that is about to be started. knows says that it is to know which requests processes
+// have died of.
+func (n Node) give(knows bool) (g given, err error) {
 	g.notes = map[string]string{}
 	if n.Companion != nil {
 		if g.notes[noteOfCompanion], err = n.ensureCompanion(); err != nil {
@@ -30,26 +32,21 @@ func (n Node) give() (g given, err error) {
 	}
 	g.input, g.notes[noteOfInput] = n.giveInput()
 	var problem error
-	if g.counters, problem = counters.Open(n.CountersFile()); problem != nil {
+	if knows {
+		g.counters, problem = counters.Open(n.CountersFile())
+	} else {
+		g.counters, problem = counters.Fresh(n.path(unkept(noteOfCounters)), n.CountersFile())
+		g.fresh = problem == nil
+	}
+	if problem != nil {
 		n.Log("what the daemon does is not counted: %v", problem) // volumes work without
 	}
-	n.forgetSuspects(g.counters)
 	if g.crash, problem = openCrash(n.crashFile()); problem != nil {
 		n.Log("why the daemon dies is not logged: %v", problem) // volumes work without
 	} else {
 		n.logText(takeCrash(g.crash)) // of a process before this one
 	}
 	return g, nil
-}
-
-// forgetSuspects lets a process that is started answer what one before it has refused.
-func (n Node) forgetSuspects(counts *os.File) {
-	if counts == nil {
-		return
-	}
-	if err := counters.ForgetSuspects(counts); err != nil {
-		n.Log("requests that a daemon before refused may be refused for another while: %v", err)
-	}
 }
 
 func (g given) close() {

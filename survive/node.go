@@ -64,7 +64,7 @@ func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes"
 func (n Node) CallsFile() string { return n.path("callouts") }
 
 // CountersFile is where the processes that serve count; see package counters.
-func (n Node) CountersFile() string { return n.path("counters") }
+func (n Node) CountersFile() string { return n.path(noteOfCounters) }
 
 // crashFile is where a process that serves says why it ends; see crash.go.
 func (n Node) crashFile() string { return n.path("crash") }

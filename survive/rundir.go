@@ -116,7 +116,7 @@ func (n Node) removeRunDir() error {
 	// Files that killed call-outs were writing, and notes that were not kept; see
 	// volume.WriteFile and noteStarted.
 	names, _ := filepath.Glob(n.path(".new-*"))
-	for _, name := range []string{"fs", "connection.json", "control", "callouts", "counters", "crash", noteOfUser, noteOfInput, noteOfCompanion, "cgroup", noteOfVersion, "cgroup-problem", "upgrade-failed", noteOfRefusal, "daemon.lock", "lock"} {
+	for _, name := range []string{"fs", "connection.json", "control", "callouts", noteOfCounters, "crash", noteOfUser, noteOfInput, noteOfCompanion, "cgroup", noteOfVersion, "cgroup-problem", "upgrade-failed", noteOfRefusal, "daemon.lock", "lock"} {
 		names = append(names, n.path(name))
 	}
 	for _, name := range names {
@@ -138,15 +138,20 @@ func (n Node) CleanDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	there, runDir := withoutLinks(clean)+"/", withoutLinks(n.RunDir)+"/"
-	if strings.HasPrefix(there, runDir) || strings.HasPrefix(runDir, there) {
+	// By the text first: what is below its own file system would be asked of a daemon that may not answer.
+	if overlap(clean, n.RunDir) || overlap(withoutLinks(clean), withoutLinks(n.RunDir)) {
 		return "", fmt.Errorf("directory %q cannot be a volume: the driver has its files in %s; name another one", dir, n.RunDir)
 	}
 	return clean, nil
 }
 
-// withoutLinks is a path without links in the middle: /var/run is a link to /run. Nothing can be mounted
-// on one whose parent is not there.
+// overlap tells whether two directories are the same, or one is below the other.
+func overlap(one, other string) bool {
+	return strings.HasPrefix(one+"/", other+"/") || strings.HasPrefix(other+"/", one+"/")
+}
+
+// withoutLinks is a path without links in the middle: /var/run is a link to /run. A path whose parent is not
+// there stays as it is: nothing can be mounted there.
 func withoutLinks(path string) string {
 	parent, err := mount.Real(filepath.Dir(path))
 	if err != nil {

@@ -120,7 +120,7 @@ func (n Node) startDaemon(device int) error {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	defer log.Close()
-	given, err := n.give()
+	given, err := n.give(false)
 	if err != nil {
 		return err
 	}

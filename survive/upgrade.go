@@ -141,7 +141,7 @@ func (n Node) replaceDaemon() error {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	defer log.Close()
-	given, err := n.give()
+	given, err := n.give(n.versionNote() == n.Version) // another version may have no such error
 	if err != nil {
 		return err
 	}
@@ -160,10 +160,7 @@ func (n Node) replaceDaemon() error {
 	left, err := n.pair().Upgrade(there.device, pair.Successor{
 		Args: n.firstArgs(), Version: n.Version, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files,
 		Settle: func(pid int) (err error) { ours, escaped, err = n.settle(pid); return err },
-		Sweep: func() {
-			n.endBefore(ours)
-			n.forgetSuspects(given.counters) // the pair before could still note some after give
-		},
+		Sweep:  func() { n.endBefore(ours) },
 	}, time.Now().Add(upgradeTimeout))
 	if errors.As(err, new(pair.Unserved)) && !isSilent(err) {
 		n.Log("version %s does not serve, though the process before has left its place to it; it is started anew: %v", n.Version, err)
@@ -197,6 +194,9 @@ func (n Node) noteStarted(g given) (keep func() error, err error) {
 		}
 	}
 	return func() (err error) {
+		if g.fresh {
+			err = os.Rename(n.path(unkept(noteOfCounters)), n.CountersFile())
+		}
 		for _, name := range slices.Sorted(maps.Keys(notes)) { // the version last, whose presence tells of all
 			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
 		}
@@ -207,6 +207,7 @@ func (n Node) noteStarted(g given) (keep func() error, err error) {
 // The notes of which daemon was started.
 const (
 	noteOfCompanion = "companion"
+	noteOfCounters  = "counters"
 	noteOfInput     = "input"
 	noteOfVersion   = "version"
 )
@@ -215,7 +216,7 @@ const (
 func unkept(note string) string { return ".new-" + note }
 
 func (n Node) dropNotes() {
-	for _, name := range []string{noteOfCompanion, noteOfInput, noteOfVersion} {
+	for _, name := range []string{noteOfCompanion, noteOfCounters, noteOfInput, noteOfVersion} {
 		_ = os.Remove(n.path(unkept(name)))
 	}
 }

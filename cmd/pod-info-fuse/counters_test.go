@@ -108,7 +108,7 @@ func TestTheCountersAreRoots(t *testing.T) {
 	d := install(t)
 	d.mount()
 	var stat unix.Stat_t
-	if err := unix.Lstat(d.runDir+"/counters", &stat); err != nil || stat.Uid != 0 || stat.Mode != unix.S_IFREG|0o600 || stat.Size != 2368 {
+	if err := unix.Lstat(d.runDir+"/counters", &stat); err != nil || stat.Uid != 0 || stat.Mode != unix.S_IFREG|0o600 || stat.Size != 2360 {
 		t.Errorf("%+v, %v", stat, err)
 	}
 	d.must("unmount", d.status().Volumes[0].Dir)

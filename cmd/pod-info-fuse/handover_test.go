@@ -179,7 +179,7 @@ func TestADaemonThatIsLateInAnUpgradeServesOn(t *testing.T) {
 		return unix.Flock(int(lock.Fd()), unix.LOCK_UN) == nil
 	}
 	eventually(t, "the upgrade has the lock", func() bool { return !free() })
-	time.Sleep(13 * time.Second) // the daemon still says that it lives
+	time.Sleep(5 * time.Second) // of fifteen, in which the daemon may say that it hands over
 	d.stopPair()
 	eventually(t, "the lock is free", free)
 	time.Sleep(3 * time.Second) // the daemon is asked, and says nothing

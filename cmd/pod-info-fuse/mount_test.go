@@ -100,6 +100,12 @@ func TestTheRunDirectoryIsNoVolume(t *testing.T) {
 	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
 		t.Errorf("another volume reads %q", got)
 	}
+	active, standby := d.pair()
+	d.stopPair()
+	if a := d.callThatEnds("unmount", filepath.Join(d.runDir, "fs/volume/below")); a.Status != "Failure" || !strings.Contains(a.Message, "cannot be a volume") {
+		t.Errorf("below the daemon's own file system, while that is stopped: %+v", a)
+	}
+	resume(t, active, standby)
 }
 
 // leftNothing checks that a failed call-out left no mount, record or process.

@@ -23,7 +23,7 @@ import (
 
 const (
 	sameUser = "SAME_USER"
-	// sameUserRunDir is the variable with the run directory, which no container sees.
+	// sameUserRunDir is the variable with the path of the run directory. No container has that directory.
 	sameUserRunDir = "SAME_USER_RUN_DIR"
 	realTime       = 40 // a signal that is queued as often as it is sent
 )
@@ -70,7 +70,12 @@ func init() {
 		}
 	case "reaches the pair":
 		meanwhile = func() {
-			for pid := 1; pid < 1<<15; pid++ {
+			text, err := os.ReadFile("/proc/sys/kernel/pid_max")
+			most := 0
+			if _, scanErr := fmt.Sscan(string(text), &most); err != nil || scanErr != nil {
+				fmt.Println("pid_max:", err, scanErr)
+			}
+			for pid := 1; pid < most; pid++ {
 				if pid != os.Getpid() {
 					reach(pid)
 				}

@@ -67,8 +67,8 @@ func (m *mounter) makeFIFOs(table *mount.Table) error {
 	return err
 }
 
-// mostLaunchers is how many versions of the launcher there may be at a time, each of which has a copy
-// in memory until the last pod that was mounted with it has ended.
+// mostLaunchers is how many launchers there may be at a time, each of which has a copy in memory until the last
+// pod that was mounted with it has ended. A launcher that somebody has leased is replaced all the same.
 const mostLaunchers = 8
 
 // launcherMeta is kept with an open file of each launcher. Root of a pod owns the launcher, and could

@@ -19,7 +19,7 @@
 // or a text, each has a value, and whoever reads them expects none to be larger than the one before.
 //
 // The same memory has what the processes tell each other of the requests that they were answering when they
-// died: see package suspects. Root does not read that, and clears it: see ForgetSuspects.
+// died: see package suspects. Root does not read that, and leaves it out of a fresh file.
 package counters
 
 import (

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
 // errOther says that a file is of another version, or not what root has made.
@@ -24,12 +26,31 @@ func Open(path string) (*os.File, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	return create(path, words[uint64]{Layout: layout})
+}
+
+// Fresh makes a file at a path for a process that is about to be started, with the counts of another file, and
+// without what processes have noted of requests that they died of. A pair that was taken over can note what
+// it likes in the other one, as long as it lives.
+func Fresh(path, of string) (*os.File, error) {
+	counts, err := Read(of)
+	if err != nil {
+		counts = Counts{Layout: layout}
+	}
+	counts.Suspects = suspects.Table{}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return create(path, words[uint64](counts))
+}
+
+// create makes the file, whole.
+func create(path string, counts words[uint64]) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	none := words[uint64]{Layout: layout}
-	if _, err := file.WriteAt(none.bytes(), 0); err != nil {
+	if _, err := file.WriteAt(counts.bytes(), 0); err != nil {
 		file.Close()
 		os.Remove(path)
 		return nil, err
@@ -97,15 +118,6 @@ func Map(file *os.File) (*Counters, error) {
 		return new(Counters), fmt.Errorf("map the counters: %w", err)
 	}
 	return (*Counters)(unsafe.Pointer(unsafe.SliceData(memory))), nil
-}
-
-// ForgetSuspects clears what processes have noted of requests that they died of, in a file that Open
-// has opened. A pair that was taken over can note what it likes, as long as it lives.
-func ForgetSuspects(file *os.File) error {
-	var none words[uint64]
-	at := unsafe.Offsetof(none.Suspects)
-	_, err := file.WriteAt(none.bytes()[at:at+unsafe.Sizeof(none.Suspects)], int64(at))
-	return err
 }
 
 func (w *words[T]) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(w)), Size) }

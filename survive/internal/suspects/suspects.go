@@ -11,8 +11,8 @@
 // innocent.
 //
 // A request is known by its [Subject], so that another one like it is the same suspect: it may be that nobody
-// waits for the first one any more. Root forgets all when it starts a process, which may be of a version without
-// such an error.
+// waits for the first one any more. A version that may have no such error begins with another
+// table.
 package suspects
 
 import (
