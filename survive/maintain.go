@@ -19,7 +19,10 @@ func (n Node) Maintain() error {
 		return err
 	}
 	n = n.begin()
-	err := n.ensure()
+	err := n.ensure(false)
+	if errors.Is(err, errStopped) {
+		return nil
+	}
 	if err == nil {
 		_, err = n.upgrade(func() bool { return !n.upgradeInVain() })
 	}
@@ -86,7 +89,7 @@ func (n Node) Use() (release func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := n.ensure(); err != nil {
+		if err := n.ensure(true); err != nil {
 			return nil, err
 		}
 		if _, err := n.upgrade(func() bool { return !n.givenTried() }); err != nil {
@@ -95,14 +98,25 @@ func (n Node) Use() (release func(), err error) {
 	}
 }
 
+// errStopped says that Stop was faster.
+var errStopped = errors.New("the driver was stopped meanwhile")
+
 // ensure starts the daemon if it does not serve, and its companion, and heals dead mounts in our
-// own namespace. The caller calls healOthers next, and has no lock.
-func (n Node) ensure() error {
+// own namespace. The caller calls healOthers next, and has no lock. Where the driver has nothing, it
+// starts the daemon only if somebody needs it, and returns errStopped otherwise.
+func (n Node) ensure(needed bool) error {
 	unlock, served, err := n.lockServed()
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if !needed {
+		if used, err := n.used(); err != nil {
+			return err
+		} else if !used {
+			return errors.Join(errStopped, n.removeRunDir()) // which the lock has made
+		}
+	}
 	healed, err := n.restore(served, false)
 	n.logHealed(healed)
 	return err

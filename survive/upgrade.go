@@ -45,16 +45,17 @@ func (n Node) upgrade(wanted func() bool) (from string, err error) {
 	if err != nil || !due {
 		return "", err
 	}
-	if from, err = n.tryUpgrade(n.mayReplace()); err == nil || !isSilent(err) {
+	problem, begun := n.mayReplace(), time.Now()
+	if from, err = n.tryUpgrade(problem); err == nil || !isSilent(err) {
 		return from, err
 	}
-	// On a loaded node, an honest daemon may only be late. It is asked once more, without the lock.
-	if used, usedErr := n.used(); usedErr != nil || !used { // Stop was faster
-		return from, errors.Join(err, usedErr)
-	}
-	if ensureErr := n.ensure(); ensureErr != nil {
+	// On a loaded node, an honest daemon may only be late. It is asked once more, without the lock, and has the time
+	// for that which the attempt took.
+	n.deadline = n.begin().deadline.Add(time.Since(begun))
+	if ensureErr := n.ensure(false); ensureErr != nil {
 		return from, errors.Join(err, ensureErr)
 	}
+	n.logHealed(n.healOthers())
 	unlock, lockErr := n.lock(shared)
 	if lockErr != nil {
 		return from, errors.Join(err, lockErr)

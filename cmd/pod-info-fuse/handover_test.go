@@ -197,6 +197,32 @@ func TestADaemonThatIsLateInAnUpgradeServesOn(t *testing.T) {
 	d.pair()
 }
 
+// The daemon is stopped for good while an upgrade asks it: the upgrade starts none.
+func TestNothingIsStartedWhereStopIsFasterThanAnUpgrade(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d := install(t)
+	d.hostile("pretends:silent")
+	d.must("unmount", d.mount())
+	active, standby := d.pair()
+	d.replaceBinary(binary)
+	upgrade := d.command("upgrade")
+	if err := upgrade.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Second) // of fifteen, in which the daemon may say that it hands over
+	suspend(t, active)
+	suspend(t, standby)
+	if output, err := d.command("stop", "--force").CombinedOutput(); err != nil { // it waits for the upgrade's lock
+		t.Errorf("stop: %v: %s", err, output)
+	}
+	if err := upgrade.Wait(); err == nil {
+		t.Error("the upgrade did not fail")
+	}
+	if _, err := os.Lstat(d.runDir); !os.IsNotExist(err) {
+		t.Errorf("the run directory is there: %v", err)
+	}
+}
+
 // A daemon that was taken over does not avoid an upgrade by what it says.
 func TestUpgradeReplacesWhoClaimsToBeTheNewVersion(t *testing.T) {
 	d := install(t)

@@ -18,13 +18,13 @@ func OpenDevice() (int, error) {
 	return fd, nil
 }
 
-// CloneDevice opens a connection of which a descriptor is open a second time, in non-blocking mode. The flags of
-// the first open file are those of everybody who has it. What was read by one open file is not answered by
-// the other, and ends when that is closed (fs/fuse/dev.c, fuse_dev_release): see [Resend].
+// CloneDevice opens the connection of a descriptor of /dev/fuse a second time: the flags of an open file are those
+// of everybody who has it. What was read by one open file is not answered by the other, and ends when the first one
+// is closed (fs/fuse/dev.c, fuse_dev_release): see [Resend]. Reading is blocking.
 func CloneDevice(device int) (int, error) {
-	fd, err := OpenDevice()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, err
+		return -1, &os.PathError{Op: "open", Path: "/dev/fuse", Err: err}
 	}
 	const clone = 0x8004e500 // linux/fuse.h, FUSE_DEV_IOC_CLONE
 	if err := unix.IoctlSetPointerInt(fd, clone, device); err != nil {

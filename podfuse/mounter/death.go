@@ -127,11 +127,7 @@ func (m *mounter) died(c *connection) {
 			c.Since = time.Now()
 			m.remember(c.Volume, 0)
 		}
-		if own, err := separate(c.file); err == nil {
-			c.file = own
-		} else if !errors.Is(err, unix.EINVAL) { // Linux 6.9 and later
-			m.log("open the connection of volume %s for the pair: %v", c.Volume, err)
-		}
+		m.separate(c)
 		m.set.Put(c.name(), c.connectionMeta, c.file)
 		client := m.client(c.Volume)
 		client.remove(c)

@@ -66,14 +66,15 @@ func TestWhoHidesDoesNotChangeWhatThePairReads(t *testing.T) {
 	if len(died.files) != 1 {
 		t.Fatalf("died: %+v", died)
 	}
+	number, err := packet.Number(died.files[0])
+	must(t, err)
+	must(t, unix.SetNonblock(number, true)) // as the pair does
 	program := c.programs("program")[0]
 	must(t, unix.Kill(program, unix.SIGUSR1))
 	eventually(t, "it has cleared O_NONBLOCK", func() bool {
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", program))
 		return bytes.Contains(stat, []byte(") T "))
 	})
-	number, err := packet.Number(died.files[0])
-	must(t, err)
 	if flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK == 0 {
 		t.Errorf("what the pair was given has flags %#x, %v", flags, err)
 	}

@@ -116,9 +116,12 @@ func (m *mounter) renewElsewhere(meta podsMeta, here bool) {
 	ended = ended && time.Now().Before(until) // or turns have ended because their time was up
 	m.do(func() {
 		m.renews = false
-		m.renewNext = time.Now().Add(min(10*time.Since(begun), renewTimeout)) // or one pod could keep the mounter busy for ever
 		var now podsMeta
-		if _, kept := m.set.Get(podsName, &now); kept && now == meta && here && all && ended {
+		if _, kept := m.set.Get(podsName, &now); !kept || now != meta {
+			return // there is another socket by now
+		}
+		m.renewNext = time.Now().Add(min(10*time.Since(begun), renewTimeout)) // or one pod could keep the mounter busy for ever
+		if here && all && ended {
 			meta.Renewed = true
 			m.set.Note(podsName, meta)
 		}

@@ -86,23 +86,26 @@ func duplicate(file *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
-// separate opens the connection of a dead program a second time. A process that hides may have the first open
-// file, and its flags with it: it could have the pair wait in a read. The error is EINVAL before Linux 6.9.
-func separate(program *os.File) (*os.File, error) {
-	number, err := packet.Number(program)
-	if err != nil {
-		return nil, err
+// separate gives the connection of a dead program an open file of its own, which the caller puts into the set. A
+// process that hides may have the first one, and its flags with it: it could have the pair wait in a read.
+// Before Linux 6.9, the first one stays, as no other can answer what the program had read.
+func (m *mounter) separate(c *connection) {
+	number, err := packet.Number(c.file)
+	own := -1
+	if err == nil {
+		own, err = mount.CloneDevice(number)
+		runtime.KeepAlive(c.file)
 	}
-	fd, err := mount.CloneDevice(number)
-	runtime.KeepAlive(program)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		if err = mount.Resend(own); err == nil { // before the first one is closed
+			c.file, c.Separate = os.NewFile(uintptr(own), c.file.Name()), true
+			return
+		}
+		unix.Close(own)
 	}
-	if err := mount.Resend(fd); err != nil { // before the first one is closed
-		unix.Close(fd)
-		return nil, err
+	if !errors.Is(err, unix.EINVAL) { // Linux 6.9 and later
+		m.log("open the connection of volume %s for the pair: %v", c.Volume, err)
 	}
-	return os.NewFile(uintptr(fd), program.Name()), nil
 }
 
 // inVault calls a function on a thread that is in the vault, of which this is the descriptor.
