@@ -67,6 +67,11 @@ func TestTheDaemonKeepsNoLimitsOfItsCaller(t *testing.T) {
 				t.Errorf("%s: process %d has the processors %s, want %s", when, pid, got, processors)
 			}
 		}
+		for _, pid := range []int{active, standby} {
+			if got := statusOf(t, pid)["THP_enabled"]; got != "0" {
+				t.Errorf("%s: process %d may have huge pages, %q", when, pid, got)
+			}
+		}
 		s := d.status().Daemon.OOMScoreAdj
 		// A machine without CAP_SYS_RESOURCE does not let it have less.
 		if s.Active == nil || s.Standby == nil || *s.Active > 0 || *s.Standby > 0 {

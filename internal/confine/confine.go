@@ -65,6 +65,9 @@ func Become(user User, sockets bool) error {
 		return err
 	}
 	setOOMScore()
+	// Or khugepaged makes a huge page of the few pages that it has, and its memory grows by 2 MiB (Debian's kernels
+	// do so for everybody). Its children inherit it; man 2 PR_SET_THP_DISABLE.
+	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
 	// A timer makes the runtime create its poller now, as root. The kernel counts its watches for the
 	// user that created it, and nobody of the daemon's user can use those up.
 	time.Sleep(time.Nanosecond)
