@@ -60,7 +60,6 @@ type connectionMeta struct {
 	Order      string    `json:"order"` // that it was made for
 	Peer       identity  `json:"peer"`
 	Device     uint64    `json:"device,omitempty"`     // of its file system; 0: not mounted yet
-	Separate   bool      `json:"separate,omitempty"`   // it is dead, and its open file is another one than the program's
 	Mountpoint string    `json:"mountpoint,omitempty"` // where it was attached in its own container
 	Sent       time.Time `json:"sent,omitzero"`        // when the program was given it, or a little before
 	Served     bool      `json:"served,omitempty"`     // the program has answered
@@ -157,12 +156,7 @@ func (m *mounter) resumeConnection(name string) {
 	c.doubted = true
 	_, ordered := m.set.Get(c.Order, nil)
 	switch {
-	case c.Dead:
-		if !c.Separate {
-			m.separate(c)
-			m.set.Put(name, c.connectionMeta, c.file)
-		}
-	case ordered: // the order goes on with it
+	case c.Dead, ordered: // the order goes on with it
 	case c.Sent.IsZero():
 		go m.abandon(c)
 	default:

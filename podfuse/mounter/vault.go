@@ -88,7 +88,8 @@ func duplicate(file *os.File) (*os.File, error) {
 
 // separate gives the connection of a dead program an open file of its own, which the caller puts into the set. A
 // process that hides may have the first one, and its flags with it: it could have the pair wait in a read.
-// Before Linux 6.9, the first one stays, as no other can answer what the program had read.
+// Before Linux 6.9, the first one stays, as no other can answer what the program had read. The pair must not have
+// that already: what it reads of it would end with it.
 func (m *mounter) separate(c *connection) {
 	number, err := packet.Number(c.file)
 	own := -1
@@ -98,7 +99,7 @@ func (m *mounter) separate(c *connection) {
 	}
 	if err == nil {
 		if err = mount.Resend(own); err == nil { // before the first one is closed
-			c.file, c.Separate = os.NewFile(uintptr(own), c.file.Name()), true
+			c.file = os.NewFile(uintptr(own), c.file.Name())
 			return
 		}
 		unix.Close(own)
