@@ -18,8 +18,8 @@ type given struct {
 	notes    map[string]string
 }
 
-// give opens it for a process that is about to be started. knows says that it is to know which requests processes
-// have died of.
+// give opens it for a process that is about to be started. With knows, it is told which requests
+// processes have died of.
 func (n Node) give(knows bool) (g given, err error) {
 	g.notes = map[string]string{}
 	if n.Companion != nil {
@@ -35,7 +35,7 @@ func (n Node) give(knows bool) (g given, err error) {
 	if knows {
 		g.counters, problem = counters.Open(n.CountersFile())
 	} else {
-		g.counters, problem = counters.Fresh(n.path(unkept(noteOfCounters)), n.CountersFile())
+		g.counters, problem = counters.Fresh(n.path(unkept(countersName)), n.CountersFile())
 		g.fresh = problem == nil
 	}
 	if problem != nil {

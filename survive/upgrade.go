@@ -142,7 +142,7 @@ func (n Node) replaceDaemon() error {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	defer log.Close()
-	given, err := n.give(n.versionNote() == n.Version) // another version may have no such error
+	given, err := n.give(n.versionNote() == n.Version) // what has ended one version may not end another
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (n Node) noteStarted(g given) (keep func() error, err error) {
 	}
 	return func() (err error) {
 		if g.fresh {
-			err = os.Rename(n.path(unkept(noteOfCounters)), n.CountersFile())
+			err = os.Rename(n.path(unkept(countersName)), n.CountersFile())
 		}
 		for _, name := range slices.Sorted(maps.Keys(notes)) { // the version last, whose presence tells of all
 			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
@@ -208,7 +208,6 @@ func (n Node) noteStarted(g given) (keep func() error, err error) {
 // The notes of which daemon was started.
 const (
 	noteOfCompanion = "companion"
-	noteOfCounters  = "counters"
 	noteOfInput     = "input"
 	noteOfVersion   = "version"
 )
@@ -217,7 +216,7 @@ const (
 func unkept(note string) string { return ".new-" + note }
 
 func (n Node) dropNotes() {
-	for _, name := range []string{noteOfCompanion, noteOfCounters, noteOfInput, noteOfVersion} {
+	for _, name := range []string{noteOfCompanion, countersName, noteOfInput, noteOfVersion} {
 		_ = os.Remove(n.path(unkept(name)))
 	}
 }

@@ -123,25 +123,37 @@ func TestAnotherVersionForgetsWhatADaemonSuspects(t *testing.T) {
 	}
 }
 
-// A daemon that does not say whether it hands over, and answers, is not ended: what pods have open would be dead.
-func TestADaemonThatIsSilentInAnUpgradeServesOn(t *testing.T) {
-	t.Parallel() // it waits for seconds
-	d := install(t)
+// silentInAnUpgrade is a driver of which a new version is placed, while a daemon serves that does not say whether it
+// hands over. readsOn checks what was open before.
+func silentInAnUpgrade(t *testing.T) (d installed, readsOn func()) {
+	t.Helper()
+	d = install(t)
 	d.hostile("pretends:silent")
 	file, err := os.Open(d.mount() + "/pod.uid")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	active, standby := d.pair()
+	t.Cleanup(func() { file.Close() })
+	d.pair()
 	d.replaceBinary(binary)
+	return d, func() {
+		t.Helper()
+		got := make([]byte, 100)
+		if n, err := file.ReadAt(got, 0); err != nil && err != io.EOF || string(got[:n]) != podUID+"\n" {
+			t.Errorf("what was open before the upgrade reads %q, %v", got[:n], err)
+		}
+	}
+}
+
+// A daemon that does not say whether it hands over, and answers, is not ended: what pods have open would be dead.
+func TestADaemonThatIsSilentInAnUpgradeServesOn(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	d, readsOn := silentInAnUpgrade(t)
+	active, standby := d.pair()
 	if output, err := d.command("upgrade").CombinedOutput(); err == nil || !strings.Contains(string(output), "does not answer") {
 		t.Errorf("upgrade: %v: %s", err, output)
 	}
-	got := make([]byte, 100)
-	if n, err := file.ReadAt(got, 0); err != nil && err != io.EOF || string(got[:n]) != podUID+"\n" {
-		t.Errorf("what was open before the upgrade reads %q, %v", got[:n], err)
-	}
+	readsOn()
 	if nowActive, nowStandby := d.pair(); nowActive != active || nowStandby != standby {
 		t.Errorf("processes %d and %d serve, before %d and %d", nowActive, nowStandby, active, standby)
 	}
@@ -154,15 +166,8 @@ func TestADaemonThatIsSilentInAnUpgradeServesOn(t *testing.T) {
 // Other pods' mounts do not wait for it.
 func TestADaemonThatIsLateInAnUpgradeServesOn(t *testing.T) {
 	t.Parallel() // it waits for seconds
-	d := install(t)
-	d.hostile("pretends:silent")
-	file, err := os.Open(d.mount() + "/pod.uid")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
+	d, readsOn := silentInAnUpgrade(t)
 	active, standby := d.pair()
-	d.replaceBinary(binary)
 	lock, err := os.Open(filepath.Join(d.runDir, "lock"))
 	if err != nil {
 		t.Fatal(err)
@@ -190,10 +195,7 @@ func TestADaemonThatIsLateInAnUpgradeServesOn(t *testing.T) {
 	if err := upgrade.Wait(); err == nil {
 		t.Error("the upgrade did not fail")
 	}
-	got := make([]byte, 100)
-	if n, err := file.ReadAt(got, 0); err != nil && err != io.EOF || string(got[:n]) != podUID+"\n" {
-		t.Errorf("what was open before the upgrade reads %q, %v", got[:n], err)
-	}
+	readsOn()
 	d.pair()
 }
 

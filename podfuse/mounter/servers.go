@@ -89,21 +89,26 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 	if before == nil {
 		return m.replaceLauncher(nil, table)
 	}
-	// Somebody may have leased it while no mounter lived. Later pods get another one.
-	leased := func() bool { err = m.keepLauncher(m.Launcher(), before); return errors.Is(err, unix.EAGAIN) }
+	// EAGAIN: somebody has leased the launcher while no mounter lived. Later pods get another one.
+	keep := func() error { return m.keepLauncher(m.Launcher(), before) }
 	version, err := os.ReadFile(launcherVersion(m.Launcher()))
-	if err == nil && string(version) == m.Version && !leased() {
-		return err
+	if err == nil && string(version) == m.Version {
+		if err := keep(); !errors.Is(err, unix.EAGAIN) {
+			return err
+		}
 	}
 	used, err := m.usedLaunchers()
 	if err != nil {
 		return err
-	} else if used >= mostLaunchers && !leased() {
-		m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
-		if err != nil {
-			m.log("keep it open: %v", err)
+	}
+	if used >= mostLaunchers {
+		if err := keep(); !errors.Is(err, unix.EAGAIN) {
+			m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
+			if err != nil {
+				m.log("keep it open: %v", err)
+			}
+			return nil
 		}
-		return nil
 	}
 	return m.replaceLauncher(before, table)
 }

@@ -88,8 +88,8 @@ func duplicate(file *os.File) (*os.File, error) {
 
 // separate gives the connection of a dead program an open file of its own, which the caller puts into the set. A
 // process that hides may have the first one, and its flags with it: it could have the pair wait in a read.
-// Before Linux 6.9, the first one stays, as no other can answer what the program had read. The pair must not have
-// that already: what it reads of it would end with it.
+// The pair must not have been given the first one: what it had read by that would end when that is closed.
+// Before Linux 6.9, the first one stays, as no other can answer what the program had read.
 func (m *mounter) separate(c *connection) {
 	number, err := packet.Number(c.file)
 	own := -1

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/mount"
 )
 
 // Recover is for the requests that a server read and did not answer before it died, or that its
@@ -27,19 +29,13 @@ func (c *Connection) Recover(mountPoint string) error {
 // useResend is false in a test build, which behaves as on Linux before 6.9.
 var useResend = true
 
-// notifyResend is FUSE_NOTIFY_RESEND (linux/fuse.h).
-const notifyResend = 7
-
 // resend makes the kernel queue again the requests that were read and not answered. EINVAL:
 // this kernel cannot.
 func (c *Connection) resend() error {
 	if !useResend {
 		return unix.EINVAL
 	}
-	var notification [16]byte // struct fuse_out_header
-	binary.NativeEndian.PutUint32(notification[0:], uint32(len(notification)))
-	binary.NativeEndian.PutUint32(notification[4:], notifyResend)
-	return c.device.write(notification[:])
+	return mount.Resend(c.device.fd)
 }
 
 // orphanWindow is how many ids back from the newest one an orphan can be. Each

@@ -23,9 +23,6 @@ func Open(path string) (*os.File, error) {
 	if file, err := open(path, os.O_RDWR); err == nil {
 		return file, nil
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
 	return create(path, words[uint64]{Layout: layout})
 }
 
@@ -38,14 +35,14 @@ func Fresh(path, of string) (*os.File, error) {
 		counts = Counts{Layout: layout}
 	}
 	counts.Suspects = suspects.Table{}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
 	return create(path, words[uint64](counts))
 }
 
-// create makes the file, whole.
+// create makes the file, whole, in the place of one that is there.
 func create(path string, counts words[uint64]) (*os.File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err

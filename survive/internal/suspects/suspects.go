@@ -11,8 +11,8 @@
 // innocent.
 //
 // A request is known by its [Subject], so that another one like it is the same suspect: it may be that nobody
-// waits for the first one any more. A version that may have no such error begins with another
-// table.
+// waits for the first one any more. Another version, which may have no such error, is given
+// an empty table.
 package suspects
 
 import (
