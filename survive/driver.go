@@ -140,8 +140,13 @@ type Varier = connection.Varier
 // hold what ends nothing: a RELEASE, which no signal ends, or a request that this process itself
 // waits for.
 //
-// Interrupted is told that a reader is about to die of a signal, and that its request was answered
-// with EINTR. It is called like Hold. Where Driver.Reads has no /proc, every signal counts.
+// Interrupted is told that a request was answered: with EINTR, as its reader is about to die of a
+// signal, or as the kernel limits the time of requests, below. It may be called from any goroutine. Where
+// Driver.Reads has no /proc, every signal counts.
+//
+// A request is held for two thirds of the kernel's limit at most (fs.fuse.max_request_timeout, 0 by default;
+// Linux 6.15), and ends with ENOTCONN: the kernel would abort the connection, which is that of all readers. With
+// such a limit, requests that another process had held end with ESTALE, as before Linux 6.9.
 //
 // Hold GETATTR where you can: for a directory whose attributes have no time of validity, the kernel
 // asks for them whenever a path goes through it, and has no lock meanwhile. While a LOOKUP is held, or

@@ -71,6 +71,10 @@ func (n Node) mountAndServe() error {
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
 	}
+	if _, holds := files.(Holder); holds && agreed.RequestTimeout > 0 {
+		n.Log("the kernel aborts a FUSE connection that leaves a request without an answer for %d seconds (sysctl fs.fuse.max_request_timeout, or fs.fuse.default_request_timeout): nobody waits for longer than %v",
+			agreed.RequestTimeout, agreed.HoldTimeout())
+	}
 	if err := volume.WriteFile(n.path("connection.json"), agreed.Encode()); err != nil {
 		return fmt.Errorf("record the connection: %w", err)
 	}

@@ -66,7 +66,7 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters
 	if c.device, err = newDevice(fd); err != nil {
 		return nil, err
 	}
-	c.device.held = newHeld(fs, c.device, counts)
+	c.device.held = newHeld(fs, agreed, c.device, counts)
 	c.protocol = newProtocol(withMarks(fs, agreed, c.device), agreed.Options, report)
 	if err := c.protocol.resume(agreed); err != nil {
 		c.Close()

@@ -28,6 +28,7 @@ func Handshake(device int, mountPoint string, fs FileSystem, o Options, timeout 
 			return Params{}, os.NewSyscallError("write the reply to FUSE_INIT", err)
 		}
 	}
+	agreed.RequestTimeout = kernelTimeout()
 	if _, is := fs.(Varier); is && initErr == nil {
 		agreed.Marks = marksWork(device, agreed, mountPoint)
 	}

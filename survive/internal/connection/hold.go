@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/internal/counters"
@@ -52,7 +53,8 @@ type held struct {
 	device *device
 	counts *counters.Counters
 	note   *suspects.Note
-	end    func() // of the Holder
+	end    func()        // of the Holder
+	limit  time.Duration // for how long a request is held; 0: for ever
 
 	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
 	ids map[uint64]uint32 // and the threads that wait
@@ -61,9 +63,9 @@ type held struct {
 // errHeld says that a request was read, and is the Holder's: there is nothing to answer now.
 var errHeld = errors.New("the request is held")
 
-func newHeld(fs FileSystem, d *device, counts *counters.Counters) *held {
+func newHeld(fs FileSystem, agreed Params, d *device, counts *counters.Counters) *held {
 	if holder, is := fs.(Holder); is {
-		return &held{holder: holder, device: d, counts: counts, note: counts.Suspects.Note(suspects.MostWorkers - 1)}
+		return &held{holder: holder, device: d, counts: counts, note: counts.Suspects.Note(suspects.MostWorkers - 1), limit: agreed.HoldTimeout()}
 	}
 	return nil
 }
@@ -103,12 +105,30 @@ func (h *held) take(request []byte) bool {
 	defer h.note.End()
 	if h.holder.Hold(Request{id, node(request), opcode(request), sender(request)}) {
 		h.counts.Held()
+		h.expire(id)
 		return true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.ids, id)
 	return false
+}
+
+// expire ends the wait for a request before the kernel aborts the connection of all readers. The age of a request
+// that another process had held is not known: its reader walks the path again, with a new request.
+func (h *held) expire(id uint64) {
+	end := func(status fuse.Status) {
+		if h.fail(id, status) {
+			h.holder.Interrupted(id)
+		}
+	}
+	switch {
+	case h.limit == 0:
+	case id&resent != 0:
+		end(fuse.Status(unix.ESTALE))
+	default:
+		time.AfterFunc(h.limit, func() { end(fuse.Status(unix.ENOTCONN)) })
+	}
 }
 
 // interrupt lets the reader go that a FUSE_INTERRUPT is about, if it is to die. One whose request

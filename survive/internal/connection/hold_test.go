@@ -428,3 +428,51 @@ func TestWithoutResendTheHeldAreAskedForAgain(t *testing.T) {
 		t.Errorf("the reader gets %v, want ENOENT", err)
 	}
 }
+
+// The kernel aborts the connection of all readers for one request that is too old.
+func TestNobodyWaitsLongerThanTheKernelDoes(t *testing.T) {
+	m := mountOne(t)
+	m.agreed.RequestTimeout = 1
+	first, second := m.late(opGetAttr), m.late(opGetAttr)
+	stop := m.serveLate(first)
+	asked := m.ask("name")
+	select {
+	case err := <-asked:
+		if err != unix.ENOTCONN {
+			t.Errorf("the reader gets %v, want ENOTCONN", err)
+		}
+	case <-time.After(forever):
+		t.Fatal("the reader waits, and the kernel aborts the connection after a second")
+	}
+	first.await(t, 0)
+	if m.agreed.Minor < 40 {
+		return // requests are queued again on Linux 6.9 and later
+	}
+
+	// Nobody knows for how long the process before has held a request: there is a new one.
+	m.agreed.RequestTimeout = 3600
+	stop()
+	stop = m.serveLate(second)
+	asked = m.ask("name")
+	second.await(t, 1)
+	stop()
+	third := m.late(opGetAttr)
+	m.serveLate(third)
+	fresh := func() (is bool) {
+		third.mu.Lock()
+		defer third.mu.Unlock()
+		for id := range third.held {
+			is = id>>63 == 0 // FUSE_UNIQUE_RESEND
+		}
+		return is
+	}
+	for deadline := time.Now().Add(forever); !fresh(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("what the process before had held is held again")
+		}
+	}
+	third.letGo(fuse.ENOENT)
+	if err := await(t, asked); err != unix.ENOENT {
+		t.Errorf("the reader gets %v, want ENOENT", err)
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
+	"time"
 
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -24,7 +27,25 @@ type Params struct {
 	// Marks tells whether the kernel can mark sizes as unknown, and the file system needs it:
 	// see Varier. A process that does not know of it can go on with the connection.
 	Marks bool `json:"marks,omitempty"`
+	// RequestTimeout is after how many seconds without an answer to a request the kernel aborts the
+	// connection; 0: never.
+	RequestTimeout int `json:"requestTimeout"`
 	Options
+}
+
+// kernelTimeout is the RequestTimeout of a connection that begins now (fs/fuse/inode.c,
+// init_server_timeout). Later changes of the two sysctls, of Linux 6.15, do not change it.
+func kernelTimeout() int {
+	read := func(name string) int {
+		text, _ := os.ReadFile("/proc/sys/fs/fuse/" + name)
+		seconds, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		return seconds
+	}
+	timeout, most := read("default_request_timeout"), read("max_request_timeout")
+	if most > 0 && (timeout == 0 || timeout > most) {
+		return most
+	}
+	return timeout
 }
 
 // Options are the choices of a driver.
@@ -52,6 +73,12 @@ func (o Options) check() error {
 	return nil
 }
 
+// HoldTimeout is for how long a Holder can hold a request; 0: for ever. The kernel looks for old requests every
+// 15 seconds (fs/fuse/dev.c, fuse_check_timeout), and one third is for machines that are busy.
+func (p Params) HoldTimeout() time.Duration {
+	return time.Duration(p.RequestTimeout) * time.Second * 2 / 3
+}
+
 // canResend tells whether the kernel can queue again the requests that a dead server had
 // read: since protocol 7.40, of Linux 6.9.
 func (p Params) canResend() bool { return useResend && p.Minor >= 40 }
@@ -73,6 +100,7 @@ func (p Params) Encode() []byte {
 // DecodeParams reads what Encode returned. The error wraps [volume.ErrNewer] if a newer version
 // did: it has begun the connection in a way that this one does not know.
 func DecodeParams(data []byte) (p Params, err error) {
+	p.RequestTimeout = kernelTimeout() // of a connection of a version that did not record it, most likely
 	err = volume.Unmarshal(data, &p, &p.Format, paramsFormat)
 	switch {
 	case err != nil:
