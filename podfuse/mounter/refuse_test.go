@@ -66,6 +66,8 @@ func TestRefusedOptions(t *testing.T) {
 	c := w.container(containerOptions{})
 	for want, o := range map[string]wire.Options{
 		"is no subtype":     {Subtype: "a,allow_root"},
+		`"a#b" is no`:       {Subtype: "a#b"}, // as the pair says
+		`".a" is no`:        {Subtype: ".a"},
 		"this driver's own": {Subtype: "pod-fuse"},
 		"less than 0":       {MaxRead: -1},
 	} {
@@ -73,14 +75,19 @@ func TestRefusedOptions(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", o, answer, want)
 		}
 	}
-	c.serve(launchOptions{Mountpoint: "/m", Options: wire.Options{Subtype: "some", ReadOnly: true, DefaultPermissions: true, MaxRead: 8192}})
+	generation := c.serve(launchOptions{Mountpoint: "/m", Options: wire.Options{Subtype: "some", ReadOnly: true, NoExec: true, DefaultPermissions: true, MaxRead: 8192}})
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Error(problem)
+	}
 	mounts := c.mounts("fuse.some")
-	if len(mounts) != 1 {
+	if len(mounts) != 2 {
 		t.Fatalf("%q", mounts)
 	}
-	for _, want := range []string{" data ", "ro", "nosuid", "nodev", "allow_other", "default_permissions", "max_read=8192", "user_id=0"} {
-		if !strings.Contains(mounts[0], want) {
-			t.Errorf("%s: no %q", mounts[0], want)
+	for _, mount := range mounts { // at the program's own mount point, and for readers
+		for _, want := range []string{" data ", "ro", "nosuid", "nodev", "noexec", "allow_other", "default_permissions", "max_read=8192", "user_id=0"} {
+			if !strings.Contains(mount, want) {
+				t.Errorf("%s: no %q", mount, want)
+			}
 		}
 	}
 }

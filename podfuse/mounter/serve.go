@@ -346,9 +346,8 @@ func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Opti
 	if o.Subtype != "" {
 		fsType += "." + o.Subtype
 	}
-	const name = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.#"
 	switch {
-	case len(o.Subtype) > wire.LongestSubtype || strings.Trim(o.Subtype, name) != "":
+	case !wire.IsSubtype(o.Subtype):
 		return fileSystem{}, fmt.Errorf("%.70q is no subtype of a file system", o.Subtype)
 	case fsType == m.Type:
 		return fileSystem{}, fmt.Errorf("the subtype %q is this driver's own", o.Subtype)
@@ -383,6 +382,9 @@ func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Opti
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
 	if o.ReadOnly {
 		flags |= unix.MS_RDONLY
+	}
+	if o.NoExec { // a flag of the mount, which its copies in containers have, too
+		flags |= unix.MS_NOEXEC
 	}
 	return fileSystem{Type: fsType, Source: serves.Serves, Options: options, Flags: flags}, nil
 }

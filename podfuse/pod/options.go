@@ -12,10 +12,10 @@ import (
 // What becomes of the options that fusermount3(1) takes and a request has no field for.
 var (
 	// meaningless are those that are so anyhow, or that the driver or the kernel decides.
-	meaningless = words("rw nosuid nodev exec async atime noatime nodiratime norelatime nostrictatime symfollow " +
+	meaningless = words("rw nosuid nodev async atime noatime nodiratime norelatime nostrictatime symfollow " +
 		"allow_other auto_unmount nonempty")
 	// unmet are those that a program misses, so that it is told.
-	unmet = words("noexec nosymfollow sync dirsync")
+	unmet = words("nosymfollow sync dirsync")
 	// unsafe are those that fusermount3 ignores as well, for all but root.
 	unsafe = words("suid dev")
 	// private are of a mount(2) that the program has tried by itself.
@@ -49,6 +49,8 @@ func parseOptions(text string) (o wire.Options, warnings []string, err error) {
 			}
 		case option == "ro":
 			o.ReadOnly = true
+		case option == "exec", option == "noexec":
+			o.NoExec = option == "noexec"
 		case option == "default_permissions":
 			o.DefaultPermissions = true
 		case name == "subtype" && hasValue:
@@ -63,7 +65,7 @@ func parseOptions(text string) (o wire.Options, warnings []string, err error) {
 		case unsafe[option]:
 			warnings = append(warnings, fmt.Sprintf("unsafe option %s ignored", option))
 		case unmet[option]:
-			warnings = append(warnings, fmt.Sprintf("option %s ignored: the container's mount of the volume decides", option))
+			warnings = append(warnings, fmt.Sprintf("option %s ignored: pod-fuse does not support it", option))
 		case option == "blkdev", name == "blksize" && hasValue:
 			return wire.Options{}, nil, fmt.Errorf("option %s is privileged: a volume is no block device", name)
 		default:

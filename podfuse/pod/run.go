@@ -47,7 +47,7 @@ Signals go to the program, and its exit status is returned (128 + N if signal N 
 // Run is the launcher. As PID 1 of a container, it reaps all that is orphaned.
 func Run(args []string) int {
 	flags := newFlags("run", runUsage)
-	options := flags.StringP("options", "o", "", "how to mount for {}, as of fusermount3: ro, default_permissions, max_read=BYTES, subtype=NAME")
+	options := flags.StringP("options", "o", "", "how to mount for {}, as of fusermount3: ro, noexec, default_permissions, max_read=BYTES, subtype=NAME")
 	restart := flags.Bool("restart", false, "start the program again when it has ended, but for SIGTERM, SIGINT and SIGQUIT")
 	flags.SetInterspersed(false)
 	if status, ok := parse(flags, args, -1); !ok {

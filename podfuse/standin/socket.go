@@ -243,16 +243,13 @@ func parse(packet []byte) (r wire.Request, err error) {
 		return r, errors.New("the request names no mount point to unmount")
 	case r.MaxRead < 0 || r.MaxRead > mostRead:
 		return r, fmt.Errorf("max_read=%d is not a number of bytes up to %d", r.MaxRead, mostRead)
-	case len(r.Subtype) > wire.LongestSubtype || strings.Trim(r.Subtype, nameCharacters) != "" || strings.HasPrefix(r.Subtype, "."):
-		return r, fmt.Errorf("subtype=%.70q is not a name of letters, digits and ._-", r.Subtype)
+	case !wire.IsSubtype(r.Subtype):
+		return r, fmt.Errorf("subtype=%.70q is not a name of at most %d letters, digits and ._-, without a dot in front", r.Subtype, wire.LongestSubtype)
 	}
 	return r, nil
 }
 
-const (
-	mostRead       = 256 << 20
-	nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-)
+const mostRead = 256 << 20
 
 func isID(id volume.ID) bool {
 	parsed, err := volume.ParseID(id.String())

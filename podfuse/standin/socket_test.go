@@ -34,7 +34,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		{"mountpoint", "", ""}, {"mountpoint", "mnt", "absolute"}, {"mountpoint", "/", "absolute"}, {"mountpoint", "/a/../b", "absolute"},
 		{"mountpoint", "/a/", "absolute"}, {"mountpoint", "/a\x00b", "absolute"}, {"mountpoint", "/" + strings.Repeat("a", wire.LongestPath), "absolute"},
 		{"mountpoint", "/" + strings.Repeat("a", wire.LongestPath-1), ""},
-		{"subtype", "", ""}, {"subtype", "a b", "subtype"}, {"subtype", "../x", "subtype"}, {"subtype", strings.Repeat("a", 65), "subtype"}, {"subtype", "a,b", "subtype"},
+		{"subtype", "", ""}, {"subtype", "a b", "subtype"}, {"subtype", "../x", "subtype"}, {"subtype", strings.Repeat("a", 65), "subtype"}, {"subtype", "a,b", "subtype"}, {"subtype", "a#b", "subtype"},
 		{"maxRead", -1, "max_read"}, {"maxRead", mostRead + 1, "max_read"}, {"maxRead", mostRead, ""},
 		{"later", "field", ""},
 	} {

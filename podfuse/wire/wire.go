@@ -20,6 +20,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"example.com/pod-info-fuse/survive/volume"
@@ -33,6 +34,12 @@ const LongestPath = 2000
 
 // LongestSubtype is the longest subtype of a file system, in bytes.
 const LongestSubtype = 64
+
+// IsSubtype tells whether a name can be the subtype of a program's file system: the type is then fuse.NAME.
+func IsSubtype(name string) bool {
+	const characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return len(name) <= LongestSubtype && strings.Trim(name, characters) == "" && !strings.HasPrefix(name, ".")
+}
 
 // MostMounts is how long a process's mountinfo may not be, in bytes: pair and mounter read less of it, which
 // is enough for a thousand mounts and takes a millisecond. Who has as much or more has no volume, for both of
@@ -92,6 +99,7 @@ type Request struct {
 // default_permissions, too; allow_other, nosuid and nodev are always set.
 type Options struct {
 	ReadOnly           bool   `json:"readOnly,omitempty"`
+	NoExec             bool   `json:"noExec,omitempty"`
 	DefaultPermissions bool   `json:"defaultPermissions,omitempty"`
 	MaxRead            int    `json:"maxRead,omitempty"` // bytes; 0: the kernel's most
 	Subtype            string `json:"subtype,omitempty"` // mountinfo shows it
