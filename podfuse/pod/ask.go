@@ -51,7 +51,7 @@ func (s server) ask(r wire.Request, limit time.Duration, say func(format string,
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		answer, device, err := s.askOnce(r, min(answerLimit, time.Until(deadline)))
 		if err == nil && answer.Error != "" {
-			err = refusal{answer.Error, answer.Again}
+			err = refusal{answer.Error + s.doubt, answer.Again}
 		}
 		if err == nil && r.Kind == wire.Serve && device == nil {
 			err = errors.New("the driver sent no descriptor of /dev/fuse")

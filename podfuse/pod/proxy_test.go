@@ -183,3 +183,41 @@ func TestProxySendsTheDescriptor(t *testing.T) {
 		t.Errorf("the subtypes are %q", names)
 	}
 }
+
+// Two programs that mount by one fusermount3, of the volume which /dev/fuse is of as well: each serves the volume whose
+// launcher has started it, also where that is another user's process. One that no launcher has started is told what to do.
+func TestTwoProgramsInOneContainer(t *testing.T) {
+	one, two := newNode(t).start(), newNode(t).start()
+	bin := filepath.Join(filepath.Dir(one.serverDir()), "bin")
+	must(t, os.Mkdir(bin, 0o755))
+	must(t, os.WriteFile(filepath.Join(bin, "fusermount3"), nil, 0o644))
+	must(t, os.Mkdir(two.serverDir(), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	binds := map[string]string{two.serverDir(): two.dir, filepath.Join(bin, "fusermount3"): filepath.Join(one.dir, "fusermount3")}
+	contain := func(script string) *process {
+		return one.contain(container{Binds: binds, Env: []string{"PATH=" + os.Getenv("PATH")}, Args: []string{"sh", "-c", script}})
+	}
+	serve := func(d *fakeDriver) string {
+		return fmt.Sprintf("%s/pod-fuse run -- setpriv --reuid=1000 --clear-groups --inh-caps=-all %s serve %s", d.serverDir(), self, d.own())
+	}
+	contain(fmt.Sprintf("%s & %s; wait", serve(one), serve(two)))
+	for _, d := range []*fakeDriver{one, two} {
+		d.servedBy(d.own(), 0)
+		if got := d.asked(wire.Serve); len(got) != 1 || got[0].Server != d.id || got[0].Mountpoint != d.own() {
+			t.Errorf("the driver of volume %v was asked %+v", d.id, got)
+		}
+	}
+
+	one.mu.Lock()
+	one.answer = func(int, wire.Request) (*wire.Answer, bool) { return &wire.Answer{Error: isServed}, false }
+	one.mu.Unlock()
+	p := contain(fmt.Sprintf("exec %s serve %s", self, two.own()))
+	p.status()
+	dirs := []string{one.serverDir(), two.serverDir()}
+	slices.Sort(dirs)
+	want := fmt.Sprintf("fusermount3: mount failed: %s; the server volume at %s was asked, and this container has server volumes at %s and %s: "+
+		"execute the pod-fuse or fusermount3 of the one that is meant, as in %[3]s/pod-fuse run -- PROGRAM\n", isServed, one.serverDir(), dirs[0], dirs[1])
+	if got := p.text(); !strings.Contains(got, want) {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+}

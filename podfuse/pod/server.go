@@ -2,7 +2,6 @@ package pod
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
 
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -25,11 +26,13 @@ const usualDir = "/run/pod-fuse"
 type server struct {
 	id  volume.ID
 	dir string // where it is mounted
+	// doubt ends the message of a refusal: the container has another server volume, which may be meant.
+	doubt string
 }
 
-// findServer returns the server volume that this binary is in, or the only one.
+// findServer returns the server volume that this process is to ask by.
 func findServer() (server, error) {
-	executable, err := os.Readlink("/proc/self/exe")
+	executables, err := executables()
 	if err != nil {
 		return server{}, err
 	}
@@ -37,13 +40,33 @@ func findServer() (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	return serverOf(executable, bytes.NewReader(table))
+	return serverOf(executables, bytes.NewReader(table))
+}
+
+// executables are the paths of what this process and its ancestors execute, nearest first. A variable that the launcher
+// set would not do: go-fuse executes fusermount with an environment of its own.
+func executables() ([]string, error) {
+	self, err := os.Readlink("/proc/self/exe")
+	paths := []string{self}
+	for pid, depth := os.Getppid(), 0; err == nil && pid > 0 && depth < 100; depth++ {
+		dir := fmt.Sprintf("/proc/%d", pid)
+		path, exeErr := os.Readlink(dir + "/exe")
+		if exeErr != nil { // another user's
+			text, _ := os.ReadFile(dir + "/cmdline")
+			path, _, _ = strings.Cut(string(text), "\x00")
+		}
+		paths = append(paths, path)
+		status, _ := proc.StatusIn(dir)
+		pid, _ = strconv.Atoi(status["PPid"])
+	}
+	return paths, err
 }
 
 // serverOf chooses from a table of mounts. The directory of a server volume has a FIFO mounted in it,
-// which is named by the volume's id. A binary that is mounted elsewhere (subPath) does not tell its
-// volume, since all volumes have the same one: the FIFO on /dev/fuse tells it.
-func serverOf(executable string, table io.Reader) (server, error) {
+// which is named by the volume's id. A launcher in such a directory starts programs for that volume. A binary that is
+// mounted elsewhere (subPath) does not tell its volume, since all volumes have the same one: the FIFO on
+// /dev/fuse tells it.
+func serverOf(executables []string, table io.Reader) (server, error) {
 	shared := map[string]bool{}     // directories
 	fifos := map[string]volume.ID{} // by their path; the last one is on top
 	_, err := mountinfo.GetMountsFromReader(table, func(mount *mountinfo.Info) (skip, stop bool) {
@@ -61,46 +84,38 @@ func serverOf(executable string, table io.Reader) (server, error) {
 	if err != nil {
 		return server{}, fmt.Errorf("read mountinfo: %w", err)
 	}
-	own := fifos["/dev/fuse"]
-	var servers []server
-	for _, path := range slices.Sorted(maps.Keys(fifos)) {
-		dir, name := filepath.Split(path)
-		if dir = filepath.Clean(dir); name != wire.Device || !shared[dir] {
-			continue
-		}
-		servers = append(servers, server{fifos[path], dir})
-		if dir == filepath.Dir(executable) {
-			own = fifos[path]
+	var dirs []string
+	for _, dir := range slices.Sorted(maps.Keys(shared)) {
+		if fifos[filepath.Join(dir, wire.Device)] != 0 {
+			dirs = append(dirs, dir)
 		}
 	}
-	if of := slices.DeleteFunc(slices.Clone(servers), func(s server) bool { return s.id != own }); len(of) > 0 {
-		servers = of
-	} else {
-		own = 0
-	}
-	slices.SortStableFunc(servers, func(a, b server) int {
-		return cmp.Compare(rank(a.dir, executable), rank(b.dir, executable))
-	})
-	switch {
-	case len(servers) == 0:
+	if len(dirs) == 0 {
 		return server{}, errors.New("this container has no server volume: mount the directory of one, usually at " + usualDir)
-	case own == 0 && servers[0].dir != usualDir:
-		for _, other := range servers {
-			if other.id != servers[0].id {
-				return server{}, fmt.Errorf("this container has server volumes at %s and at %s: execute the %s of one of them", servers[0].dir, other.dir, wire.Binary)
-			}
+	}
+	of := func(dir string) server { return server{id: fifos[filepath.Join(dir, wire.Device)], dir: dir} }
+	launchers := slices.DeleteFunc(slices.Clone(executables), func(path string) bool { return filepath.Base(path) != wire.Binary })
+	for _, path := range append(launchers, executables[0]) {
+		if dir := filepath.Dir(path); slices.Contains(dirs, dir) {
+			return of(dir), nil
 		}
 	}
-	return servers[0], nil
-}
-
-// rank is lowest for the directory that is asked first.
-func rank(dir, executable string) int {
-	switch dir {
-	case filepath.Dir(executable):
-		return 0
-	case usualDir:
-		return 1
+	likely := slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return of(dir).id != fifos["/dev/fuse"] })
+	told := len(likely) > 0
+	if !told {
+		likely = dirs
 	}
-	return 2
+	chosen := of(likely[0])
+	if slices.Contains(likely, usualDir) {
+		chosen, told = of(usualDir), true
+	}
+	if slices.ContainsFunc(dirs, func(dir string) bool { return of(dir).id != chosen.id }) {
+		several := fmt.Sprintf("this container has server volumes at %s: execute the %s or fusermount3 of the one that is meant, as in %s run -- PROGRAM",
+			strings.Join(dirs, " and "), wire.Binary, filepath.Join(dirs[0], wire.Binary))
+		if !told {
+			return server{}, errors.New(several)
+		}
+		chosen.doubt = fmt.Sprintf("; the server volume at %s was asked, and %s", chosen.dir, several)
+	}
+	return chosen, nil
 }

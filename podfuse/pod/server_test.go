@@ -22,21 +22,26 @@ func TestServerOf(t *testing.T) {
 	const proxy = "/volume/fusermount3"
 	usual := dir(a, "/run/pod-fuse") + of(a, "/dev/fuse") + of(proxy, "/usr/bin/fusermount3")
 	for _, test := range []struct {
-		what, executable, table string
-		dir, err                string
+		what, executables, table string // separated by spaces, the nearest first
+		dir, err                 string
 	}{
 		{"by a file", "/usr/bin/fusermount3", usual, "/run/pod-fuse", ""},
 		{"by the directory", "/run/pod-fuse/pod-fuse", usual, "/run/pod-fuse", ""},
 		{"copied elsewhere", "/usr/bin/pod-fuse", usual, "/run/pod-fuse", ""},
 		{"a directory elsewhere", "/usr/bin/fusermount3", dir(a, "/x") + of(proxy, "/usr/bin/fusermount3"), "/x", ""},
-		{"a space in its path", "/a b/pod-fuse", dir(a, `/a\040b`), "/a b", ""},
+		{"white space in its path", "/a\tb/pod-fuse", dir(a, `/a\011b`), "/a\tb", ""},
 		{"mounted twice, by the usual one", "/usr/bin/fusermount3", dir(a, "/x") + usual, "/run/pod-fuse", ""},
 		{"mounted twice, by its own", "/x/pod-fuse", usual + dir(a, "/x"), "/x", ""},
 		{"of two, by the directory", "/b/fusermount3", usual + dir(b, "/b"), "/b", ""},
+		{"of two, by the launcher", "/usr/bin/fusermount3 /usr/bin/sshfs /b/pod-fuse", usual + dir(b, "/b"), "/b", ""},
+		{"of two, by the launcher that is nearest", "/usr/bin/fusermount3 /usr/bin/sshfs /b/pod-fuse /bin/sh /run/pod-fuse/pod-fuse", usual + dir(b, "/b"), "/b", ""},
+		{"of two, by the launcher, and not by PATH", "/run/pod-fuse/fusermount3 /usr/bin/sshfs /b/pod-fuse", usual + dir(b, "/b"), "/b", ""},
+		{"of two, by itself, and not by a launcher", "/run/pod-fuse/pod-fuse /bin/sh /b/pod-fuse", usual + dir(b, "/b"), "/run/pod-fuse", ""},
+		{"a launcher of no volume", "/usr/bin/fusermount3 /usr/bin/sshfs /usr/bin/pod-fuse", usual + dir(b, "/b"), "/run/pod-fuse", ""},
 		{"of two, by the FIFO", "/usr/bin/fusermount3", dir(b, "/run/pod-fuse") + dir(a, "/a") + of(a, "/dev/fuse"), "/a", ""},
 		{"another's FIFO on top", "/usr/bin/fusermount3", usual + dir(b, "/b") + of(b, "/dev/fuse"), "/b", ""},
 		{"copied, of two the usual one", "/usr/bin/pod-fuse", dir(b, "/b") + dir(a, "/run/pod-fuse"), "/run/pod-fuse", ""},
-		{"copied, none of two is usual", "/usr/bin/pod-fuse", dir(a, "/a") + dir(b, "/b"), "", "server volumes at /a and at /b"},
+		{"copied, none of two is usual", "/usr/bin/pod-fuse", dir(a, "/a") + dir(b, "/b"), "", "server volumes at /a and /b: execute the pod-fuse or fusermount3 of the one that is meant, as in /a/pod-fuse run -- PROGRAM"},
 		{"a file without its directory", "/usr/bin/fusermount3", of(proxy, "/usr/bin/fusermount3") + of(a, "/dev/fuse"), "", "no server volume"},
 		{"a directory without its FIFO", "/run/pod-fuse/pod-fuse", of("/volume", "/run/pod-fuse"), "", "no server volume"},
 		{"a FIFO without its directory", "/run/pod-fuse/pod-fuse", of(a, "/run/pod-fuse/fuse"), "", "no server volume"},
@@ -46,7 +51,7 @@ func TestServerOf(t *testing.T) {
 		{"the whole tmpfs", "/run/pod-fuse/pod-fuse", of("/", "/run/pod-fuse"), "", "no server volume"},
 		{"deleted on the node", "/run/pod-fuse/pod-fuse", dir(a+"//deleted", "/run/pod-fuse"), "", "no server volume"},
 	} {
-		got, err := serverOf(test.executable, strings.NewReader(noise+test.table))
+		got, err := serverOf(strings.Split(test.executables, " "), strings.NewReader(noise+test.table))
 		switch {
 		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
 			t.Errorf("%s: got %+v, %v; want an error with %q", test.what, got, err, test.err)
