@@ -128,7 +128,8 @@ type fileSystem struct {
 }
 
 // mount mounts a program's file system in the vault, unless it is mounted already, and returns its device.
-// The requests have the host's PIDs, those of who mounts (fs/fuse/inode.c, fuse_conn_init). No
+// The requests have the host's PIDs, those of who mounts (fs/fuse/inode.c, fuse_conn_init). For those of
+// the program's own PID namespace, a process of root's would have to be in there, which the pod could stop. No
 // program is asked anything, so that it takes no child, which the program would wait for.
 func (m *mounter) mount(c *connection, fs fileSystem) (device uint64, err error) {
 	vault, there := m.vault()
