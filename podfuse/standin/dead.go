@@ -33,6 +33,9 @@ type dead struct {
 
 	mu    sync.Mutex      // guards what follows
 	again map[uint64]bool // the requests of which the kernel is about to tell again
+	// strangers are requests of which it is not known yet whether they are of the program's own container, and
+	// their threads. One goroutine finds out about all.
+	strangers []stranger
 	// What follows is for Linux before 6.9.
 	// lostBelow is the id of the first request that this process has read; 0: none yet.
 	lostBelow uint64
@@ -198,14 +201,48 @@ func (d *dead) handle(request []byte) {
 		d.fail(id, fuse.OK)
 	case usesHandle(request):
 		d.fail(id, fuse.Status(unix.ESTALE))
-	case d.asks && d.isOwn(d.volume, thread(request)):
-		// Before it is held: the next process of the pair could not tell it from others, and the
-		// program's restart may wait for it.
-		d.fail(id, fuse.Status(unix.ESTALE))
 	default:
-		d.out.lose(d.volume, thread(request), caller{d, id}, lookedUp(request))
+		if d.out.lose(d.volume, thread(request), caller{d, id}, lookedUp(request)) {
+			d.lookAt(stranger{id, thread(request)})
+		}
 	}
 	d.read(id)
+}
+
+// stranger is a request, and the thread that makes it.
+type stranger struct {
+	id     uint64
+	thread uint32
+}
+
+// lookAt finds out whether a request is of the program's own container. The program's restart may depend on the
+// thread that makes it: it must not wait for the restart.
+func (d *dead) lookAt(s stranger) {
+	d.mu.Lock()
+	d.strangers = append(d.strangers, s)
+	first := len(d.strangers) == 1
+	d.mu.Unlock()
+	if first {
+		go d.lookAtAll()
+	}
+}
+
+func (d *dead) lookAtAll() {
+	for {
+		d.mu.Lock()
+		s := d.strangers[0]
+		d.mu.Unlock()
+		if d.isOwn(d.volume, s.thread) {
+			d.out.answerOwn(d.volume, caller{d, s.id})
+		}
+		d.mu.Lock()
+		d.strangers = d.strangers[1:]
+		last := len(d.strangers) == 0
+		d.mu.Unlock()
+		if last {
+			return
+		}
+	}
 }
 
 // interrupt lets somebody go who is to die of a signal, as package connection does for stand-ins. Of

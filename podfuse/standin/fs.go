@@ -233,8 +233,6 @@ type service struct {
 	desk      *desk // nil: there is none
 	tickets   atomic.Uint64
 	hello     uint64 // the ticket of the first order
-
-	seeking sync.Mutex // held while all processes are looked at
 }
 
 func (s *service) log(format string, args ...any) { s.fs.report(fmt.Sprintf(format, args...)) }
@@ -347,21 +345,6 @@ func (s *service) patience(id volume.ID) time.Duration {
 		return podfuse.DefaultWait
 	}
 	return attributes.Wait
-}
-
-// seekOwn has all processes looked at, for one volume at a time: that takes a processor, and other
-// volumes need it.
-func (s *service) seekOwn(id volume.ID) {
-	go func() {
-		s.seeking.Lock()
-		defer s.seeking.Unlock()
-		record, err := s.fs.layout.Clients().Get(id)
-		if err != nil || s.fs.service.Load() != s {
-			s.outages.foundOwn(id, nil)
-			return
-		}
-		s.outages.foundOwn(id, s.processes.own(podfuse.PlainUID(record.PodUID), s.serves(id)))
-	}()
 }
 
 // serves tells of a server volume whether its program serves a volume.

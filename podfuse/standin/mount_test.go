@@ -222,33 +222,23 @@ func setResend(t *testing.T, resend bool) {
 
 // The program's own container must not wait for the program: it may have to start it.
 func TestTheProgramsOwnContainerDoesNotWait(t *testing.T) {
-	r := newRig(t, time.Minute)
-	one := r.program(map[string]string{"x": "first"})
-	own := r.serverContainer(one.vault, r.mkdir("own"))
-	at := filepath.Join(r.dir, "own")
-	own.do("cat", at+"/x").prints("first")
-	one.serves()
-	one.stops()
-	waiting := own.do("stat", at+"/x")
-	waiting.waits()
-	one.dies()
-	waiting.prints("ESTALE")
-	own.do("stat", at).prints("ESTALE")
-}
-
-// Before Linux 6.9, it is told at once: had it to wait for a look at all processes, the next process of
-// the pair would not know of it.
-func TestTheProgramsOwnContainerIsNotHeldBeforeLinux69(t *testing.T) {
-	setResend(t, false)
-	r := newRig(t, time.Minute)
-	one := r.program(map[string]string{"x": "first"})
-	own := r.serverContainer(one.vault, r.mkdir("own"))
-	one.serves()
-	s := r.fs.service.Load()
-	s.seeking.Lock()
-	defer s.seeking.Unlock()
-	one.dies()
-	own.do("stat", filepath.Join(r.dir, "own/x")).prints("ESTALE")
+	for _, resend := range []bool{true, false} {
+		t.Run(fmt.Sprintf("RESEND: %t", resend), func(t *testing.T) {
+			setResend(t, resend)
+			r := newRig(t, time.Minute)
+			one := r.program(map[string]string{"x": "first"})
+			own := r.serverContainer(one.vault, r.mkdir("own"))
+			at := filepath.Join(r.dir, "own")
+			own.do("cat", at+"/x").prints("first")
+			one.serves()
+			one.stops()
+			waiting := own.do("stat", at+"/x")
+			waiting.waits()
+			one.dies()
+			waiting.prints("ESTALE")
+			own.do("stat", at).prints("ESTALE")
+		})
+	}
 }
 
 func (r *rig) mkdir(name string) string {

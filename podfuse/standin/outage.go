@@ -51,8 +51,6 @@ type env interface {
 	// order sends an order to the mounter.
 	order(wire.Order)
 	ticket() uint64
-	// seekOwn finds the threads of the containers whose program serves a volume, and calls foundOwn.
-	seekOwn(volume.ID)
 	// patience is how long an outage of a volume is waited for.
 	patience(volume.ID) time.Duration
 	log(format string, args ...any)
@@ -100,9 +98,6 @@ type outage struct {
 	copies   *time.Timer // until that is looked for
 	question *question   // who makes names, which the mounter has not answered; nil: none
 	makers   makers      // its last answer
-	seeks    repeats     // of the looks for the program's own container
-	seeking  bool
-	again    bool // seek again, afterwards
 }
 
 // question is what was so when it was asked who makes names.
@@ -177,8 +172,8 @@ const (
 	// four times longer than the one before: two seconds in all.
 	attempts  = 6
 	firstRest = 6 * time.Millisecond
-	// firstPause and longestPause are those between two looks at all processes for one volume, which
-	// a hostile pod can make necessary again and again.
+	// firstPause and longestPause are those between two orders to attach in all views of a volume, which a
+	// hostile pod can make necessary again and again.
 	firstPause   = 2 * time.Millisecond
 	longestPause = time.Second
 	// copiedPause is that before views are looked for which were copied when a program came back: there are hardly
@@ -363,7 +358,8 @@ func (o *outages) hold(id volume.ID, key string, thread uint32, c caller) {
 }
 
 // lose holds a request on a connection of a dead program, of a thread; 0: it is not known. name is what is looked up, "" where nothing is.
-func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) {
+// waits tells that it waits for the next program.
+func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) (waits bool) {
 	o.do(func() {
 		if o.callers[c] != nil {
 			return // a program that hides its descriptor has had it queued again
@@ -395,8 +391,17 @@ func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) {
 		if v.served {
 			v.sweep()
 		}
-		if !v.served && thread != 0 { // it may be of the program's own container
-			v.seek()
+		waits = !v.served
+	})
+	return waits
+}
+
+// answerOwn answers a request of the program's own container, if it waits for the next program.
+func (o *outages) answerOwn(id volume.ID, c caller) {
+	o.do(func() {
+		if v := o.volumes[id]; v != nil && !v.served && o.callers[c] == v.lost {
+			v.remove(v.lost, c)
+			v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
 		}
 	})
 }
@@ -507,7 +512,6 @@ func (v *outage) change(served bool) {
 	v.served, v.since, v.logged = served, time.Time{}, false
 	stop(&v.expiry)
 	v.sweeps.reset()
-	v.seeks.reset()
 	stop(&v.copies)
 	v.lost.failures = 0
 	for _, w := range v.views {
@@ -791,38 +795,4 @@ func (v *outage) isMaking(name string) bool {
 // isStep tells whether what a thread looks up on the connection of a dead program is a step of a walk.
 func (v *outage) isStep(thread uint32) bool {
 	return v.makers.all && v.makers.generation == v.generation && thread != 0 && !v.makers.threads[thread]
-}
-
-// seek looks for those who wait for the restart of a program in its own container, which may depend
-// on them: they must not.
-func (v *outage) seek() {
-	if v.seeking {
-		v.again = true
-		return
-	}
-	v.at(&v.seeks, func() {
-		v.seeking = true
-		v.seekOwn(v.id)
-	})
-}
-
-// foundOwn tells which threads are of containers whose program serves a volume.
-func (o *outages) foundOwn(id volume.ID, own map[uint32]bool) {
-	o.do(func() {
-		v := o.volumes[id]
-		if v == nil || !v.seeking {
-			return
-		}
-		v.seeking = false
-		for c, thread := range v.lost.callers {
-			if own[thread] {
-				v.remove(v.lost, c)
-				v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
-			}
-		}
-		if again := v.again; again && !v.served {
-			v.again = false
-			v.seek()
-		}
-	})
 }

@@ -74,7 +74,6 @@ func (w *world) order(o wire.Order) {
 }
 
 func (w *world) ticket() uint64                   { w.tickets++; return w.tickets }
-func (w *world) seekOwn(volume.ID)                { w.note("seek") }
 func (w *world) patience(volume.ID) time.Duration { return w.wait }
 func (w *world) log(format string, args ...any)   { w.note("log") }
 
@@ -162,15 +161,9 @@ func answersAttach(e wire.Event) step {
 	}
 }
 
-// finds tells which threads are of the program's container.
-func finds(own ...uint32) step {
-	return func(w *world) {
-		numbers := map[uint32]bool{}
-		for _, number := range own {
-			numbers[number] = true
-		}
-		w.o.foundOwn(one, numbers)
-	}
+// isOwn tells that a request on the connection of a dead program is of the program's own container.
+func isOwn(id uint64) step {
+	return func(w *world) { w.o.answerOwn(one, caller{w.on("d"), id}) }
 }
 
 func passes(d time.Duration) step { return func(*world) { time.Sleep(d) } }
@@ -473,22 +466,13 @@ var stories = map[string][]step{
 		serves(1), dies(1), loses(1, 0), asks(2, "a", 10), passes(30 * time.Second), is("log", "d1 ENOTCONN", "s2 ENOTCONN"), loses(3, 0), asks(4, "a", 10), is("d3 ENOTCONN", "s4 ENOTCONN"), holds(0),
 	},
 	"the program's own container is not kept waiting": {
-		serves(1), dies(1), loses(1, 7), is("seek"), loses(2, 8), loses(3, 0), finds(7, 8), is("d1 ESTALE", "d2 ESTALE"), passes(firstPause), is("seek"),
-		finds(7, 8), loses(4, 7), passes(2*firstPause - 1), nothing, passes(1), is("seek"), finds(7, 8), is("d4 ESTALE"), passes(time.Minute), is("log", "d3 ENOTCONN"),
+		serves(1), dies(1), loses(1, 7), loses(2, 8), isOwn(2), is("d2 ESTALE"), isOwn(2), nothing, serves(2), is(attachAll(2)), attaches(""), is("d1 ESTALE"),
 	},
-	"other containers in the program's PID namespace are": {
-		serves(1), dies(1), loses(1, 7), is("seek"), finds(8), nothing, serves(2), is(attachAll(2)), attaches(""), is("d1 ESTALE"),
+	"its program serves before it is known": {
+		serves(1), dies(1), loses(1, 7), serves(2), is(attachAll(2)), isOwn(1), nothing, attaches(""), is("d1 ESTALE"),
 	},
-	"a hostile pod has its threads looked for once a second": {
-		serves(1), waitIs(time.Hour), func(w *world) { w.o.volumes[one].wait = time.Hour }, dies(1), loses(1, 7), is("seek"), finds(7), is("d1 ESTALE"),
-		times(12, loses(1, 7), passes(time.Second), is("seek"), finds(7), is("d1 ESTALE")), loses(1, 7), loses(2, 7), passes(time.Second - 1), nothing, passes(1), is("seek"),
-	},
-	"it returns while threads are looked for": {
-		serves(1), dies(1), loses(1, 7), loses(2, 7), is("seek"), serves(2), is(attachAll(2)), finds(), nothing, passes(2 * time.Minute), is(
-			attachAll(2), attachAll(2), attachAll(2), attachAll(2), attachAll(2), "log", "d1 ESTALE", "d2 ESTALE"),
-	},
-	"it is unmounted while threads are looked for": {
-		serves(1), dies(1), loses(1, 7), is("seek"), forgets, is("d1 ECONNABORTED"), finds(7), asks(1, "a", 10), finds(7), nothing,
+	"the volume is unmounted before it is known": {
+		serves(1), dies(1), loses(1, 7), forgets, is("d1 ECONNABORTED"), asks(1, "a", 10), isOwn(1), nothing,
 	},
 	"who asks a dead program is killed": {
 		serves(1), dies(1), loses(1, 0), loses(2, 0), interrupts("d", 1), serves(2), is(attachAll(2)), interrupts("d", 2), attaches(""), nothing,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,34 +176,6 @@ func (p *processes) server(pid int) (peer, error) {
 	return found, err
 }
 
-// own finds the threads of a pod's processes that have a server volume, by the host's numbers, which
-// are those in requests. What a container calls them is another thread on the host.
-//
-// Where any are in cgroups of the pod, processes of no pod are not looked at: these are the
-// host's, and have many mounts.
-func (p *processes) own(pod string, serves func(server volume.ID) bool) map[uint32]bool {
-	threads := map[uint32]bool{}
-	var strangers []string
-	for _, dir := range p.all() {
-		group, err := p.cgroup(dir)
-		if err != nil || p.ours(group) {
-			continue
-		}
-		switch podOf(group) {
-		case pod:
-			p.addOwn(dir, serves, threads)
-		case "":
-			strangers = append(strangers, dir)
-		}
-	}
-	if len(threads) == 0 {
-		for _, dir := range strangers {
-			p.addOwn(dir, serves, threads)
-		}
-	}
-	return threads
-}
-
 // isOwn tells whether a process or thread has a server volume.
 func (p *processes) isOwn(dir string, serves func(server volume.ID) bool) (is bool) {
 	_ = p.mounts(dir, wire.MostMounts, func(m mountLine) bool {
@@ -215,17 +186,6 @@ func (p *processes) isOwn(dir string, serves func(server volume.ID) bool) (is bo
 	return is
 }
 
-func (p *processes) addOwn(dir string, serves func(volume.ID) bool, threads map[uint32]bool) {
-	if !p.isOwn(dir, serves) {
-		return
-	}
-	for _, name := range p.names(dir + "/task") {
-		if thread, err := strconv.ParseUint(name, 10, 32); err == nil {
-			threads[uint32(thread)] = true
-		}
-	}
-}
-
 // serverOf is the server volume that a mount is of.
 func (p *processes) serverOf(m mountLine) (volume.ID, bool) {
 	if p.servers == "" || string(m.device) != p.servers {
@@ -234,21 +194,6 @@ func (p *processes) serverOf(m mountLine) (volume.ID, bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(m.root), "/"), "/")
 	id, err := volume.ParseID(name)
 	return id, err == nil
-}
-
-// all lists the processes.
-func (p *processes) all() (pids []string) {
-	return slices.DeleteFunc(p.names(""), func(name string) bool { return name[0] < '1' || name[0] > '9' })
-}
-
-func (p *processes) names(dir string) []string {
-	d, err := os.Open(filepath.Join(p.proc, dir))
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(-1)
-	return names
 }
 
 func (p *processes) cgroup(dir string) ([]byte, error) {

@@ -2,7 +2,6 @@ package standin
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,31 +181,18 @@ func TestWhichServerVolumesAProcessHas(t *testing.T) {
 	}
 }
 
-// Requests have the host's numbers. 7 and 9 are threads of the program's container in there, and on the
-// host, those of somebody else, who waits for the next program: he would get ESTALE at once.
 func TestThreadsOfTheProgramsContainer(t *testing.T) {
-	status := func(numbers string) string {
-		return fmt.Sprintf("Name:\tsshfs\nPid:\t1\nNStgid:\t1\t2\nNSpid:\t%s\nNSpgid:\t5\t6\n", numbers)
+	files := tree{}
+	for _, name := range []string{"no-volume", "program", "program-and-reader", "container"} {
+		files.process(t, name, "systemd", name)
 	}
-	for _, cgroup := range []string{"systemd", "nopods"} {
-		files := tree{
-			"102/task/102/status":  status("102\t7"),
-			"102/task/1021/status": status("1021\t9"),
-			"103/task/103/status":  status("103"),
-			"104/task/104/status":  status("104"),
-			"105/task/105/status":  status("105\t3"),
-			"106/task/106/status":  status("106\t4"),
-			"107/task/107/status":  status("107\t5"),
-			"uptime":               "1.0 1.0",
+	p := files.processes(t)
+	for name, want := range map[string]bool{"no-volume": false, "program": true, "program-and-reader": true, "container": false, "nobody": false} {
+		if got := p.isOwn(name, func(id volume.ID) bool { return id == serverRecord.ID() }); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
-		files.process(t, "101", cgroup, "no-volume").process(t, "102", cgroup, "program").process(t, "103", cgroup, "program").
-			process(t, "104", cgroup, "program-and-reader").process(t, "105", cgroup, "container").process(t, "106", "other-pod", "program").process(t, "107", "pair", "program")
-		p := files.processes(t)
-		for serves, want := range map[bool][]uint32{true: {102, 103, 104, 1021}, false: nil} {
-			own := p.own(podfuse.PlainUID(podUID), func(id volume.ID) bool { return serves && id == serverRecord.ID() })
-			if got := slices.Sorted(maps.Keys(own)); !slices.Equal(got, want) {
-				t.Errorf("%s: %v, want %v", cgroup, got, want)
-			}
+		if p.isOwn(name, func(volume.ID) bool { return false }) {
+			t.Errorf("%s: its server volume serves another volume, and it is the program's", name)
 		}
 	}
 }
