@@ -22,14 +22,25 @@ func Pods(cgroups []byte) (uids []string) {
 	for line := range bytes.Lines(cgroups) {
 		_, rest, _ := bytes.Cut(line, []byte(":"))
 		_, path, _ := bytes.Cut(rest, []byte(":"))
-		for part := range bytes.SplitSeq(bytes.TrimSpace(path), []byte("/")) {
-			if uid := podOf(string(part)); uid != "" {
-				uids = append(uids, uid)
-				break
-			}
+		if _, uid := PodGroup(string(bytes.TrimSpace(path))); uid != "" {
+			uids = append(uids, uid)
 		}
 	}
 	return uids
+}
+
+// PodGroup returns the path of the pod's cgroup that a cgroup is, or is below, and the pod's UID without dashes;
+// "" and "" if there is none.
+func PodGroup(path string) (group, uid string) {
+	for at := 0; at < len(path); {
+		part, _, _ := strings.Cut(path[at:], "/")
+		at += len(part)
+		if uid := podOf(part); uid != "" {
+			return path[:at], uid
+		}
+		at++
+	}
+	return "", ""
 }
 
 func podOf(part string) string {

@@ -3,13 +3,11 @@ package mounter
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
-	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -122,13 +120,14 @@ func (m *mounter) place(pod string, until time.Time) (leave func(), err error) {
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
 // container. Its errors are joined. Whoever cannot be asked executes something, and waits for no volume.
 func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
-	namespaces, err := namespacesOf(podfuse.PlainUID(record.PodUID))
+	group := m.cgroupOf(record)
+	namespaces, err := group.namespaces()
 	if err != nil {
 		return err
 	}
 	var problems []error
 	for _, namespace := range namespaces {
-		problems = append(problems, inNamespace(namespace, podfuse.PlainUID(record.PodUID), func(p *process) error {
+		problems = append(problems, inNamespace(namespace, group, func(p *process) error {
 			there, err := m.standIns(record, p)
 			if err != nil {
 				return nil // it has none
@@ -139,46 +138,10 @@ func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn
 	return errors.Join(problems...)
 }
 
-// namespacesOf are those that a pod's containers may have; of the pod "", which has no cgroup, all. What another
-// pod's processes are in, the kernel may not tell, and that is nobody else's trouble.
-func namespacesOf(pod string) ([]mount.Namespace, error) {
-	own, others, err := pidsOf(pod)
-	if err != nil {
-		return nil, err
-	}
-	most := math.MaxInt
-	if len(own) > 0 {
-		most = mostHidden
-	}
-	namespaces, _, err := mount.OthersOf(slices.Concat(own, others), most)
-	return namespaces, err
-}
-
-// pidsOf are the processes that are a pod's, and others that may be: no pod has a cgroup of its own where the kubelet
-// makes none.
-func pidsOf(pod string) (own, others []int, err error) {
-	pids, err := proc.PIDs()
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, pid := range pids {
-		pods, err := podsOf(pid)
-		switch {
-		case proc.IsShort(err):
-			return nil, nil, err
-		case pod != "" && slices.Contains(pods, pod):
-			own = append(own, pid)
-		case err == nil && (len(pods) == 0 || pod == ""):
-			others = append(others, pid)
-		}
-	}
-	return own, others, nil
-}
-
 // inNamespace calls a function with a process of a pod's mount namespace, and once more with another one
 // if that has left it meanwhile, as it does before it has ended: who waits in there is not to be
 // forgotten. A namespace without a process is no error.
-func inNamespace(namespace mount.Namespace, pod string, f func(*process) error) (err error) {
+func inNamespace(namespace mount.Namespace, group cgroup, f func(*process) error) (err error) {
 	const tries = 5 // or a container could keep the mounter busy
 	for range tries {
 		if p, openErr := openProcess(namespace.PID); openErr == nil {
@@ -196,7 +159,7 @@ func inNamespace(namespace mount.Namespace, pod string, f func(*process) error) 
 				return err
 			}
 		}
-		all, listErr := namespacesOf(pod)
+		all, listErr := group.namespaces()
 		i := slices.IndexFunc(all, func(other mount.Namespace) bool { return other.Name == namespace.Name })
 		if i < 0 {
 			return listErr

@@ -15,7 +15,6 @@ import (
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
-	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -102,7 +101,7 @@ type maker struct {
 // makersOf returns those that may be in a volume's containers, and of a result all but the names. Readers wait for it:
 // whether a container of the pod has that volume is not asked.
 func (m *mounter) makersOf(record volume.Record) (makers []maker, done result, err error) {
-	own, others, err := pidsOf(podfuse.PlainUID(record.PodUID))
+	own, others, err := m.cgroupOf(record).processes()
 	if err != nil {
 		return nil, done, err
 	}

@@ -120,7 +120,7 @@ func TestNamesWithoutDescriptors(t *testing.T) {
 	none.Cur = 0
 	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
 	all := tells()
-	_, _, pidsErr := pidsOf("")
+	_, _, pidsErr := cgroup{}.processes()
 	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &had))
 	if all || pidsErr == nil {
 		t.Errorf("it says that it knows all: %v, and lists processes: %v", all, pidsErr)

@@ -5,8 +5,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -23,10 +23,10 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// A program is dead when no process has its connection open any more but the mounter. Which do, only
+// A program is dead when no process of its pod has its connection open any more. Which do, only
 // kcmp(2) tells: a number of a descriptor means nothing, and the process that asked for it has
-// passed it on, or has forked. It must be certain, because the pair reads a dead connection:
-// requests that it takes from a program that lives would never be answered.
+// passed it on, or has forked. The pair reads the connection of a dead program, and requests that it took from one
+// that lives would never be answered. A pod that hides the descriptor does that to its own volume only.
 //
 // A descriptor on its way through a socket is open in no process. So a connection that nobody
 // has yet, and that has neither answered nor been unmounted, has time until grace.
@@ -71,7 +71,9 @@ func (m *mounter) waitDead(c *connection) {
 		var had bool
 		m.do(func() { had = c.Served || c.Left })
 		had = had || time.Since(c.Sent) > grace || isClosed(c.hurry)
+		began := time.Now()
 		seen := c.holder()
+		pauses = max(pauses, 2*time.Since(began)) // a pod that makes looks slow gets few of them
 		switch {
 		case seen.found:
 			parent := parentOf(seen.pid)
@@ -251,7 +253,7 @@ func (c *connection) waitHolder(seen sight) {
 }
 
 // lives waits until it is known whether the program of an order lives, and returns an error if it does not. A look at
-// all processes may take seconds, and meanwhile its death is not known. Whoever was shown the mount of one that is dead
+// the processes may take seconds, and meanwhile its death is not known. Whoever was shown the mount of one that is dead
 // waits on that, and has used up what the kernel does for him: when the next program serves, he gets an error.
 //
 // As long as nobody was found who has the connection, which is so when the program has just begun, it lives unless
@@ -307,33 +309,19 @@ func (c *connection) isOpen(thread, fd int) bool {
 	return errno == 0 && different == 0
 }
 
-// sight is what a look at all processes has seen.
+// sight is what a look at processes has seen.
 type sight struct {
 	found           bool
 	pid, thread, fd int // of a process that has the connection open
 	hidden          int // how many cannot be asked, where none was found
-	last            int // the number of the last process that was there
 }
 
-// holder finds a process that has the connection open, and its descriptor. That there is none is certain, unless
-// about all numbers that there are were given during one look: a process may fork and end before it is looked at,
-// but the other one's number was then given after all that there were, and those are looked at next. And a process
-// that is being forked has its number, and what its parent has open, before it is seen in /proc (kernel/fork.c,
-// copy_process). So the newest are looked at twice. Only on a node where new ones never cease, it looks often
-// instead. As long as it cannot look, it does not return.
-//
-// A process may also hand it on, by a socket, to one that was looked at before. So those that may have it are looked
-// at twice. Who hands it to and fro all the time may still be seen nowhere.
+// holder finds a process that has the connection open, and its descriptor. As long as it cannot look, it does not
+// return.
 func (c *connection) holder() (seen sight) {
-	gone := func() bool { return isClosed(c.gone) }
-	for !gone() {
-		var related []int
-		seen = settle(func(after int) (sight, error) { return c.look(after, &related) }, lastPID, gone)
-		if seen.found || seen.hidden > 0 {
-			return seen
-		}
-		slices.Sort(related) // those that each look has seen
-		if _, err := c.lookAt(slices.Compact(related), &seen); err == nil {
+	for !isClosed(c.gone) {
+		seen, err := c.look()
+		if err == nil {
 			return seen
 		}
 		time.Sleep(lookAgain / 10)
@@ -342,115 +330,65 @@ func (c *connection) holder() (seen sight) {
 }
 
 const (
-	// newest is how many numbers there are among which is that of a process being forked.
-	newest = 1024
-	// everybody is looked at after this number.
-	everybody = math.MinInt
+	// mostHidden is how many processes of a pod are asked in vain in one look: each may take proc.AskTime, and
+	// leave a thread.
+	mostHidden = 16
+	// mostRounds is how often processes that were begun during a look are looked for.
+	mostRounds = 8
 )
 
-// settle looks until nobody was begun during a look, and adds up what the looks have seen. After the first one, it looks
-// at those only that were begun since: others may begin new ones without an end, on a node that has very many.
-func settle(look func(after int) (sight, error), lastPID func() (int, error), ended func() bool) (seen sight) {
-	const tries = 40
-	after, twice := everybody, false
-	for try := 0; try < tries && !ended(); {
-		next, err := look(after)
-		if err != nil { // what was seen before counts all the same
-			time.Sleep(lookAgain / 10)
-			continue
+// look looks at the processes that may have the connection, until none was begun meanwhile, and then once more at those
+// that may have the descriptor: one may have handed it to another that was looked at before. A program that hands it
+// on without an end can be taken for dead, to the harm of its own volume only.
+func (c *connection) look() (seen sight, err error) {
+	looked := map[int]bool{os.Getpid(): true}
+	var related []int
+	left := mostDescriptorsOfPod
+	for range mostRounds {
+		pids, err := c.candidates()
+		if err != nil {
+			return sight{}, err
 		}
-		next.hidden += seen.hidden
-		seen = next
-		now, err := lastPID()
-		switch {
-		// Of those who hide, others may be begun without an end, and each takes its time. They are looked for again.
-		case seen.found, seen.hidden >= mostHidden, err == nil && now == seen.last && twice:
-			return seen
-		case err == nil && (now >= seen.last || now < seen.last-newest):
-			after, twice = seen.last-newest, true
-		default: // the last number is not known, or nearly all were given meanwhile: from the beginning
-			after, twice, seen.hidden = everybody, false, 0
+		pids = slices.DeleteFunc(pids, func(pid int) bool { return looked[pid] })
+		if len(pids) == 0 {
+			break
 		}
-		try++
-	}
-	return seen
-}
-
-// lastPID is the number of the last process or thread that was begun. Numbers go up, until the highest one is
-// reached (man 5 proc_sys_kernel, pid_max).
-func lastPID() (int, error) {
-	text, err := os.ReadFile("/proc/sys/kernel/ns_last_pid")
-	if err != nil { // a kernel without CONFIG_CHECKPOINT_RESTORE
-		text, err = os.ReadFile("/proc/loadavg")
-	}
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) == 0 {
-		return 0, errors.Join(errors.New("the kernel does not tell the number of the last process"), err)
-	}
-	return strconv.Atoi(fields[len(fields)-1])
-}
-
-// begunSince are the processes whose numbers were given after one, up to another one. After the highest number, they
-// begin again at the lowest: one below 0 is counted from the highest.
-func begunSince(after, last int) (pids []int, err error) {
-	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
-	if err != nil {
-		return nil, err
-	}
-	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, err
-	}
-	if last < after {
-		last += most
-	}
-	for number := max(after, last-most) + 1; number <= last; number++ {
-		pid := (number + most) % most
-		switch pidfd, err := unix.PidfdOpen(pid, 0); err {
-		case nil:
-			unix.Close(pidfd)
-			pids = append(pids, pid)
-		case unix.ESRCH, unix.EINVAL, unix.ENOENT: // nobody's, or a thread's that is not the first of its process
-		default:
-			return nil, os.NewSyscallError("pidfd_open", err)
+		some, err := c.lookAt(pids, &left, &seen)
+		if err != nil || seen.found || seen.hidden >= mostHidden {
+			return seen, err
+		}
+		related = append(related, some...)
+		for _, pid := range pids {
+			looked[pid] = true
 		}
 	}
-	return pids, nil
+	again := sight{}
+	left = mostDescriptorsOfPod
+	if _, err := c.lookAt(related, &left, &again); err != nil || again.found {
+		return again, err
+	}
+	return seen, nil
 }
 
-// mostHidden is how many processes of a pod are asked in vain in one look: each may take proc.AskTime, and
-// leave a thread.
-const mostHidden = 16
-
-// look looks once at all processes that were begun after one, or as long as there are not too many that cannot be
-// asked, and adds those that may have the descriptor to related. With an error, it has not seen all.
-func (c *connection) look(after int, related *[]int) (seen sight, err error) {
-	if seen.last, err = lastPID(); err != nil {
-		return sight{}, err
+// candidates are the processes among which the program is: those of its pod, or all.
+func (c *connection) candidates() ([]int, error) {
+	if c.Peer.Group != "" {
+		if pids, err := processesIn(c.Peer.Group); !errors.Is(err, fs.ErrNotExist) {
+			return pids, err
+		}
+		return nil, nil // the pod has ended
 	}
-	var pids []int
-	if after == everybody {
-		pids, err = proc.PIDs()
-	} else {
-		pids, err = begunSince(after, seen.last)
-	}
-	if err != nil {
-		return sight{}, err
-	}
-	own := os.Getpid()
-	some, err := c.lookAt(slices.DeleteFunc(pids, func(pid int) bool { return pid == own }), &seen)
-	*related = append(*related, some...)
-	return seen, err
+	return proc.PIDs()
 }
 
 // lookAt adds some processes to what was seen, and returns those that may have the descriptor.
-func (c *connection) lookAt(pids []int, seen *sight) (related []int, err error) {
+func (c *connection) lookAt(pids []int, left *int, seen *sight) (related []int, err error) {
 	for _, pid := range pids {
 		thread, fd := 0, -1
 		is, err := c.related(pid)
 		if err == nil && is {
 			related = append(related, pid)
-			thread, fd, err = c.openIn(pid)
+			thread, fd, err = c.openIn(pid, left)
 		}
 		switch {
 		case fd >= 0:
@@ -471,11 +409,11 @@ func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.I
 
 // openIn finds the descriptor of a process as find does, but for a process that does not count: one of our
 // own, one that was killed, and the one that asked, which does not serve.
-func (c *connection) openIn(pid int) (thread, fd int, err error) {
+func (c *connection) openIn(pid int, left *int) (thread, fd int, err error) {
 	if is, err := c.isPeer(pid); err != nil || is {
 		return 0, -1, err
 	}
-	thread, fd, err = c.find(pid)
+	thread, fd, err = c.find(pid, left)
 	if fd >= 0 && (isOurs(pid) || isKilled(pid)) {
 		return 0, -1, nil
 	}
@@ -485,6 +423,9 @@ func (c *connection) openIn(pid int) (thread, fd int, err error) {
 // related tells whether a process may have got the descriptor. Those of other pods are not even asked: what
 // they execute is nobody else's trouble.
 func (c *connection) related(pid int) (bool, error) {
+	if c.Peer.Group != "" {
+		return true, nil
+	}
 	if c.Peer.Pod != "" {
 		pods, err := podsOf(pid)
 		return slices.Contains(pods, c.Peer.Pod), err
@@ -581,42 +522,72 @@ func isKilled(pid int) bool {
 	return proc.IsEnding(pid)
 }
 
+const (
+	// mostDescriptors of a process are looked at, from the lowest number on: a program has its connection
+	// from its beginning.
+	mostDescriptors = 4 << 10
+	// mostDescriptorsOfPod are looked at before none of its other processes is seen to serve. A pod could
+	// otherwise keep a processor busy.
+	mostDescriptorsOfPod = 64 << 10
+)
+
 // find finds the descriptor of a process that is the connection, and a thread that has it; -1 for none. The
 // first thread has no descriptors any more when it has ended, and the others have. That none has any is the
-// error of a process that has ended.
-func (c *connection) find(pid int) (thread, fd int, err error) {
-	threads := []string{strconv.Itoa(pid)}
-	names, err := readNames(fmt.Sprintf("/proc/%d/fd", pid))
-	if isEnded(err) || err == nil && len(names) == 0 {
-		var threadsErr error
-		if threads, threadsErr = threadsOf(pid); proc.IsShort(threadsErr) {
-			return 0, -1, threadsErr
-		}
+// error of a process that has ended. left is how many descriptors of the pod may still be looked at.
+func (c *connection) find(pid int, left *int) (thread, fd int, err error) {
+	fd, has, err := c.findIn(pid, pid, left)
+	if fd >= 0 || has || err != nil && !isEnded(err) {
+		return pid, fd, err
 	}
-	has := false
+	threads, threadsErr := threadsOf(pid)
+	if proc.IsShort(threadsErr) {
+		return 0, -1, threadsErr
+	}
 	for _, number := range threads {
 		thread, _ := strconv.Atoi(number)
-		if thread != pid {
-			var namesErr error
-			if names, namesErr = readNames(fmt.Sprintf("/proc/%d/fd", thread)); proc.IsShort(namesErr) {
-				return 0, -1, namesErr
-			}
+		fd, some, err := c.findIn(pid, thread, left)
+		if fd >= 0 || err != nil && !isEnded(err) {
+			return thread, fd, err
 		}
-		has = has || len(names) > 0
-		const atATime = 1024 // or a process that has very many would seem to hang
-		for some := range slices.Chunk(names, atATime) {
-			fd, askErr := proc.Ask(pid, func() (int, error) { return c.openAmong(thread, some), nil })
-			if fd >= 0 && askErr == nil {
-				return thread, fd, nil
-			} else if askErr != nil {
-				return 0, -1, askErr
-			}
+		has = has || some
+	}
+	if !has {
+		return 0, -1, fs.ErrNotExist
+	}
+	return 0, -1, nil
+}
+
+// findIn does the same with one thread. some tells whether it has any descriptor.
+func (c *connection) findIn(pid, thread int, left *int) (fd int, some bool, err error) {
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", thread))
+	if err != nil {
+		return -1, false, err
+	}
+	defer dir.Close()
+	const atATime = 1024 // or a process that has very many would seem to hang
+	for looked := 0; looked < mostDescriptors && *left > 0; {
+		names, err := dir.Readdirnames(atATime)
+		if len(names) == 0 {
+			return -1, some, notEOF(err)
+		}
+		some = true
+		looked += len(names)
+		*left -= len(names)
+		fd, err := proc.Ask(pid, func() (int, error) { return c.openAmong(thread, names), nil })
+		if err != nil {
+			return -1, some, err
+		} else if fd >= 0 {
+			return fd, some, nil
 		}
 	}
-	if err == nil && !has {
-		err = fs.ErrNotExist
+	return -1, some, nil
+}
+
+func notEOF(err error) error {
+	if err == io.EOF {
+		return nil
 	}
-	return 0, -1, err
+	return err
 }
 
 // openAmong is the first of some descriptors of a thread that is the connection, -1 for none. It is a

@@ -47,13 +47,8 @@ func TestWhoExecutesMeanwhile(t *testing.T) {
 			w := newWorld(t)
 			const otherUID = "99999999-2222-3333-4444-555555555555"
 			otherData, otherServer := w.mount("data", otherUID)
-			var group, otherGroup string
-			if row.groups {
-				group, otherGroup = podGroup(t, podUID), podGroup(t, otherUID)
-			}
-			c := w.container(containerOptions{Slow: f.Dir})
-			other := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID(), Slow: f.Dir})
-			c.group, other.group = group, otherGroup
+			c := w.container(containerOptions{Slow: f.Dir, NoGroup: !row.groups})
+			other := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID(), Slow: f.Dir, NoGroup: !row.groups})
 			one := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
 			if problem := w.attach(one, c.pid); problem != "" {
 				t.Fatal(problem)
@@ -104,12 +99,7 @@ func TestNobodyIsSentToADeadProgram(t *testing.T) {
 		t.Run(fmt.Sprintf("pods have cgroups: %t", groups), func(t *testing.T) {
 			f := slowclose.Mount(t)
 			w := newWorld(t)
-			group := ""
-			if groups {
-				group = podGroup(t, podUID)
-			}
-			c, late := w.container(containerOptions{Slow: f.Dir}), w.container(containerOptions{})
-			c.group, late.group = group, group
+			c, late := w.container(containerOptions{Slow: f.Dir, NoGroup: !groups}), w.container(containerOptions{NoGroup: !groups})
 			one := c.serve(launchOptions{Text: "one"})
 			if problem := w.attach(one, c.pid); problem != "" {
 				t.Fatal(problem)

@@ -45,10 +45,8 @@ func TestWhoHidesInAnotherPod(t *testing.T) {
 	w := newWorld(t)
 	const otherUID = "99999999-2222-3333-4444-555555555555"
 	otherData, otherServer := w.mount("data", otherUID)
-	group, otherGroup := podGroup(t, podUID), podGroup(t, otherUID)
 	c := w.container(containerOptions{})
 	other := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID(), Slow: dir})
-	c.group, other.group = group, otherGroup
 	one := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
 	if problem := w.attach(one, c.pid); problem != "" {
 		t.Fatal(problem)
@@ -60,7 +58,7 @@ func TestWhoHidesInAnotherPod(t *testing.T) {
 		go func() { _ = cmd.Wait() }()
 	}
 	eventually(t, "some hide", func() bool {
-		text, err := os.ReadFile(otherGroup)
+		text, err := os.ReadFile(other.group)
 		must(t, err)
 		hide := 0
 		for _, number := range strings.Fields(string(text)) {

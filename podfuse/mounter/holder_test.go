@@ -1,13 +1,9 @@
 package mounter
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,121 +11,6 @@ import (
 
 	"example.com/pod-info-fuse/podfuse/packet"
 )
-
-// What several looks have seen counts together, also when one of them fails; and who hides all the time does not
-// have it look for ever.
-func TestSettle(t *testing.T) {
-	old := lookAgain
-	lookAgain = time.Millisecond
-	defer func() { lookAgain = old }()
-	errShort := fmt.Errorf("open: %w", unix.EMFILE)
-	type look struct {
-		sight
-		err   error
-		now   int // the last process, after it
-		after int // that it is to be
-	}
-	for name, test := range map[string]struct {
-		looks []look
-		want  sight
-	}{
-		"none": {[]look{{sight{last: 9000}, nil, 9000, everybody}, {sight{last: 9000}, nil, 9000, 9000 - newest}}, sight{last: 9000}},
-		"few were ever begun": {
-			[]look{{sight{last: 100}, nil, 100, everybody}, {sight{last: 100}, nil, 100, 100 - newest}}, sight{last: 100},
-		},
-		"being forked": {
-			[]look{{sight{last: 9000}, nil, 9000, everybody}, {sight{last: 9000, found: true, pid: 9000}, nil, 9000, 9000 - newest}},
-			sight{last: 9000, found: true, pid: 9000},
-		},
-		"begun meanwhile": {
-			[]look{{sight{last: 9000}, nil, 9003, everybody}, {sight{last: 9003, found: true, pid: 9002}, nil, 9003, 9000 - newest}},
-			sight{last: 9003, found: true, pid: 9002},
-		},
-		"the numbers begin again": {
-			[]look{{sight{last: 9000}, nil, 9003, everybody}, {sight{last: 9003}, nil, 5, 9000 - newest}, {sight{last: 5}, nil, 5, 9003 - newest}},
-			sight{last: 5},
-		},
-		"nearly all numbers are given": {
-			[]look{{sight{last: 9000}, nil, 8500, everybody}, {sight{last: 8500}, nil, 8500, everybody}, {sight{last: 8500}, nil, 8500, 8500 - newest}},
-			sight{last: 8500},
-		},
-		"hides, and others are begun": {
-			[]look{{sight{last: 9000, hidden: 1}, nil, 9003, everybody}, {sight{last: 9003}, nil, 9003, 9000 - newest}}, sight{last: 9003, hidden: 1},
-		},
-		"hides, and a look fails": {
-			[]look{{sight{last: 9000, hidden: 1}, nil, 9003, everybody}, {sight{}, errShort, 9003, 9000 - newest}, {sight{last: 9003}, nil, 9003, 9000 - newest}},
-			sight{last: 9003, hidden: 1},
-		},
-		"others hide in each look": {
-			[]look{{sight{last: 9000, hidden: mostHidden}, nil, 9100, everybody}}, sight{last: 9000, hidden: mostHidden},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			done := 0
-			got := settle(func(after int) (sight, error) {
-				if done == len(test.looks) {
-					t.Fatal("it looks again")
-				}
-				l := test.looks[done]
-				if done++; after != l.after {
-					t.Errorf("look %d: after %d, want %d", done, after, l.after)
-				}
-				return l.sight, l.err
-			}, func() (int, error) { return test.looks[done-1].now, nil }, func() bool { return false })
-			if got != test.want || done != len(test.looks) {
-				t.Errorf("%+v after %d looks, want %+v", got, done, test.want)
-			}
-		})
-	}
-	tries := 0
-	settle(func(int) (sight, error) { tries++; return sight{last: tries}, nil }, func() (int, error) { return 0, errors.New("not told") }, func() bool { return false })
-	if tries < 2 || tries > 100 {
-		t.Errorf("%d looks where the last number is not told", tries)
-	}
-}
-
-// Those that were begun since a number are processes, and no threads, also where the numbers began again meanwhile.
-func TestBegunSince(t *testing.T) {
-	cmd := exec.Command("/bin/sleep", "3600")
-	must(t, cmd.Start())
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	}()
-	own, child := os.Getpid(), cmd.Process.Pid
-	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
-	must(t, err)
-	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	must(t, err)
-	threads, err := threadsOf(own)
-	must(t, err)
-	last := max(own, child) // the child's own number may be the lower one, where the numbers have begun again
-	for name, test := range map[string]struct {
-		after, last int
-		own, child  bool
-	}{
-		"both":                     {min(own, child) - 1, last, true, true},
-		"from below the lowest":    {-newest, last, true, true},
-		"after one of them":        {min(own, child), last, own > child, child > own},
-		"nobody":                   {child, child, false, false},
-		"the numbers began again":  {most - 2, last, true, true},
-		"they did, and went round": {-3 * most, last, true, true},
-	} {
-		pids, err := begunSince(test.after, test.last)
-		if err != nil || slices.Contains(pids, own) != test.own || slices.Contains(pids, child) != test.child {
-			t.Errorf("%s: %v, %v", name, pids, err)
-		}
-		for _, thread := range threads {
-			if number, _ := strconv.Atoi(thread); number != own && slices.Contains(pids, number) {
-				t.Errorf("%s: thread %d of process %d is one", name, number, own)
-			}
-		}
-		slices.Sort(pids)
-		if len(slices.Compact(slices.Clone(pids))) != len(pids) {
-			t.Errorf("%s: some are looked at twice: %v", name, pids)
-		}
-	}
-}
 
 // A program hands its connection on to another one, and closes it when the other one has it. It is somewhere all
 // the time.
@@ -187,6 +68,45 @@ func TestHandedOn(t *testing.T) {
 	}
 	if missed > 0 {
 		t.Errorf("missed in %d of %d looks", missed, looks)
+	}
+}
+
+// A process that has very many descriptors does not keep the mounter busy: only the first of them are looked at.
+func TestManyDescriptors(t *testing.T) {
+	const many = 3 * mostDescriptors
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	if limit.Cur < many+100 {
+		wider := unix.Rlimit{Cur: many + 100, Max: max(limit.Max, many+100)}
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &wider))
+		t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) })
+	}
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	var all []*os.File
+	defer func() { packet.Close(all) }()
+	for range many {
+		f, err := duplicate(null)
+		must(t, err)
+		all = append(all, f)
+	}
+	pipe, w, err := os.Pipe() // stands for the connection: only kcmp(2) asks
+	must(t, err)
+	defer pipe.Close()
+	defer w.Close()
+	c := &connection{file: pipe, gone: make(chan struct{})}
+	own := os.Getpid()
+	left := mostDescriptorsOfPod
+	if _, fd, err := c.find(own, &left); fd >= 0 || err != nil {
+		t.Errorf("the descriptor after all others: found as %d, %v", fd, err)
+	}
+	if looked := mostDescriptorsOfPod - left; looked < mostDescriptors || looked > 2*mostDescriptors {
+		t.Errorf("%d descriptors were looked at, of about %d", looked, many)
+	}
+	c.file = all[0]
+	if _, fd, err := c.find(own, &left); fd < 0 || err != nil {
+		t.Errorf("one of the first descriptors is not found: %d, %v", fd, err)
 	}
 }
 

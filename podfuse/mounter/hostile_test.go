@@ -345,7 +345,7 @@ func readerMain(args []string) error {
 // node is a node with a real pair, in this process.
 type node struct {
 	w                      *world
-	group, otherGroup      string // of the pods
+	group                  string // of the pod
 	other, otherReader     *pod
 	otherData, otherServer volume.Record
 	oneBeside              sync.Mutex // is tested at a time
@@ -408,11 +408,10 @@ func newNode(t *testing.T) *node {
 	t.Cleanup(func() { packet.Close(given) })
 	stopPair, err = mounted.Serve(files(given...), func(problem string) { t.Error(problem) })
 	must(t, err)
-	n.group, n.otherGroup = podGroup(t, podUID), podGroup(t, otherPodUID)
+	n.group = w.podGroup(podUID)
 	n.otherData, n.otherServer = mountOn(w, "data", otherPodUID, hang)
 	n.other = w.container(containerOptions{Client: n.otherData.ID(), Server: n.otherServer.ID()})
 	n.otherReader = w.container(containerOptions{Client: n.otherData.ID(), Server: n.otherServer.ID(), Reads: true})
-	n.other.group, n.otherReader.group = n.otherGroup, n.otherGroup
 	return n
 }
 
@@ -537,7 +536,6 @@ func (h *hostileTest) run(name string) {
 	h.data, h.server = mountOn(h.world, name, podUID, wait)
 	h.c = h.container(containerOptions{})
 	h.reader = h.container(containerOptions{Reads: true})
-	h.c.group, h.reader.group = h.group, h.group
 
 	read := h.begin()
 	h.beside(h)

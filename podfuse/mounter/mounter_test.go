@@ -107,17 +107,17 @@ func TestAProcessThatEndsMeanwhile(t *testing.T) {
 		}
 		return nil
 	}
-	if err := inNamespace(mount.Namespace{PID: program, Name: name}, "", look); err != nil || len(asked) != 2 || asked[0] != program {
+	if err := inNamespace(mount.Namespace{PID: program, Name: name}, cgroup{}, look); err != nil || len(asked) != 2 || asked[0] != program {
 		t.Errorf("asked %v, the program is %d; %v", asked, program, err)
 	}
 	asked = nil
-	if err := inNamespace(mount.Namespace{PID: os.Getpid(), Name: name}, "", look); err != nil || len(asked) != 1 || asked[0] == os.Getpid() {
+	if err := inNamespace(mount.Namespace{PID: os.Getpid(), Name: name}, cgroup{}, look); err != nil || len(asked) != 1 || asked[0] == os.Getpid() {
 		t.Errorf("a process of another namespace is there by now: asked %v, %v", asked, err)
 	}
 	c.kill()
 	eventually(t, "there is none", func() bool {
 		asked = nil
-		must(t, inNamespace(mount.Namespace{PID: c.pid, Name: name}, "", look))
+		must(t, inNamespace(mount.Namespace{PID: c.pid, Name: name}, cgroup{}, look))
 		return asked == nil
 	})
 }

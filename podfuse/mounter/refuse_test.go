@@ -3,7 +3,6 @@ package mounter
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -303,14 +302,14 @@ func TestWrongPod(t *testing.T) {
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{})
 	const otherUID = "99999999-2222-3333-4444-555555555555"
-	procs := podGroup(t, otherUID)
+	procs := w.podGroup(otherUID)
 	inner := w.container(containerOptions{})
+	inner.group = procs
 	must(t, os.WriteFile(procs, fmt.Appendln(nil, inner.pid), 0))
 	if problem := w.attach(generation, inner.pid); !strings.Contains(problem, "is in pod 99999999") {
 		t.Errorf("attach: %q", problem)
 	}
 	cmd := inner.exec(0, "asker", fmt.Sprintf(`{"Server":%d}`, w.server.ID()))
-	cmd = exec.Command("sh", append([]string{"-c", `echo $$ > "$0"; exec "$@"`, procs}, cmd.Args...)...)
 	if output, _ := cmd.CombinedOutput(); !strings.Contains(string(output), "is in pod 99999999") {
 		t.Errorf("serve: %q", output)
 	}

@@ -178,7 +178,7 @@ func (m *mounter) renewPod(uid string, sockets []otherSocket, until time.Time) {
 		}
 		client, err := podfuse.Client(old.record)
 		if err == nil {
-			err = inNamespace(old.namespace, uid, func(p *process) error {
+			err = inNamespace(old.namespace, cgroup{pod: uid}, func(p *process) error {
 				j := job{Kind: "socket", Dir: m.Socket(), PID: p.pid, Path: old.path, Device: old.device}
 				return m.enter(client, mostHanging, min(childTime, left), j, p.fd)
 			})

@@ -81,6 +81,8 @@ type identity struct {
 	// must be within a packet.
 	Exe string `json:"exe"`
 	Pod string `json:"pod,omitempty"` // the UID that its cgroups name, without dashes; "": they name none
+	// Group is the directory of the pod's cgroup, "" if that is not known.
+	Group string `json:"group,omitempty"`
 }
 
 func (c *connection) name() string { return connectionName(c.Volume, c.Generation) }
@@ -448,6 +450,7 @@ func identify(p *process) (id identity, err error) {
 			pods, err := podsOf(p.pid)
 			if len(pods) > 0 {
 				id.Pod = pods[0] // all are the volume's: checkPod
+				id.Group = groupOf(p.pid)
 			}
 			return err
 		},
@@ -637,7 +640,7 @@ func (m *mounter) detachOwn(c *connection) {
 	if path == "" || device == 0 {
 		return
 	}
-	err := inNamespace(mount.Namespace{PID: near, Name: c.Peer.Mounts}, c.Peer.Pod, func(p *process) error {
+	err := inNamespace(mount.Namespace{PID: near, Name: c.Peer.Mounts}, cgroup{c.Peer.Pod, c.Peer.Group}, func(p *process) error {
 		return m.enter(c.Volume, mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
 	})
 	if err != nil && !errors.Is(err, errManyHang) { // a pod could have that at once, as often as it likes

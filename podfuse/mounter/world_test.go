@@ -196,6 +196,7 @@ type world struct {
 	tick   uint64
 	server volume.Record // of volume "data"
 	data   volume.Record
+	groups map[string]string // the files cgroup.procs of pods, by their UIDs
 }
 
 type got struct {
@@ -419,6 +420,7 @@ type containerOptions struct {
 	// Shared are mounts of the host's, by where the container has peers of them, as with Bidirectional; Receiving the
 	// same, but what is mounted in the container does not go to the host, as with HostToContainer.
 	Shared, Receiving map[string]string
+	NoGroup           bool // the kubelet gives pods no cgroup of their own
 }
 
 type pod struct {
@@ -438,6 +440,12 @@ func (w *world) container(o containerOptions) *pod {
 	if o.Server == 0 {
 		o.Server = w.server.ID()
 	}
+	group := ""
+	if !o.NoGroup {
+		record, err := w.client.Clients().Get(o.Client)
+		must(w.t, err)
+		group = w.podGroup(record.PodUID)
+	}
 	args, _ := json.Marshal(o)
 	cmd := exec.Command("/proc/self/exe", "container", string(args))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID}
@@ -445,8 +453,11 @@ func (w *world) container(o containerOptions) *pod {
 	out, err := cmd.StdoutPipe()
 	must(w.t, err)
 	must(w.t, cmd.Start())
-	c := &pod{w, cmd.Process.Pid, cmd, ""}
+	c := &pod{w, cmd.Process.Pid, cmd, group}
 	w.t.Cleanup(c.kill)
+	if group != "" {
+		must(w.t, os.WriteFile(group, fmt.Appendln(nil, c.pid), 0))
+	}
 	line := make([]byte, 6)
 	if _, err := out.Read(line); err != nil || string(line) != "ready\n" {
 		w.t.Fatalf("the container does not start: %q, %v", line, err)
@@ -601,8 +612,12 @@ func (c *pod) exec(user int, args ...string) *exec.Cmd {
 }
 
 // podGroup makes a cgroup as a pod has it, until the test ends, and returns its file cgroup.procs.
-func podGroup(t *testing.T, uid string) string {
+func (w *world) podGroup(uid string) string {
+	t := w.t
 	t.Helper()
+	if w.groups[uid] != "" {
+		return w.groups[uid]
+	}
 	hierarchy := "/sys/fs/cgroup"
 	if _, err := os.Stat(hierarchy + "/cgroup.procs"); err != nil { // cgroup v1
 		hierarchy += "/pids"
@@ -617,7 +632,11 @@ func podGroup(t *testing.T, uid string) string {
 		eventually(t, "nobody is in the cgroup", func() bool { return unix.Rmdir(group) == nil })
 		must(t, os.Remove(groups))
 	})
-	return filepath.Join(group, "cgroup.procs")
+	if w.groups == nil {
+		w.groups = map[string]string{}
+	}
+	w.groups[uid] = filepath.Join(group, "cgroup.procs")
+	return w.groups[uid]
 }
 
 // run runs a shell-less command of the test's own in the container.
