@@ -174,9 +174,9 @@ func (m *mounter) counted(id volume.ID, limit time.Duration, j job, files ...*os
 
 // dispatch sends a child, which is waited for once. It must take its errand in time; the zero time: in childTime.
 func (m *mounter) dispatch(until time.Time, j job, files ...*os.File) (*child, error) {
-	vault, there := m.vault()
-	if !there {
-		return nil, errNoVault
+	vault, err := m.vault()
+	if err != nil {
+		return nil, err
 	}
 	defer vault.Close()
 	text, err := json.Marshal(j)
@@ -229,7 +229,7 @@ func newChild() (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	process, err := spawn([]string{childVerb}, theirs, null, null, null)
+	process, err := spawn(0, []string{childVerb}, theirs, null, null, null)
 	if err != nil {
 		conn.Close()
 		return nil, err

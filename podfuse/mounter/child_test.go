@@ -144,7 +144,7 @@ func TestAnotherChildBegins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf}
 			defer m.takesTurns()()
-			m.do(func() { m.set.Put(vaultName, nil, null) })
+			m.do(func() { m.set.Put(vaultName, vaultMeta{Locks: true}, null) })
 			stopped := test.stopped(t)
 			stopped.born = stopped.born.Add(-childTime) // it had time
 			t.Cleanup(func() { _ = stopped.process.Kill() })
@@ -172,7 +172,7 @@ func TestFewHang(t *testing.T) {
 	defer process.Close()
 	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf, volumes: map[volume.ID]*client{}}
 	defer m.takesTurns()()
-	m.do(func() { m.set.Put(vaultName, nil, null) })
+	m.do(func() { m.set.Put(vaultName, vaultMeta{Locks: true}, null) })
 	name := "some"
 	paths := 0
 	enter := func(id volume.ID, most int, limit time.Duration) (err error) {

@@ -21,7 +21,7 @@ func (c Config) start(log *os.File, more ...string) (link *os.File, process *os.
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	process, err = spawn(slices.Concat([]string{Verb}, c.args(), more), theirs, log)
+	process, err = spawn(0, slices.Concat([]string{Verb}, c.args(), more), theirs, log)
 	if err != nil {
 		ours.Close()
 		return nil, nil, err
@@ -29,10 +29,10 @@ func (c Config) start(log *os.File, more ...string) (link *os.File, process *os.
 	return ours, process, nil
 }
 
-// spawn executes this process's own binary: in a session of its own, in /, with /dev/null on
+// spawn executes this process's own binary: in new namespaces, in a session of its own, in /, with /dev/null on
 // descriptors 0 to 2, the files after them, and nothing else of ours. In particular it must not
 // hold the pipe that the kubelet reads to its end.
-func spawn(args []string, files ...*os.File) (*os.Process, error) {
+func spawn(namespaces uintptr, args []string, files ...*os.File) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -43,6 +43,6 @@ func spawn(args []string, files ...*os.File) (*os.Process, error) {
 	}
 	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0]}, args...), &os.ProcAttr{
 		Dir: "/", Env: environment, Files: append([]*os.File{null, null, null}, files...),
-		Sys: &syscall.SysProcAttr{Setsid: true},
+		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces},
 	})
 }

@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -17,32 +18,50 @@ import (
 )
 
 // The vault is a mount namespace that no process is in: its descriptor keeps it. Its root is a
-// tmpfs, and a program's file system is mounted on a directory of that. It is where a
-// connection can be aborted (umount2(2), MNT_FORCE), whatever became of its other mounts.
+// tmpfs, and a program's file system is mounted on two directories of that: as the program wants it, and
+// read-only. It is where a connection can be aborted (umount2(2), MNT_FORCE), whatever became of its other mounts.
+//
+// The vault belongs to a user namespace of its own. Containers get what is mounted in a copy of the vault, which a
+// child makes for itself (inCopy). When a mount namespace is copied for another user namespace, the kernel locks the
+// flags of its mounts (fs/namespace.c, lock_mnt_tree): nobody can clear ro, nosuid or nodev of such a mount any more.
+// move_mount(2) alone locks nothing, and whoever makes himself a user namespace is root of its mounts.
+
+// vaultMeta is kept with the vault.
+type vaultMeta struct {
+	Locks bool `json:"locks,omitempty"` // the flags of mounts are locked in its copies: not in those of version 0.1.1
+}
 
 // openVault makes the vault, unless there is one.
 func (m *mounter) openVault() {
-	if _, there := m.set.Get(vaultName, nil); there {
+	var meta vaultMeta
+	former, there := m.set.Get(vaultName, &meta)
+	if meta.Locks {
 		return
 	}
 	vault, err := newVault(m.RunDir)
+	if err == nil && there {
+		err = fillVault(former, vault)
+	}
 	if err != nil {
 		m.trouble = fmt.Errorf("make a mount namespace for programs: %w", err)
 		m.log("%v", m.trouble)
 		return
 	}
-	m.set.Put(vaultName, struct{}{}, vault)
+	m.set.Put(vaultName, vaultMeta{Locks: true}, vault)
 }
 
 // newVault makes one. dir is a directory on which its root is mounted, which nobody else sees.
 func newVault(dir string) (vault *os.File, err error) {
+	if vault, err = ofOtherUsers(); err != nil {
+		return nil, fmt.Errorf("make a user namespace, so that nobody in a container can change the flags of a mount: %w; "+
+			"raise user.max_user_namespaces (sysctl) where it is 0", err)
+	}
 	err = proc.OnThread(func() error {
 		for _, step := range []struct {
 			what string
 			do   func() error
 		}{
-			{"unshare", func() error { return unix.Unshare(unix.CLONE_NEWNS) }},
-			{"open", func() (err error) { vault, err = os.Open("/proc/thread-self/ns/mnt"); return err }},
+			{"enter it", func() error { return unix.Setns(int(vault.Fd()), unix.CLONE_NEWNS) }},
 			{"make all mounts private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
 			{"mount a tmpfs", func() error {
 				return unix.Mount("vault", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=16m")
@@ -57,21 +76,95 @@ func newVault(dir string) (vault *os.File, err error) {
 		}
 		return nil
 	})
-	if err != nil && vault != nil {
+	if err != nil {
 		vault.Close()
-		vault = nil
+		return nil, err
 	}
-	return vault, err
+	return vault, nil
+}
+
+// ofOtherUsers makes a copy of our mount namespace for a user namespace of its own. Only a process can be begun in a new
+// user namespace, and no thread enter one: so that is a child without an errand, which ends at once.
+func ofOtherUsers() (*os.File, error) {
+	// By a number of another PID namespace, the vault would be somebody's mount namespace.
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return nil, errors.Join(errors.New("/proc is of another PID namespace"), err)
+	}
+	ours, theirs, err := packet.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	process, err := spawn(unix.CLONE_NEWUSER|unix.CLONE_NEWNS, []string{childVerb}, theirs)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_ = process.Kill()
+		go func() { _, _ = process.Wait() }()
+	}()
+	return os.Open(fmt.Sprintf("/proc/%d/ns/mnt", process.Pid))
+}
+
+// fillVault mounts in a vault what a former one has, also of programs that serve.
+func fillVault(former, vault *os.File) error {
+	trees := map[string]*mount.Tree{}
+	err := mount.Inside(former, func() error {
+		entries, err := os.ReadDir("/")
+		for _, entry := range entries {
+			point, err := mount.Open("/" + entry.Name())
+			if err != nil {
+				return err
+			}
+			mounted, err := point.Mounted()
+			if mounted {
+				trees[entry.Name()], err = point.Clone()
+			}
+			point.Close()
+			if err != nil {
+				return err
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return mount.Inside(vault, func() error {
+		for name, tree := range trees {
+			defer tree.Close()
+			if err := os.Mkdir("/"+name, 0o700); err != nil {
+				return err
+			}
+			point, err := mount.Open("/" + name)
+			if err != nil {
+				return err
+			}
+			err = tree.Attach(point)
+			point.Close()
+			if err == nil {
+				err = mountReadOnly("/"+name, unix.MS_NOSUID|unix.MS_NODEV)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // vault returns a duplicate of its descriptor.
-func (m *mounter) vault() (vault *os.File, there bool) {
+func (m *mounter) vault() (vault *os.File, err error) {
 	m.do(func() {
-		if file, kept := m.set.Get(vaultName, nil); kept {
-			vault, _ = duplicate(file)
+		var meta vaultMeta
+		if file, _ := m.set.Get(vaultName, &meta); meta.Locks {
+			vault, err = duplicate(file)
+		} else {
+			err = cmp.Or(m.trouble, errNoVault)
 		}
 	})
-	return vault, vault != nil
+	return vault, err
 }
 
 func duplicate(file *os.File) (*os.File, error) {
@@ -119,6 +212,17 @@ func inVault(vault int, f func() error) error {
 	})
 }
 
+// inCopy calls a function on a thread that is in a copy of the vault, which ends with the thread: what is
+// cloned from there has its flags locked.
+func inCopy(f func() error) error {
+	return inVault(vaultFD, func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return os.NewSyscallError("copy the vault", err)
+		}
+		return f()
+	})
+}
+
 // fileSystem is that of a program.
 type fileSystem struct {
 	Type    string `json:"type"`
@@ -132,9 +236,9 @@ type fileSystem struct {
 // the program's own PID namespace, a process of root's would have to be in there, which the pod could stop. No
 // program is asked anything, so that it takes no child, which the program would wait for.
 func (m *mounter) mount(c *connection, fs fileSystem) (device uint64, err error) {
-	vault, there := m.vault()
-	if !there {
-		return 0, errNoVault
+	vault, err := m.vault()
+	if err != nil {
+		return 0, err
 	}
 	defer vault.Close()
 	file, err := m.device(c)
@@ -161,8 +265,10 @@ func (m *mounter) mount(c *connection, fs fileSystem) (device uint64, err error)
 			mounted, err := point.Mounted()
 			device = point.Device()
 			point.Close()
-			if err != nil || mounted || try > 0 {
+			if err != nil {
 				return err
+			} else if mounted || try > 0 {
+				return mountReadOnly(path, fs.Flags)
 			}
 			data := fmt.Sprintf("fd=%d,rootmode=40000,%s", number, fs.Options)
 			if err := unix.Mount(fs.Source, path, fs.Type, fs.Flags, data); err != nil {
@@ -171,6 +277,26 @@ func (m *mounter) mount(c *connection, fs fileSystem) (device uint64, err error)
 		}
 	})
 	return device, err
+}
+
+// readOnly is what the name of a directory ends with on which a program's file system is mounted read-only.
+const readOnly = ".ro"
+
+// mountReadOnly mounts what is on a directory once more, with the same flags and read-only: a flag that is set on a clone
+// is not locked. No program is asked.
+func mountReadOnly(path string, flags uintptr) error {
+	again := path + readOnly
+	if err := os.Mkdir(again, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	_ = unix.Unmount(again, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // of a mounter that was killed
+	if err := unix.Mount(path, again, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount it a second time: %w", err)
+	}
+	if err := unix.Mount("", again, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|flags, ""); err != nil {
+		return fmt.Errorf("make the second mount of it read-only: %w", err)
+	}
+	return nil
 }
 
 var errNoVault = errors.New("there is no vault")
@@ -251,12 +377,14 @@ func unmountInVault(j job) (result, error) {
 				// It aborts before it finds that the mount is busy, or none.
 				_ = unix.Unmount(path, unix.MNT_FORCE|unix.UMOUNT_NOFOLLOW)
 			}
-			unmountErr := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-			if unmountErr == nil || errors.Is(unmountErr, unix.EINVAL) { // none
-				unmountErr = os.Remove(path)
-			}
-			if !errors.Is(unmountErr, os.ErrNotExist) {
-				err = errors.Join(err, unmountErr)
+			for _, path := range []string{path + readOnly, path} {
+				unmountErr := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+				if unmountErr == nil || errors.Is(unmountErr, unix.EINVAL) { // none
+					unmountErr = os.Remove(path)
+				}
+				if !errors.Is(unmountErr, os.ErrNotExist) {
+					err = errors.Join(err, unmountErr)
+				}
 			}
 		}
 		return err
@@ -278,17 +406,19 @@ func attachStandIns(j job) (result, error) {
 			}
 		}
 	}
-	return result{}, inVault(vaultFD, func() error {
+	err = inCopy(func() (err error) {
 		for i, s := range j.StandIns {
-			if trees[i] == nil {
-				if trees[i], err = cloneBelow("/"+j.Dir, s.Sub); err != nil {
-					return err
-				}
-			}
-			if err := setReadOnly(trees[i], s.ReadOnly); err != nil {
-				return err
+			if trees[i] == nil && err == nil {
+				trees[i], err = cloneBelow("/"+j.Dir, s.Sub, s.ReadOnly)
 			}
 		}
+		return err
+	})
+	if err != nil {
+		return result{}, err
+	}
+	// On another thread: to leave the copy of the vault takes longer than to enter the container.
+	return result{}, proc.OnThread(func() error {
 		if err := there.enter(); err != nil {
 			return err
 		}
@@ -333,17 +463,9 @@ func cloneWithBelow(base string, s *standIn, there container) (tree *mount.Tree,
 	if err != nil {
 		return nil, err
 	}
-	err = inVault(vaultFD, func() error {
-		// In a copy of the vault, which ends with this thread.
-		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-			return os.NewSyscallError("unshare", err)
-		}
+	err = inCopy(func() error {
 		for i, path := range s.Below {
-			path = filepath.Join(s.Sub, path)
-			if err := makeDirs(base, path); err != nil {
-				return err
-			}
-			point, err := mount.OpenBelow(base, path)
+			point, err := openMade(base, filepath.Join(s.Sub, path), s.ReadOnly)
 			if err != nil {
 				return err
 			}
@@ -353,7 +475,7 @@ func cloneWithBelow(base string, s *standIn, there container) (tree *mount.Tree,
 				return err
 			}
 		}
-		point, err := mount.OpenBelow(base, s.Sub)
+		point, err := openMade(base, s.Sub, s.ReadOnly)
 		if err != nil {
 			return err
 		}
@@ -387,32 +509,31 @@ func putOn(tree *mount.Tree, s standIn) error {
 	return tree.Attach(point)
 }
 
-func setReadOnly(tree *mount.Tree, is bool) error {
-	if !is {
-		return nil
-	}
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-	if err := unix.MountSetattr(int(tree.File().Fd()), "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return fmt.Errorf("make it read-only: %w", err)
-	}
-	return nil
-}
-
-// cloneBelow copies a mount from a directory in it, which it makes if there is none: the
-// kubelet found it on the stand-in, which has every name.
-func cloneBelow(base, sub string) (*mount.Tree, error) {
-	point, err := mount.Open(base)
-	if err == nil && sub != "" {
-		point.Close()
-		if err = makeDirs(base, sub); err == nil {
-			point, err = mount.OpenBelow(base, sub)
-		}
-	}
+// cloneBelow copies a mount from a directory in it.
+func cloneBelow(base, sub string, isReadOnly bool) (*mount.Tree, error) {
+	point, err := openMade(base, sub, isReadOnly)
 	if err != nil {
 		return nil, err
 	}
 	defer point.Close()
 	return point.Clone()
+}
+
+// openMade opens a directory in a mount, or in the same one that is read-only. It makes the directory if there is none:
+// the kubelet found it on the stand-in, which has every name.
+func openMade(base, sub string, isReadOnly bool) (*mount.Point, error) {
+	if sub != "" {
+		if err := makeDirs(base, sub); err != nil {
+			return nil, err
+		}
+	}
+	if isReadOnly {
+		base += readOnly
+	}
+	if sub == "" {
+		return mount.Open(base)
+	}
+	return mount.OpenBelow(base, sub)
 }
 
 // makeDirs makes the directories on a path below another, with the mode of that one, as the
@@ -452,12 +573,12 @@ func attachOwn(j job) (done result, err error) {
 	if err != nil {
 		return done, err
 	}
-	err = inVault(vaultFD, func() error {
-		tree, err := cloneBelow("/"+j.Dir, "")
-		if err != nil {
-			return err
-		}
-		defer tree.Close()
+	var tree *mount.Tree
+	if err := inCopy(func() (err error) { tree, err = cloneBelow("/"+j.Dir, "", false); return err }); err != nil {
+		return done, err
+	}
+	defer tree.Close()
+	err = proc.OnThread(func() error {
 		if err := there.enter(); err != nil {
 			return err
 		}

@@ -104,6 +104,8 @@ var roles = map[string]func([]string) error{
 	"quitter":      quitterMain,
 	"reader":       readerMain,
 	"elsewhere":    elsewhereMain,
+	"unshare":      unshareMain,
+	"remounter":    remounterMain,
 }
 
 // pauseAt has the mounter stop at some steps, "step=file,step=file", at each once: it makes the file, and waits until

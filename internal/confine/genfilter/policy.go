@@ -96,8 +96,13 @@ var conditional = []seccomp.NameWithConditions{
 }
 
 // conditionalForMounting are those besides that who mounts may make. It enters no other namespaces
-// than of mounts, which it never makes by clone(2).
+// than of mounts. It makes one of these by clone(2), with a user namespace that it belongs to.
 var conditionalForMounting = []seccomp.NameWithConditions{
+	{Name: "clone", Conditions: seccomp.ArgumentConditions{
+		{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_NEWUSER},
+		{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_NEWNS},
+		{Argument: 0, Operation: seccomp.BitsNotSet, Value: newNamespaces &^ (unix.CLONE_NEWUSER | unix.CLONE_NEWNS)},
+	}},
 	{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_NEWNS)},
 	{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_FS)}, // of a thread, before it enters one
 	{Name: "setns", Conditions: argument(1, seccomp.Equal, unix.CLONE_NEWNS)},
