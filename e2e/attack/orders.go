@@ -237,7 +237,6 @@ func (m *orders) flood() {
 		id := volume.ID(i + 1)
 		for _, client := range m.clients {
 			m.send(wire.Order{Kind: wire.Attach, Volume: client.ID(), Generation: serves[client.ID()]})
-			m.send(wire.Order{Kind: wire.Creating, Volume: client.ID()})
 		}
 		if len(m.servers) > 0 { // a child opens what comes with each of these, which takes the most time by far
 			m.send(wire.Order{Kind: wire.Serve, Server: m.servers[i%len(m.servers)].ID(), Mountpoint: longest}, ours)

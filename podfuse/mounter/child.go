@@ -46,7 +46,6 @@ type job struct {
 	GIDs     []uint32  `json:"gids,omitempty"`
 	Dirs     []string  `json:"dirs,omitempty"` // in the vault
 	Force    bool      `json:"force,omitempty"`
-	Makers   []maker   `json:"makers,omitempty"`
 }
 
 // result is what a child writes.
@@ -55,10 +54,6 @@ type result struct {
 	Again bool   `json:"again,omitempty"` // what it was to do does not fit what is there any more
 	// Either, of a probe's error: the kernel says so, or the program has answered that.
 	Either bool `json:"either,omitempty"`
-	// Of an order about who creates, as in an event. A child tells of names only.
-	Names   [][]byte `json:"names,omitempty"`
-	Threads []uint32 `json:"threads,omitempty"`
-	All     bool     `json:"all,omitempty"`
 
 	then func() // what the child does when the mounter has the result
 }
@@ -71,7 +66,6 @@ var errands = map[string]func(job) (result, error){
 	"detach":  detach,
 	"uncover": uncover,
 	"unmount": unmountInVault,
-	"names":   namesMade,
 	"receive": receive,
 	"socket":  renewSocket,
 }

@@ -83,11 +83,6 @@ func TestWhoExecutesMeanwhile(t *testing.T) {
 			if took, late := watch.Stop(); took > hiddenTime/2 {
 				t.Errorf("the next one served after %v, and the machine stood still for %v", took, late)
 			}
-			// The names that somebody is about to make are asked for in each process of the node.
-			ticket := w.order(wire.Order{Kind: wire.Creating, Volume: w.data.ID()})
-			if problem := w.answered(ticket, "creating").Error; problem != "" {
-				t.Errorf("creating: %s", problem)
-			}
 		})
 	}
 }

@@ -155,7 +155,6 @@ type client struct {
 	left    []*connection // of programs that have unmounted it, and live
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
-	looks   bool          // a child reads the memory of its threads
 	hanging int           // children that hang in its containers
 }
 
@@ -375,7 +374,7 @@ func (m *mounter) client(id volume.ID) *client {
 
 // tidy removes a volume's entry if nothing is in it.
 func (m *mounter) tidy(id volume.ID) {
-	if c := m.volumes[id]; c != nil && c.hasNothing() && len(c.busy) == 0 && !c.looks && c.hanging == 0 {
+	if c := m.volumes[id]; c != nil && c.hasNothing() && len(c.busy) == 0 && c.hanging == 0 {
 		delete(m.volumes, id)
 	}
 }

@@ -18,9 +18,8 @@ type order struct {
 	// have ended when the next mounter goes on.
 	Leaves uint64 `json:"leaves,omitempty"`
 
-	name   string
-	file   *os.File // of Serve and Unmount: the socket of who asks
-	makers result   // of Creating
+	name string
+	file *os.File // of Serve and Unmount: the socket of who asks
 }
 
 // enclosed is what comes with an order. Of its descriptors, this process opens one only that a child has
@@ -47,7 +46,7 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 		if err == nil && with.socket == nil {
 			err = errors.New("it comes without the socket of who asks")
 		}
-	case wire.Attach, wire.Creating, wire.Hello, wire.Spent, wire.Counts, wire.Provoke:
+	case wire.Attach, wire.Hello, wire.Spent, wire.Counts, wire.Provoke:
 		if with.any {
 			err = errors.New("it comes with descriptors, and has none")
 		}
@@ -127,8 +126,6 @@ func (m *mounter) work(o *order) {
 			err = m.unmount(o)
 		case wire.Attach:
 			err = m.attach(o)
-		case wire.Creating:
-			o.makers, err = m.creating(o)
 		}
 		if err != nil {
 			m.do(func() { m.logFailure(o, err) })
@@ -171,8 +168,6 @@ func (m *mounter) answer(o *order, err error) {
 	switch o.Kind {
 	case wire.Attach:
 		e.Kind, e.Doubted = wire.Attached, errors.Is(err, errDoubted)
-	case wire.Creating:
-		e.Kind, e.Names, e.Threads, e.All = wire.Creating, o.makers.Names, o.makers.Threads, o.makers.All
 	}
 	if err != nil {
 		e.Error = short(err)

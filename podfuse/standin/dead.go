@@ -1,7 +1,6 @@
 package standin
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -110,15 +109,6 @@ func usesHandle(request []byte) bool {
 	return false
 }
 
-// lookedUp is the name that a request looks up, "" if it is no look-up.
-func lookedUp(request []byte) string {
-	if opcode(request) != opLookup {
-		return ""
-	}
-	name, _, _ := bytes.Cut(request[inHeaderSize:], []byte{0})
-	return string(name)
-}
-
 func opcode(request []byte) uint32   { return binary.NativeEndian.Uint32(request[4:]) }
 func uniqueID(request []byte) uint64 { return binary.NativeEndian.Uint64(request[8:]) }
 func thread(request []byte) uint32   { return binary.NativeEndian.Uint32(request[32:]) }
@@ -134,7 +124,7 @@ func (d *dead) serve() {
 	}
 	if !d.resend() {
 		// Those that the program had read wait for the answer to this one, which is none of theirs.
-		d.out.lose(d.volume, 0, caller{d, 0}, "")
+		d.out.lose(d.volume, 0, caller{d, 0})
 		d.mu.Lock()
 		d.asks = true
 		d.mu.Unlock()
@@ -202,7 +192,7 @@ func (d *dead) handle(request []byte) {
 	case usesHandle(request):
 		d.fail(id, fuse.Status(unix.ESTALE))
 	default:
-		if d.out.lose(d.volume, thread(request), caller{d, id}, lookedUp(request)) {
+		if d.out.lose(d.volume, thread(request), caller{d, id}) {
 			d.lookAt(stranger{id, thread(request)})
 		}
 	}

@@ -293,8 +293,6 @@ func (s *service) event(e wire.Event, file *os.File) {
 		}
 	case wire.Attached:
 		s.outages.attached(e)
-	case wire.Creating:
-		s.outages.created(e)
 	case wire.Done:
 		if e.Ticket == s.hello {
 			s.outages.told()

@@ -1,7 +1,6 @@
 package standin
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -38,11 +37,9 @@ type outages struct {
 	knows   bool // the mounter has told everything; before, nobody is told that a volume is gone
 	volumes map[volume.ID]*outage
 	callers map[caller]*view
-	orders  map[uint64]*view   // that are under way, by their tickets
-	names   map[caller]string  // that are looked up on connections of dead programs, and not asked about
-	asking  map[uint64]*outage // whose order about names is under way, by its ticket
-	answers []answer           // that are due when mu is free
-	dirty   map[*outage]bool   // how many wait has changed, and the mounter was not told
+	orders  map[uint64]*view // that are under way, by their tickets
+	answers []answer         // that are due when mu is free
+	dirty   map[*outage]bool // how many wait has changed, and the mounter was not told
 	telling *time.Timer
 }
 
@@ -90,32 +87,12 @@ type outage struct {
 
 	// Those who wait on connections of dead programs. They are in any view of the volume, and the
 	// mount is attached in all of them at once, for which an order has no process.
-	dead     map[connection]bool
-	lost     *view
-	sweeps   repeats     // of the orders for all views
-	swept    uint64      // the generation that is attached in all views; 0: none is
-	copied   bool        // there may be another view
-	copies   *time.Timer // until that is looked for
-	question *question   // who makes names, which the mounter has not answered; nil: none
-	makers   makers      // its last answer
-}
-
-// question is what was so when it was asked who makes names.
-type question struct {
-	generation uint64
-	swept      bool // that is attached in all views
-	lookUps    map[caller]bool
-}
-
-// makers are those who were about to make names.
-type makers struct {
-	names      map[string]bool
-	threads    map[uint32]bool // theirs, and those that may be
-	at         time.Time
-	generation uint64 // that served
-	// all: who was on the way to a dead program then, and is none of the threads, makes no name there. Nobody
-	// has begun to walk there since.
-	all bool
+	dead   map[connection]bool
+	lost   *view
+	sweeps repeats     // of the orders for all views
+	swept  uint64      // the generation that is attached in all views; 0: none is
+	copied bool        // there may be another view
+	copies *time.Timer // until that is looked for
 }
 
 // repeats is how often something was done in a time of a volume's, and the pause until it is done
@@ -191,7 +168,7 @@ const (
 
 func newOutages(env env) *outages {
 	o := &outages{env: env, volumes: map[volume.ID]*outage{}, callers: map[caller]*view{},
-		orders: map[uint64]*view{}, names: map[caller]string{}, asking: map[uint64]*outage{}, dirty: map[*outage]bool{}}
+		orders: map[uint64]*view{}, dirty: map[*outage]bool{}}
 	o.after(toldTime, o.know)
 	return o
 }
@@ -251,7 +228,7 @@ func (o *outages) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
-	o.volumes, o.callers, o.names, o.orders, o.asking = nil, nil, nil, nil, nil
+	o.volumes, o.callers, o.orders = nil, nil, nil
 }
 
 func (o *outages) volume(id volume.ID) *outage {
@@ -357,9 +334,8 @@ func (o *outages) hold(id volume.ID, key string, thread uint32, c caller) {
 	})
 }
 
-// lose holds a request on a connection of a dead program, of a thread; 0: it is not known. name is what is looked up, "" where nothing is.
-// waits tells that it waits for the next program.
-func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) (waits bool) {
+// lose holds a request on a connection of a dead program, of a thread; 0: it is not known. waits tells that it waits for the next program.
+func (o *outages) lose(id volume.ID, thread uint32, c caller) (waits bool) {
 	o.do(func() {
 		if o.callers[c] != nil {
 			return // a program that hides its descriptor has had it queued again
@@ -368,11 +344,7 @@ func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) (wait
 		if !v.admit(c) {
 			return
 		}
-		switch {
-		case v.isMaking(name):
-			v.answers = append(v.answers, answer{c, fuse.ENOENT})
-			return
-		case v.served && v.swept == v.generation && (name == "" || v.isStep(thread)):
+		if v.served && v.swept == v.generation {
 			// It may also be in a view that was copied (unshare(2)) just before it was attached, or whose
 			// one process executed something just then.
 			v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
@@ -385,9 +357,6 @@ func (o *outages) lose(id volume.ID, thread uint32, c caller, name string) (wait
 			return
 		}
 		v.add(v.lost, c, thread)
-		if name != "" {
-			v.names[c] = name
-		}
 		if v.served {
 			v.sweep()
 		}
@@ -432,7 +401,6 @@ func (v *outage) add(w *view, c caller, thread uint32) {
 func (v *outage) remove(w *view, c caller) {
 	delete(w.callers, c)
 	delete(v.outages.callers, c)
-	delete(v.names, c)
 	v.held--
 	v.dirty[v] = true
 }
@@ -578,7 +546,6 @@ func (o *outages) forgotten(id volume.ID) {
 				delete(o.orders, ticket)
 			}
 		}
-		maps.DeleteFunc(o.asking, func(_ uint64, other *outage) bool { return other == v })
 		v.change(false)
 		delete(o.volumes, id)
 		delete(o.dirty, v)
@@ -676,123 +643,27 @@ func (w *view) anybody() uint32 {
 
 // finish answers who waits in a view.
 func (v *outage) finish(w *view, status fuse.Status) {
-	for c := range w.callers {
-		if _, unasked := v.names[c]; !unasked {
-			v.remove(w, c)
-			v.answers = append(v.answers, answer{c, status})
-		}
-	}
+	v.answerAll(w, status)
 	w.failures = 0
-	switch {
-	case w != v.lost || len(w.callers) == 0:
-	case v.makers.generation != v.generation:
-		v.ask()
-	default:
-		v.sweep()
-	}
 }
 
 // sweep has the mounter attach the program's mount in all views that have one of a program that is
 // dead. There are pauses in between: a process whose working directory is in such a mount comes back
 // to it for ever.
 func (v *outage) sweep() {
-	if v.question == nil && v.lost.ticket == 0 && v.lost.rest == nil && !v.lost.queued {
+	if v.lost.ticket == 0 && v.lost.rest == nil && !v.lost.queued {
 		v.at(&v.sweeps, v.attachLost)
 	}
 }
 
-// attachLost has the mount attached in all views, or asks about those who came since.
+// attachLost has the mount attached in all views.
 func (v *outage) attachLost() {
 	switch {
 	case !v.served:
 	case v.swept != v.generation || v.copied:
 		v.copied = false
 		v.attach(v.lost)
-	case v.looksUp():
-		v.ask()
 	default:
 		v.finish(v.lost, fuse.Status(unix.ESTALE))
 	}
-}
-
-// ask asks the mounter who is about to make names. Their look-ups must not be answered ESTALE, as
-// mkdir(2) and its like do not walk the path again then (fs/namei.c, filename_create). To be told that the
-// name is not there, they go on to make it, and that the kernel does begin anew.
-//
-// The kernel lets those in one directory look up one after the other, if the program has not said that it
-// knows better (FUSE_PARALLEL_DIROPS). So that they are not asked about one after the other as well, the
-// answer counts for who comes later.
-func (v *outage) ask() {
-	q := &question{v.generation, v.swept == v.generation, map[caller]bool{}}
-	for c := range v.lost.callers {
-		if v.names[c] != "" {
-			q.lookUps[c] = true
-		}
-	}
-	ticket := v.ticket()
-	v.question, v.asking[ticket] = q, v
-	v.after(orderTime, func() { v.creates(wire.Event{Ticket: ticket}) })
-	v.order(wire.Order{Kind: wire.Creating, Volume: v.id, Ticket: ticket})
-}
-
-// created: the mounter has answered who is about to make names.
-func (o *outages) created(e wire.Event) {
-	o.do(func() { o.creates(e) })
-}
-
-func (o *outages) creates(e wire.Event) {
-	v := o.asking[e.Ticket]
-	if v == nil {
-		return
-	}
-	delete(o.asking, e.Ticket)
-	q := v.question
-	v.question = nil
-	v.makers = makers{map[string]bool{}, map[uint32]bool{}, time.Now(), q.generation, e.All && q.swept}
-	for _, name := range e.Names {
-		v.makers.names[string(name)] = true
-	}
-	for _, thread := range e.Threads {
-		v.makers.threads[thread] = true
-	}
-	for c, thread := range v.lost.callers {
-		switch name := v.names[c]; {
-		case name == "":
-		case v.makers.names[name]:
-			v.remove(v.lost, c)
-			v.answers = append(v.answers, answer{c, fuse.ENOENT})
-		case q.lookUps[c] || v.isStep(thread):
-			delete(v.names, c)
-		}
-	}
-	switch {
-	case !v.served:
-	case v.generation == q.generation:
-		v.finish(v.lost, fuse.Status(unix.ESTALE))
-	default:
-		v.sweep()
-	}
-}
-
-// looksUp tells whether somebody looks a name up that was not asked about.
-func (v *outage) looksUp() bool {
-	for c := range v.lost.callers {
-		if v.names[c] != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// makingTime is how long a name counts as one that is about to be made: makers of one directory
-// look their names up one after the other.
-const makingTime = time.Second
-
-func (v *outage) isMaking(name string) bool {
-	return v.makers.names[name] && time.Since(v.makers.at) < makingTime
-}
-
-// isStep tells whether what a thread looks up on the connection of a dead program is a step of a walk.
-func (v *outage) isStep(thread uint32) bool {
-	return v.makers.all && v.makers.generation == v.generation && thread != 0 && !v.makers.threads[thread]
 }

@@ -25,10 +25,9 @@ type world struct {
 	tickets uint64
 	wait    time.Duration
 
-	mu       sync.Mutex   // guards what follows
-	creating uint64       // the ticket of the last order about names
-	pending  []wire.Order // to attach, which the mounter has not answered
-	happens  []string
+	mu      sync.Mutex   // guards what follows
+	pending []wire.Order // to attach, which the mounter has not answered
+	happens []string
 }
 
 // named is a connection.
@@ -65,9 +64,6 @@ func (w *world) order(o wire.Order) {
 		w.pending = append(w.pending, o)
 		w.mu.Unlock()
 		w.note("%s", attachFor(o.Generation, o.PID))
-	case wire.Creating:
-		w.creating = o.Ticket
-		w.note("creating")
 	case wire.Counts:
 		w.note("%d wait", o.Waiting)
 	}
@@ -94,30 +90,7 @@ func asks(id uint64, view string, pid uint32) step {
 
 // loses is a request on a connection of a dead program.
 func loses(id uint64, thread uint32) step {
-	return func(w *world) { w.o.lose(one, thread, caller{w.on("d"), id}, "") }
-}
-
-// looksUp is a look-up on a connection of a dead program, of a thread.
-func looksUp(id uint64, name string, thread uint32) step {
-	return func(w *world) { w.o.lose(one, thread, caller{w.on("d"), id}, name) }
-}
-
-// makes has the mounter answer which names are about to be made, by whom it does not know; and makesAll which
-// threads may make any.
-func makes(names ...string) step { return answersMakers(wire.Event{}, names...) }
-
-func makesAll(threads []uint32, names ...string) step {
-	return answersMakers(wire.Event{Threads: threads, All: true}, names...)
-}
-
-func answersMakers(e wire.Event, names ...string) step {
-	for _, name := range names {
-		e.Names = append(e.Names, []byte(name))
-	}
-	return func(w *world) {
-		e.Ticket = w.creating
-		w.o.created(e)
-	}
+	return func(w *world) { w.o.lose(one, thread, caller{w.on("d"), id}) }
 }
 
 func interrupts(name string, id uint64) step {
@@ -480,69 +453,8 @@ var stories = map[string][]step{
 	"a connection ends with those who wait on it": {
 		serves(1), dies(1), loses(1, 0), asks(2, "a", 10), holds(2), ends, holds(1), interrupts("s", 2), serves(2), nothing, passes(time.Minute), nothing,
 	},
-	"a look-up waits as any other step of a walk": {
-		serves(1), dies(1), looksUp(1, "x", 0), nothing, serves(2), is(attachAll(2)), attaches(""), is("creating"), makes(), is("d1 ESTALE"),
-	},
-	"who makes a name is told that it is not there, and walks again when he makes it": {
-		serves(1), dies(1), looksUp(1, "x", 0), looksUp(2, "y", 0), serves(2), is(attachAll(2)), attaches(""), is("creating"), makes("x"),
-		is("d1 ENOENT", "d2 ESTALE"), loses(3, 0), is("d3 ESTALE"),
-	},
-	"makers of one directory are told one after the other": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), makes("x", "y"), is("d1 ENOENT"),
-		looksUp(2, "y", 0), is("d2 ENOENT"), passes(makingTime), looksUp(3, "y", 0), passes(firstPause), is("creating"), holds(1),
-	},
-	"those in one directory who make no name are answered one after the other": {
-		serves(1), dies(1), looksUp(1, "x", 0), looksUp(2, "y", 0), serves(2), attaches(""), is(attachAll(2), "creating"), makesAll([]uint32{12, 15}, "y"),
-		is("d1 ESTALE", "d2 ENOENT"), looksUp(3, "x", 13), looksUp(4, "y", 14), is("d3 ESTALE", "d4 ENOENT"),
-		looksUp(5, "z", 15), looksUp(6, "z", 0), passes(firstPause), is("creating"), makesAll(nil), is("d5 ESTALE", "d6 ESTALE"),
-		passes(copiedPause + longestPause), is(attachAll(2)), attaches(""),
-	},
-	"a look-up in a view that was not attached has all views attached again": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), makesAll(nil), is("d1 ESTALE"),
-		looksUp(2, "y", 12), is("d2 ESTALE"), passes(longestPause), is(attachAll(2)),
-	},
-	"who comes while it is asked, and makes no name, is answered as well": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), looksUp(2, "y", 12), looksUp(3, "z", 13),
-		makesAll([]uint32{13}), is("d1 ESTALE", "d2 ESTALE"), passes(firstPause), is("creating"), makesAll([]uint32{13}), is("d3 ESTALE"),
-	},
-	"a maker is one for as long as it takes": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), makesAll([]uint32{12}, "y"), is("d1 ESTALE"),
-		passes(makingTime), looksUp(2, "y", 12), nothing, passes(firstPause), is("creating"), makesAll([]uint32{12}, "y"), is("d2 ENOENT"),
-	},
-	"who makes names is asked anew when the next program has died": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), makesAll(nil), is("d1 ESTALE"),
-		dies(2), looksUp(2, "y", 0), serves(3), is(attachAll(3)), looksUp(3, "y", 12), attaches(""), is("creating"), looksUp(4, "y", 12), nothing,
-		makes(), is("d2 ESTALE", "d3 ESTALE"), passes(firstPause), is("creating"), makes(), is("d4 ESTALE"),
-	},
-	"the next program dies while it is asked": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), dies(2), makesAll(nil), nothing, looksUp(2, "y", 0),
-		serves(3), is(attachAll(3)), attaches(""), is("d1 ESTALE", "creating"), makes(), is("d2 ESTALE"),
-	},
-	"another program serves while it is asked": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), dies(2), serves(3), nothing, makesAll(nil),
-		is(attachAll(3)), looksUp(2, "y", 12), attaches(""), is("d1 ESTALE", "creating"), makes(), is("d2 ESTALE"),
-	},
-	"who makes names is asked also where the mount could not be attached": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), times(attempts-1, attaches("no"), passes(2*time.Second)), attaches("no"),
-		is(attachAll(2), attachAll(2), attachAll(2), attachAll(2), attachAll(2), attachAll(2), "log", "creating"), makesAll(nil, "x"), is("d1 ENOENT"),
-		looksUp(2, "y", 12), passes(firstPause), is(attachAll(2)),
-	},
-	"a look-up that comes while the mount is attached is asked about": {
-		serves(1), dies(1), loses(1, 0), serves(2), is(attachAll(2)), looksUp(2, "x", 0), attaches(""), is("d1 ESTALE", "creating"),
-		makes("x"), is("d2 ENOENT"), loses(3, 0), is("d3 ESTALE"),
-	},
-	"a look-up after all views are attached is answered when it was asked about": {
-		serves(1), dies(1), serves(2), is(attachAll(2)), attaches(""), looksUp(1, "x", 0), passes(firstPause), is("creating"), makes(), is("d1 ESTALE"),
-	},
-	"the mounter does not say what is made": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), passes(orderTime), is("d1 ESTALE"),
-		looksUp(2, "y", 12), nothing,
-	},
-	"who makes a name is killed": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), interrupts("d", 1), makes("x"), nothing, holds(0),
-	},
-	"it is unmounted while a name is made": {
-		serves(1), dies(1), looksUp(1, "x", 0), serves(2), attaches(""), is(attachAll(2), "creating"), forgets, is("d1 ECONNABORTED"), makes("x"), nothing,
+	"a request in a view that was not attached has all views attached again": {
+		serves(1), dies(1), loses(1, 0), serves(2), attaches(""), is(attachAll(2), "d1 ESTALE"), loses(2, 12), is("d2 ESTALE"), passes(longestPause), is(attachAll(2)),
 	},
 	"a connection of before is told of late": {
 		serves(2), dies(1), is(attachAll(2)), loses(1, 0), attaches(""), is("d1 ESTALE"),

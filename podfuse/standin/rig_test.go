@@ -320,8 +320,6 @@ func (r *rig) play() {
 				replay()
 			}
 			r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket})
-		case wire.Creating: // nobody makes anything here
-			r.tell(wire.Event{Kind: wire.Creating, Ticket: order.Ticket, Volume: order.Volume})
 		case wire.Provoke:
 			r.mu.Lock()
 			vault := r.programs[order.Generation-1].vault

@@ -46,12 +46,6 @@ func IsSubtype(name string) bool {
 // them: if the pair had him wait, the mounter would never attach. So no kubelet waits because it has many volumes.
 const MostMounts = 128 << 10
 
-// MostNames and MostThreads are how many names and threads an Event has.
-const (
-	MostNames   = 40
-	MostThreads = 200
-)
-
 // Format is the number of this format, which each Request and Answer has: a launcher goes on
 // when the node's driver has been upgraded. A driver answers older ones.
 const Format = 1
@@ -141,11 +135,8 @@ const (
 
 	Hello  Kind = "hello"  // Order: this process of the pair serves now; tell it everything
 	Attach Kind = "attach" // Order: attach the program's mount where a process runs
-	// Creating is an Order: which names are threads in the volume's containers about to make? And the
-	// Event with them.
-	Creating Kind = "creating"
-	Spent    Kind = "spent"  // Order: nobody uses the connection of a dead program any more
-	Counts   Kind = "counts" // Order: how many wait, for status
+	Spent  Kind = "spent"  // Order: nobody uses the connection of a dead program any more
+	Counts Kind = "counts" // Order: how many wait, for status
 	// Provoke is an Order: make a request on the connection of a dead program, so that there is one of a
 	// higher number than those that the program had read. Linux before 6.9.
 	Provoke Kind = "provoke"
@@ -178,13 +169,8 @@ type Event struct {
 	Ticket     uint64    `json:"ticket,omitempty"` // of the Order that it answers, 0 for none
 	Volume     volume.ID `json:"volume,omitempty"`
 	Generation uint64    `json:"generation,omitempty"`
-	Error      string    `json:"error,omitempty"`   // of Attached, Creating and Done
+	Error      string    `json:"error,omitempty"`   // of Attached and Done
 	Doubted    bool      `json:"doubted,omitempty"` // of Attached: the Error is that nobody knows yet whether the program lives
-	Names      [][]byte  `json:"names,omitempty"`   // of Creating: at most [MostNames]
-	// Threads are those that make these names, or ran when they were looked at, at most [MostThreads].
-	// With All, all others waited for something else.
-	Threads []uint32 `json:"threads,omitempty"`
-	All     bool     `json:"all,omitempty"`
 	// Since is when the program of Died did, or was unmounted; or not said. Who waits does so from then on, whatever
 	// process of the pair he waits for.
 	Since time.Time `json:"since,omitzero"`
