@@ -35,6 +35,8 @@ type dead struct {
 	// strangers are requests of which it is not known yet whether they are of the program's own container, and
 	// their threads. One goroutine finds out about all.
 	strangers []stranger
+
+	repeats int // requests that were read once more; of the goroutine that reads
 	// What follows is for Linux before 6.9.
 	// lostBelow is the id of the first request that this process has read; 0: none yet.
 	lostBelow uint64
@@ -82,6 +84,10 @@ const (
 	inHeaderSize = 40 // struct fuse_in_header
 	getAttrFH    = 1 << 0
 	setAttrFH    = 1 << 6
+
+	// mostRepeats is how many requests are read once more before a connection is ended. Only a program that hides its
+	// descriptor has them queued again, and reading them keeps the pair from other volumes.
+	mostRepeats = 4096
 
 	// window is how many requests back from the first one that is read one can be that the program
 	// had read; see package connection.
@@ -134,7 +140,12 @@ func (d *dead) serve() {
 		var failure error
 		err := raw.Read(func(fd uintptr) (done bool) {
 			for {
-				switch err := d.scratch.read(int(fd), d.handle); err {
+				err := d.scratch.read(int(fd), d.handle)
+				if d.repeats > mostRepeats {
+					d.out.log("volume %v: its dead program has requests queued again without an end; its connection is ended", d.volume)
+					err = unix.ECONNABORTED
+				}
+				switch err {
 				case nil, unix.EINTR, unix.ENOENT: // ENOENT: it was interrupted while it was read
 				case unix.EAGAIN:
 					return false
@@ -192,8 +203,12 @@ func (d *dead) handle(request []byte) {
 	case usesHandle(request):
 		d.fail(id, fuse.Status(unix.ESTALE))
 	default:
-		if d.out.lose(d.volume, thread(request), caller{d, id}) {
+		waits, again := d.out.lose(d.volume, thread(request), caller{d, id})
+		if waits {
 			d.lookAt(stranger{id, thread(request)})
+		}
+		if again {
+			d.repeats++
 		}
 	}
 	d.read(id)

@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -239,6 +240,40 @@ func TestTheProgramsOwnContainerDoesNotWait(t *testing.T) {
 			own.do("stat", at).prints("ESTALE")
 		})
 	}
+}
+
+// A program that hides its descriptor, and has its readers' requests queued again without an end, keeps the pair
+// from nobody else: its connection is ended.
+func TestADeadProgramThatResendsIsEnded(t *testing.T) {
+	r := newRig(t, time.Minute)
+	c := r.container("")
+	one := r.program(map[string]string{"x": "first"})
+	one.serves()
+	c.do("cat", c.paths[0]+"/x").prints("first")
+	one.dies()
+	waiting := c.do("cat", c.paths[0]+"/x")
+	waiting.waits()
+	end, ended := make(chan bool), make(chan bool)
+	hidden, err := unix.FcntlInt(one.device.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	r.must(err)
+	go func() {
+		defer close(ended)
+		defer unix.Close(hidden)
+		for {
+			select {
+			case <-end:
+				return
+			default:
+				_ = mount.Resend(hidden)
+			}
+		}
+	}()
+	defer func() { close(end); <-ended }()
+	if spent, _ := r.ordered(wire.Spent); spent.Generation != one.generation {
+		t.Errorf("the connection of generation %d is ended", spent.Generation)
+	}
+	r.must(unix.Unmount(one.vault, unix.MNT_FORCE|unix.MNT_DETACH)) // as the mounter does then
+	waiting.prints("ENOTCONN")
 }
 
 func (r *rig) mkdir(name string) string {

@@ -334,11 +334,12 @@ func (o *outages) hold(id volume.ID, key string, thread uint32, c caller) {
 	})
 }
 
-// lose holds a request on a connection of a dead program, of a thread; 0: it is not known. waits tells that it waits for the next program.
-func (o *outages) lose(id volume.ID, thread uint32, c caller) (waits bool) {
+// lose holds a request on a connection of a dead program, of a thread; 0: it is not known. waits tells that it waits
+// for the next program, and again that it did before.
+func (o *outages) lose(id volume.ID, thread uint32, c caller) (waits, again bool) {
 	o.do(func() {
-		if o.callers[c] != nil {
-			return // a program that hides its descriptor has had it queued again
+		if again = o.callers[c] != nil; again {
+			return
 		}
 		v := o.volume(id)
 		if !v.admit(c) {
@@ -362,7 +363,7 @@ func (o *outages) lose(id volume.ID, thread uint32, c caller) (waits bool) {
 		}
 		waits = !v.served
 	})
-	return waits
+	return waits, again
 }
 
 // answerOwn answers a request of the program's own container, if it waits for the next program.
