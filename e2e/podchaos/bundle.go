@@ -41,9 +41,9 @@ var image = []bundleMount{
 	{"/etc", "bind", "/etc", []string{"rbind", "rprivate", "ro"}},
 }
 
-// mountpoint is a directory of the user's, where a program may mount by fusermount. It is in the image: rclone
-// mounts on none that is mounted on.
-const mountpoint = "/m"
+// emptyDir is a volume of the container's own, and mountpoint a directory of the user's in it, where a program may
+// mount by fusermount: the container's root is read-only, and rclone mounts on none that is mounted on.
+const emptyDir, mountpoint = "/scratch", "/scratch/m"
 
 // denied are system calls that container runtimes deny by default to containers without
 // more capabilities than the default ones (github.com/moby/profiles/seccomp): those that a FUSE program would want in vain.
@@ -75,6 +75,8 @@ func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMou
 		}
 		mounts = append(mounts, bundleMount{v.path, "bind", v.source, options})
 	}
+	own := filepath.Join(dir, mountpoint)
+	mounts = append(mounts, bundleMount{emptyDir, "bind", filepath.Dir(own), []string{"rbind", "rprivate", "rw"}})
 	effective := capabilities
 	if uid != 0 {
 		effective = []string{}
@@ -109,6 +111,6 @@ func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMou
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		err = errors.Join(err, os.Symlink("usr/"+name, filepath.Join(root, name)))
 	}
-	err = errors.Join(err, os.Mkdir(filepath.Join(root, mountpoint), 0o755), os.Chown(filepath.Join(root, mountpoint), uid, uid))
+	err = errors.Join(err, os.MkdirAll(own, 0o755), os.Chown(own, uid, uid))
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o644))
 }

@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
@@ -56,6 +58,55 @@ func TestOwnMountPoint(t *testing.T) {
 		}
 		if status := w.now(); len(status.Volumes) > 0 {
 			t.Errorf("%s: left: %+v", what, status)
+		}
+	}
+}
+
+// Nobody mounts on a file system of the kernel's own, on which runtimes rely when they enter the container, nor where
+// nothing can be written to: not even root, whose directory it is.
+func TestNoMountPointOnProc(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	namespace, err := mount.Of(c.pid)
+	must(t, err)
+	must(t, namespace.Do(func() error {
+		for _, dir := range []string{"/tmp/sys", "/tmp/bound", "/tmp/sealed", "/tmp/tmpfs"} {
+			if err := errors.Join(os.Mkdir(dir, 0o777), unix.Chmod(dir, 0o777)); err != nil {
+				return err
+			}
+		}
+		return errors.Join(
+			unix.Mount("sys", "/tmp/sys", "sysfs", 0, ""),
+			unix.Mount("/tmp/bound", "/tmp/bound", "", unix.MS_BIND, ""),
+			unix.Mount("", "/tmp/bound", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""),
+			unix.Mount("sealed", "/tmp/sealed", "tmpfs", unix.MS_RDONLY, "mode=0777"),
+			unix.Mount("", "/tmp/sealed", "", unix.MS_REMOUNT|unix.MS_BIND, ""), // its superblock alone is read-only
+			unix.Mount("tmpfs", "/tmp/tmpfs", "tmpfs", 0, "mode=0777"))
+	}))
+	const ofTheKernel, readOnly = "such as proc, have no mount points; take a directory", "read-only file system; with readOnlyRootFilesystem"
+	for _, user := range []int{0, 1000} {
+		for _, row := range []struct{ path, want string }{
+			{"/tmp/bound", readOnly}, {"/tmp/sealed", readOnly}, {"/tmp/sys", ofTheKernel}, {"/tmp/sys/kernel", ofTheKernel},
+			{"/proc", ofTheKernel}, {"/proc/1", ofTheKernel}, {"/proc/sys", ofTheKernel}, {"/proc/self", "symbolic link"},
+		} {
+			answer := c.refused(user, launchOptions{Mountpoint: row.path})
+			if what := fmt.Sprintf("user %d on %s: %q, want %q", user, row.path, answer, row.want); answer == "served" {
+				t.Fatal(what) // what comes next in the container might hang
+			} else if !strings.Contains(answer, row.want) {
+				t.Error(what)
+			}
+		}
+		if mounts := c.mounts("fuse"); len(mounts) > 0 {
+			t.Fatalf("left: %q", mounts)
+		}
+		for _, path := range []string{"/tmp/tmpfs", "/m"} {
+			generation := c.serve(launchOptions{User: user, Mountpoint: path, Text: "own"})
+			if text, err := c.read(path + "/text"); text != "own" {
+				t.Errorf("user %d on %s: %q, %v", user, path, text, err)
+			}
+			c.killProgram()
+			w.died(generation)
+			must(t, w.client.Forget(w.data.ID()))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -567,7 +568,7 @@ func makeDirs(base, sub string) error {
 
 // attachOwn attaches a program's file system where the program wants to see it itself, if its
 // user could mount something there with fusermount(1): on a directory that he may write to, and
-// that is not another's with the sticky bit.
+// that is not another's with the sticky bit, in a file system that is made for files.
 func attachOwn(j job) (done result, err error) {
 	there, err := openContainer(j.PID)
 	if err != nil {
@@ -593,7 +594,11 @@ func attachOwn(j job) (done result, err error) {
 		if err := unix.Fstat(fd, &stat); err != nil {
 			return &os.PathError{Op: "stat", Path: j.Path, Err: err}
 		}
-		if err := mayMount(&stat, j.UID, j.GIDs); err != nil {
+		var system unix.Statfs_t
+		if err := unix.Fstatfs(fd, &system); err != nil {
+			return &os.PathError{Op: "statfs", Path: j.Path, Err: err}
+		}
+		if err := cmp.Or(mayMountIn(&system), mayMount(&stat, j.UID, j.GIDs)); err != nil {
 			return fmt.Errorf("mount on %s: %w", j.Path, err)
 		}
 		err = unix.MoveMount(int(tree.File().Fd()), "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
@@ -603,6 +608,41 @@ func attachOwn(j job) (done result, err error) {
 		return nil
 	})
 	return done, err
+}
+
+// mountable are the file systems that fusermount mounts in (libfuse 3.17, util/fusermount.c). None of them is one of the
+// kernel's own, which root trusts, as runc does /proc in the container that it executes something in.
+var mountable = []int64{
+	unix.AFS_SUPER_MAGIC, unix.AUTOFS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC,
+	unix.CIFS_SUPER_MAGIC, unix.ECRYPTFS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
+	unix.FUSE_SUPER_MAGIC, unix.JFFS2_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.NCP_SUPER_MAGIC, unix.NFS_SUPER_MAGIC,
+	unix.NILFS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.RAMFS_MAGIC, unix.REISERFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC,
+	unix.SQUASHFS_MAGIC, unix.TMPFS_MAGIC, unix.XFS_SUPER_MAGIC,
+	0x61756673,         // aufs
+	0x01161970,         // gfs2
+	0x47504653,         // gpfs
+	0x482b,             // hfsplus
+	0x3153464a,         // jfs
+	0x0bd00bd0,         // lustre
+	0x5346544e,         // ntfs
+	0x7366746e,         // ntfs3
+	0xaad7aaea,         // panfs
+	0x24051905,         // ubifs
+	0x736675005346544e, // ufsd
+	0x18031977,         // wekafs
+	0x2fc12fc1,         // zfs
+}
+
+// mayMountIn refuses the file system of a directory in which fusermount would mount nothing. It is asked of root, too: he
+// is a container's.
+func mayMountIn(system *unix.Statfs_t) error {
+	switch {
+	case !slices.Contains(mountable, system.Type):
+		return fmt.Errorf("file systems of type %#x, such as proc, have no mount points; take a directory of the image or of an emptyDir", system.Type)
+	case system.Flags&unix.ST_RDONLY != 0: // of the mount, or of all of it
+		return fmt.Errorf("%w; with readOnlyRootFilesystem, take a directory of an emptyDir", unix.EROFS)
+	}
+	return nil
 }
 
 // mayMount is the rule of fusermount (libfuse 3.16, util/fusermount.c, check_perm).
