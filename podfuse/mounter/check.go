@@ -171,12 +171,26 @@ func (m *mounter) checkServer(server volume.ID, p *process) (record volume.Recor
 	if err != nil {
 		return record, 0, err
 	}
-	has := false
+	own, err := ownMounts()
+	if err != nil {
+		return record, 0, err
+	}
+	isFIFO := func(info *mountinfo.Info) bool {
+		return info.FSType == "tmpfs" && info.Source == wire.Source && deviceOf(info) == tmpfs.Device() && info.Root == "/"+server.String()
+	}
+	// The FIFO is mounted in the directory that is the volume's, in containers as well. What that is on tells them apart.
+	on := func(info *mountinfo.Info, byID map[int]*mountinfo.Info) string {
+		if directory := byID[info.Parent]; directory != nil {
+			return placeOf(directory, byID)
+		}
+		return ""
+	}
+	has, host, byID := false, hostPlaces(own, record.Dir, isFIFO, on), identified(mounts)
 	for _, info := range mounts {
-		if info.FSType != "tmpfs" || info.Source != wire.Source || deviceOf(info) != tmpfs.Device() || info.Root != "/"+server.String() {
+		if !isFIFO(info) {
 			continue
 		}
-		if isHostPath(info.Mountpoint, record.PodUID) { // as the pair has it
+		if host[on(info, byID)] { // as the pair has it
 			return record, 0, fmt.Errorf("process %d is in no container: it has the server volume on %s", p.pid, info.Mountpoint)
 		}
 		has = true
@@ -223,11 +237,11 @@ func (m *mounter) standIns(record volume.Record, p *process) ([]standIn, error) 
 	if err != nil {
 		return nil, err
 	}
-	host, err := sharedHere()
+	own, err := ownMounts()
 	if err != nil {
 		return nil, err
 	}
-	found, err := findStandIns(mounts, ours, record, m.Type, m.Source, host)
+	found, err := findStandIns(mounts, own, ours, record, m.Type, m.Source)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("process %d does not have volume %s", p.pid, record.ID())
 	}
@@ -237,26 +251,28 @@ func (m *mounter) standIns(record volume.Record, p *process) ([]standIn, error) 
 	return found, p.alive()
 }
 
-// findStandIns finds them in a namespace's mounts. ours are the devices of stand-ins, and host
-// the peer groups that the host's mounts are in.
-func findStandIns(mounts []*mountinfo.Info, ours map[uint64]bool, record volume.Record, fsType, source string, host map[string]bool) (found []standIn, err error) {
+// findStandIns finds them in a namespace's mounts. own are the host's, and ours the devices of stand-ins.
+func findStandIns(mounts, own []*mountinfo.Info, ours map[uint64]bool, record volume.Record, fsType, source string) (found []standIn, err error) {
 	on := map[int]*mountinfo.Info{} // by what they cover
-	byID := map[int]*mountinfo.Info{}
+	byID := identified(mounts)
 	hidden := 0
 	for _, info := range mounts {
 		on[info.Parent] = pick(on[info.Parent], info)
-		byID[info.ID] = info
 	}
+	shared := sharedIn(own)
+	host := hostPlaces(own, record.Dir, func(info *mountinfo.Info) bool {
+		return ours[deviceOf(info)] && strings.TrimSuffix(info.Root, "//deleted") == "/"+record.ID().String()
+	}, placeOf)
 	for _, info := range mounts {
 		root := strings.TrimSuffix(info.Root, "//deleted") // fs/proc_namespace.c, show_mountinfo
 		sub, is := cutPath(root, "/"+record.ID().String())
 		if !is || info.FSType != fsType || info.Source != source || !ours[deviceOf(info)] {
 			continue
 		}
-		if isHostPath(info.Mountpoint, record.PodUID) {
+		if host[placeOf(info, byID)] {
 			return nil, fmt.Errorf("the mount namespace is no container's: it has the volume on %s", info.Mountpoint)
 		}
-		if peers := peerGroup(info); host[peers] {
+		if shared[peerGroup(info)] {
 			return nil, fmt.Errorf("what is mounted on %s in the container would appear on the host; remove mountPropagation: Bidirectional from the container", info.Mountpoint)
 		}
 		if covered(info, on, byID) {
@@ -339,9 +355,54 @@ func mountAt(path string, mounts []*mountinfo.Info) (at *mountinfo.Info) {
 	return at
 }
 
-// isHostPath tells whether a path is the kubelet's for a volume of a pod:
-// .../pods/UID/volumes/... or .../pods/UID/volume-subpaths/...
-func isHostPath(path, uid string) bool { return strings.Contains(path, "/pods/"+uid+"/volume") }
+// placeOf is the directory that a mount is on, or the lowest of several on top of each other: the device of its file
+// system, and its path in that. It is the same in each mount namespace, and whatever path leads there: the kubelet's may
+// have links in it, and node agents have its directories below paths of their own. "" if the table does not tell.
+func placeOf(info *mountinfo.Info, byID map[int]*mountinfo.Info) string {
+	for range byID { // what is read while mounts move may have no end
+		parent := byID[info.Parent]
+		if parent == nil || parent == info {
+			return ""
+		}
+		if parent.Mountpoint != info.Mountpoint {
+			return placeIn(parent, info.Mountpoint)
+		}
+		info = parent
+	}
+	return ""
+}
+
+// placeIn is that of a path that leads to a mount.
+func placeIn(info *mountinfo.Info, path string) string {
+	rest, _ := cutPath(path, strings.TrimSuffix(info.Mountpoint, "/"))
+	return fmt.Sprintf("%d:%d %s", info.Major, info.Minor, filepath.Join(info.Root, rest))
+}
+
+// hostPlaces are the directories on which the host has a volume mounted, of our own mounts: those of mounts that are
+// the volume's, which on tells, and the kubelet's by its path, should it have got another mount namespace since.
+func hostPlaces(own []*mountinfo.Info, dir string, is func(*mountinfo.Info) bool, on func(*mountinfo.Info, map[int]*mountinfo.Info) string) map[string]bool {
+	places, byID := map[string]bool{}, identified(own)
+	for _, info := range own {
+		if is(info) {
+			places[on(info, byID)] = true
+		}
+	}
+	if at := mountAt(dir, own); at != nil && at.Mountpoint == dir {
+		places[placeOf(at, byID)] = true
+	} else if at != nil {
+		places[placeIn(at, dir)] = true
+	}
+	delete(places, "")
+	return places
+}
+
+func identified(mounts []*mountinfo.Info) map[int]*mountinfo.Info {
+	byID := make(map[int]*mountinfo.Info, len(mounts))
+	for _, info := range mounts {
+		byID[info.ID] = info
+	}
+	return byID
+}
 
 // cutPath removes a directory from the beginning of a path.
 func cutPath(path, dir string) (rest string, is bool) {
@@ -362,24 +423,24 @@ func peerGroup(info *mountinfo.Info) string {
 	return ""
 }
 
-// sharedHere lists the peer groups of our own mounts: what is mounted on their peers appears
-// here, too.
-func sharedHere() (map[string]bool, error) {
+// ownMounts lists our own mounts, which are the host's.
+func ownMounts() ([]*mountinfo.Info, error) {
 	text, err := readSome("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
-	if err != nil {
-		return nil, err
-	}
+	return mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
+}
+
+// sharedIn lists the peer groups of mounts: what is mounted on their peers appears in them, too.
+func sharedIn(mounts []*mountinfo.Info) map[string]bool {
 	groups := map[string]bool{}
 	for _, info := range mounts {
 		if group := peerGroup(info); group != "" {
 			groups[group] = true
 		}
 	}
-	return groups, nil
+	return groups
 }
 
 // nodeDevices are those that stand-ins are of: that of the node mount, and those of former ones,

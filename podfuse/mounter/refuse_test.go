@@ -3,11 +3,13 @@ package mounter
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -149,7 +151,8 @@ func TestHostileOrders(t *testing.T) {
 	otherData, otherServer := w.mount("data", otherUID)
 	c := w.container(containerOptions{})
 	other := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID()})
-	host := w.container(containerOptions{HostView: "/var/lib/kubelet/pods/" + podUID + "/volumes/x/data"})
+	w.mountOnHost(w.data)
+	host := w.container(containerOptions{HostView: filepath.Dir(w.data.Dir)})
 	generation := c.serve(launchOptions{Text: "good"})
 
 	must(t, send(w.link, []byte("garbage")))
@@ -189,9 +192,9 @@ func TestHostileOrders(t *testing.T) {
 		"serve, an unknown volume":       {wire.Order{Kind: wire.Serve, Server: 17}, []*os.File{ours}, "no such server volume", false},
 		"serve, a client volume":         {wire.Order{Kind: wire.Serve, Server: data}, []*os.File{ours}, "no such server volume", false},
 		"attach with a descriptor":       {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: c.pid}, []*os.File{null}, "with descriptors", true},
-		"attach on the host":             {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: os.Getpid()}, nil, "does not have volume", false},
+		"attach on the host":             {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: os.Getpid()}, nil, "no container's", false},
 		"attach in the host's view":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: host.pid}, nil, "no container's", false},
-		"attach to the first process":    {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1}, nil, "does not have volume", false},
+		"attach to the first process":    {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1}, nil, "volume", false}, // it may be in our mount namespace
 		"attach to a negative":           {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: -1}, nil, "no process", false},
 		"attach to one that is not":      {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: 1 << 22}, nil, "no such file", false},
 		"attach in another pod":          {wire.Order{Kind: wire.Attach, Volume: data, Generation: generation, PID: other.pid}, nil, "does not have volume", false},
@@ -246,6 +249,59 @@ func TestHostileOrders(t *testing.T) {
 	}
 	if status := w.now(); len(status.Volumes) != 1 || status.Spare != before.Spare {
 		t.Errorf("left: %+v, of %+v", status, before)
+	}
+}
+
+// Where the kubelet's path has a link in it, mountinfo shows another path, and a container that has these directories a
+// third one. A container may have the volume on a path like the kubelet's.
+func TestTheHostIsKnownOverALink(t *testing.T) {
+	w := newWorld(t)
+	pods := filepath.Join(w.client.RunDir, "kubelet", "pods")
+	disk := filepath.Join(w.client.RunDir, "disk")
+	must(t, errors.Join(os.Mkdir(disk, 0o755), os.Mkdir(filepath.Dir(pods), 0o755), os.Symlink(disk, pods)))
+	w.mountOnHost(w.data)
+	before := w.hostMounts()
+	c := w.container(containerOptions{Alike: w.data.Dir})
+	agent := w.container(containerOptions{HostView: disk})
+	generation := c.serve(launchOptions{Text: "good"})
+	for who, pid := range map[string]int{"the host": os.Getpid(), "a node agent": agent.pid} {
+		if problem := w.attach(generation, pid); !strings.Contains(problem, "no container's") {
+			t.Errorf("%s: %q", who, problem)
+		}
+	}
+	if after := w.hostMounts(); after != before {
+		t.Errorf("the host has mounted\n%s, and had\n%s", after, before)
+	}
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Errorf("the container: %s", problem)
+	}
+	if text, err := c.read(w.data.Dir + "/text"); text != "good" {
+		t.Errorf("in the container: %q, %v", text, err)
+	}
+}
+
+// A process that has the server volume where the host has it may not ask, be it by a link.
+func TestAProcessOfTheHostMayNotServe(t *testing.T) {
+	w := newWorld(t)
+	pods := filepath.Join(w.client.RunDir, "kubelet", "pods")
+	disk := filepath.Join(w.client.RunDir, "disk")
+	must(t, errors.Join(os.Mkdir(disk, 0o755), os.Mkdir(filepath.Dir(pods), 0o755), os.Symlink(disk, pods), os.MkdirAll(w.server.Dir, 0o755)))
+	for _, mounted := range [][2]string{{w.client.Shared(), ""}, {w.client.FIFO(w.server.ID()), wire.Device}} {
+		at := filepath.Join(w.server.Dir, mounted[1])
+		must(t, unix.Mount(mounted[0], at, "", unix.MS_BIND, ""))
+		t.Cleanup(func() { must(t, unix.Unmount(at, unix.MNT_DETACH)) })
+	}
+	conn, err := net.Dial("unixpacket", w.client.Socket())
+	must(t, err)
+	defer conn.Close()
+	request, err := wire.Encode(wire.Request{Format: 1, Kind: wire.Serve, Server: w.server.ID()})
+	must(t, err)
+	_, err = conn.Write(request)
+	must(t, err)
+	answer := make([]byte, wire.MaxPacket)
+	must(t, conn.SetReadDeadline(time.Now().Add(hang)))
+	if n, err := conn.Read(answer); err != nil || !strings.Contains(string(answer[:n]), "is in no container") {
+		t.Errorf("%s, %v", answer[:n], err)
 	}
 }
 

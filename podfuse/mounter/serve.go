@@ -413,11 +413,11 @@ func (m *mounter) checkMountpoint(path string, p *process) error {
 	if err != nil {
 		return err
 	}
-	host, err := sharedHere()
+	own, err := ownMounts()
 	if err != nil {
 		return err
 	}
-	if at := mountAt(path, mounts); at != nil && host[peerGroup(at)] {
+	if at := mountAt(path, mounts); at != nil && sharedIn(own)[peerGroup(at)] {
 		return fmt.Errorf("what is mounted on %s would appear on the host, because the mount on %s is shared; mount elsewhere, or remove mountPropagation: Bidirectional from the container", path, at.Mountpoint)
 	}
 	return p.alive()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,14 +25,36 @@ import (
 
 // openPods makes them, unless they are there.
 func (m *mounter) openPods() {
-	if err := m.makePods(); err != nil {
+	table := new(mount.Table) // once, for all
+	if err := m.makePods(table); err != nil {
 		m.trouble = fmt.Errorf("make what server volumes have: %w", err)
 		m.log("%v", m.trouble)
+	} else if err := checkProc(table); err != nil && m.trouble == nil {
+		m.trouble = err
 	}
 }
 
-func (m *mounter) makePods() error {
-	table := new(mount.Table) // once, for all
+// checkProc tells why the pair would not see who reads a volume: it could not tell containers from the host, and both
+// would find an empty directory.
+func checkProc(table *mount.Table) error {
+	proc, err := mount.Open("/proc")
+	if err != nil {
+		return err
+	}
+	defer proc.Close()
+	info, err := table.Info(proc)
+	if err != nil || info == nil {
+		return err
+	}
+	for option := range strings.SplitSeq(info.VFSOptions, ",") {
+		if value, is := strings.CutPrefix(option, "hidepid="); is && value != "off" && value != "0" {
+			return fmt.Errorf("/proc is mounted with %s, which hides the readers of volumes from the driver; mount it without that option: mount -o remount,hidepid=0 /proc", option)
+		}
+	}
+	return nil
+}
+
+func (m *mounter) makePods(table *mount.Table) error {
 	for _, one := range []struct {
 		path string
 		make func(*mount.Table) error

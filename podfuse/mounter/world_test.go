@@ -374,6 +374,17 @@ func (w *world) mount(name, uid string) (client, server volume.Record) {
 	return client, server
 }
 
+// mountOnHost mounts what the host has of a volume on the kubelet's directory.
+func (w *world) mountOnHost(record volume.Record) {
+	w.t.Helper()
+	must(w.t, os.MkdirAll(record.Dir, 0o755))
+	must(w.t, unix.Mount(filepath.Join(w.client.FS(), record.ID().String()), record.Dir, "", unix.MS_BIND, ""))
+	w.t.Cleanup(func() {
+		for unix.Unmount(record.Dir, unix.MNT_DETACH) == nil { // and what should not be there
+		}
+	})
+}
+
 // nodeMount serves stand-ins as empty directories.
 func (w *world) nodeMount(dir string) {
 	w.t.Helper()
@@ -412,7 +423,8 @@ type containerOptions struct {
 	Server, Client volume.ID
 	Run            string // the run directory
 	Sub            string // directory of the volume that /sub shows
-	HostView       string // where the volume is, too, as in the host's namespace
+	HostView       string // directory of the host that is /agent with all that is mounted in it, as node agents have the kubelet's
+	Alike          string // path on which the volume is, too
 	Below          string // directory of the volume that another volume is mounted on
 	Within         string // and one that the volume itself is mounted on
 	Slow           string // directory of the host that is /slow
@@ -544,6 +556,9 @@ func containerMain(args []string) error {
 			return unix.Mount("", filepath.Join(root, "sub"), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 		})
 	}
+	if o.Alike != "" {
+		steps = append(steps, func() error { return os.MkdirAll(filepath.Join(root, o.Alike), 0o755) }, func() error { return bind(standIn, o.Alike) })
+	}
 	if o.Below != "" {
 		below := filepath.Join(root, "data", o.Below)
 		steps = append(steps, func() error { return unix.Mount("tmpfs", below, "tmpfs", 0, "") },
@@ -574,8 +589,10 @@ func containerMain(args []string) error {
 		}
 	}
 	if o.HostView != "" {
-		steps = append(steps, func() error { return os.MkdirAll(filepath.Join(root, o.HostView), 0o755) },
-			func() error { return bind(standIn, o.HostView) })
+		steps = append(steps, func() error { return os.Mkdir(filepath.Join(root, "agent"), 0o755) },
+			func() error {
+				return unix.Mount(o.HostView, filepath.Join(root, "agent"), "", unix.MS_BIND|unix.MS_REC, "")
+			})
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

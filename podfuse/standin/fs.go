@@ -242,6 +242,9 @@ func (s *service) begin() {
 	if s.processes, err = newProcesses("/proc", s.fs.self, s.fs.layout.FS(), s.fs.layout.Servers()); err != nil {
 		s.log("look at processes: %v; nobody waits for a program that does not serve yet", err)
 	}
+	if _, err := s.processes.cgroup("1"); err != nil {
+		s.log("%v: processes are hidden, as by the mount option hidepid of /proc; nobody whom this process does not see waits, and he finds an empty directory", err)
+	}
 	s.pace = newPace()
 	s.outages = newOutages(s)
 	s.dead = &cemetery{out: s.outages, volumes: map[volume.ID][]*dead{}, spent: s.spent, provoke: s.provoke, isOwn: s.isOwn}

@@ -44,7 +44,11 @@ func TestReadersWaitForTheFirstProgram(t *testing.T) {
 
 // The kubelet, df and find look at what they like while a container's process waits.
 func TestTheHostNeverWaits(t *testing.T) {
-	r := newRig(t, time.Minute)
+	t.Run("on a path without links", func(t *testing.T) { theHostNeverWaits(t, newRig(t, time.Hour)) })
+	t.Run("over a link", func(t *testing.T) { theHostNeverWaits(t, newRigOn(t, disk, time.Hour)) })
+}
+
+func theHostNeverWaits(t *testing.T, r *rig) {
 	c := r.container("")
 	waiter := c.do("stat", c.paths[0])
 	waiter.waits()
@@ -86,6 +90,24 @@ func TestTheHostNeverWaits(t *testing.T) {
 		t.Fatal("the host waits")
 	}
 	waiter.waits()
+}
+
+// A container that has the kubelet's directories below a path of its own, as node agents do, never waits.
+func TestACopyOfTheHostsMountsNeverWaits(t *testing.T) {
+	for _, kubelets := range []string{"kubelet/pods", disk} {
+		t.Run(kubelets, func(t *testing.T) {
+			r := newRigOn(t, kubelets, time.Hour)
+			waiter := r.container("").do("stat", r.containers[0].paths[0])
+			waiter.isHeldSoon()
+			agent := &container{rig: r}
+			agent.start([]string{filepath.Join(r.dir, kubelets), r.mkdir("agent")})
+			at := filepath.Join(r.dir, "agent", podUID, "volumes/example.com~pod-fuse/data")
+			for _, what := range []string{"stat", "statfs", "list", "chdir"} {
+				agent.do(what, at).prints("")
+			}
+			waiter.waits()
+		})
+	}
 }
 
 func TestAWaiterCanBeKilled(t *testing.T) {

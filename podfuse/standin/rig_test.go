@@ -58,7 +58,7 @@ func play(what string, args []string) error {
 			return err
 		}
 		for i := 1; i < len(args); i += 2 {
-			if err := again(func() error { return unix.Mount(args[i], args[i+1], "", unix.MS_BIND, "") }); err != nil {
+			if err := again(func() error { return unix.Mount(args[i], args[i+1], "", unix.MS_BIND|unix.MS_REC, "") }); err != nil {
 				return fmt.Errorf("%s on %s: %w", args[i], args[i+1], err)
 			}
 		}
@@ -189,6 +189,15 @@ type rig struct {
 // newRig makes one, and changes what serves it.
 func newRig(t *testing.T, wait time.Duration, changes ...func(*FileSystem)) *rig {
 	t.Helper()
+	return newRigOn(t, "kubelet/pods", wait, changes...)
+}
+
+// disk is where the kubelet's directories are in a rig in which its path is a link: mountinfo shows nothing of that.
+const disk = "disk"
+
+// newRigOn has the kubelet's directories in one of the rig's, and a link where the kubelet expects them if that is another one.
+func newRigOn(t *testing.T, kubelets string, wait time.Duration, changes ...func(*FileSystem)) *rig {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("to mount needs root")
 	}
@@ -199,6 +208,11 @@ func newRig(t *testing.T, wait time.Duration, changes ...func(*FileSystem)) *rig
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	slow := func(f *FileSystem) { f.requestTime = time.Hour } // however slow the machine is
 	r := &rig{t: t, changes: append([]func(*FileSystem){slow}, changes...), dir: dir, layout: podfuse.Layout{RunDir: dir}, logged: make(chan string, 1000)}
+	r.must(os.MkdirAll(filepath.Join(dir, "kubelet"), 0o755))
+	r.must(os.MkdirAll(filepath.Join(dir, kubelets), 0o755))
+	if kubelets == disk {
+		r.must(os.Symlink(filepath.Join(dir, disk), filepath.Join(dir, "kubelet/pods")))
+	}
 	pods := filepath.Join(dir, "kubelet/pods", podUID, "volumes/example.com~pod-fuse")
 	r.record = volume.Record{Dir: pods + "/data", PodUID: podUID, Mounted: time.Now().Round(0), Attributes: r.json(podfuse.Attributes{Format: 1, Wait: wait})}
 	r.server = volume.Record{Dir: pods + "/data-server", PodUID: podUID, Mounted: time.Now().Round(0), Attributes: r.json(podfuse.Attributes{Format: 1, Serves: "data"})}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +21,8 @@ import (
 )
 
 // processes tell whose view a process has: its container's, or the host's. That takes no
-// privilege: anybody may read /proc/PID/cgroup and /proc/PID/mountinfo, unless /proc is mounted
-// with hidepid, where every process counts as the host's.
+// privilege: anybody may read /proc/PID/cgroup and /proc/PID/mountinfo. Where /proc is mounted with
+// hidepid, nobody is known, and nobody waits: the mounter refuses volumes there.
 //
 // All of it is what a pod may have made up, but for its cgroup's place and the device numbers. It
 // gains nothing by that but for itself, and the mounter looks again.
@@ -33,12 +34,15 @@ type processes struct {
 	self    []byte
 	fs      string // the device of the node mount, as mountinfo shows it
 	servers string // the device of the tmpfs of server volumes
+
+	mu     sync.Mutex
+	places map[volume.ID][]string // of the host, for volumes that are mounted there
 }
 
 // newProcesses finds out about the node, once: another node mount has another daemon. own is the file
 // with the cgroup of this process.
 func newProcesses(proc, own, fsPath, serversPath string) (*processes, error) {
-	p := &processes{proc: proc}
+	p := &processes{proc: proc, places: map[volume.ID][]string{}}
 	var err error
 	if p.self, err = os.ReadFile(own); err != nil {
 		return p, err
@@ -65,7 +69,7 @@ func number(thread uint32) string { return strconv.FormatUint(uint64(thread), 10
 type volumeView struct {
 	id  volume.ID
 	pod string // without dashes
-	dir string // the kubelet's
+	dir string // the kubelet's, by its own path
 }
 
 func viewOf(r volume.Record) volumeView {
@@ -102,49 +106,110 @@ func withoutDigits(text []byte) []byte {
 // all threads of that view have: the ids of the volume's mounts in it, which no other mount
 // namespace has.
 //
-// A mount namespace with the volume in the kubelet's directories, wherever these are, is the
+// A mount namespace with the volume on the kubelet's directory, wherever that is seen, is the
 // host's: also that of a node agent, and of a container that the runtime prepares, which looks at
 // what it is about to mount.
 func (p *processes) view(thread uint32, v volumeView) (key string, is bool) {
-	var (
-		ids  []byte
-		host bool
-		root = "/" + v.id.String()
-	)
+	var ids []byte
+	var whole []mounted
+	root := "/" + v.id.String()
 	err := p.mounts(number(thread), wire.MostMounts, func(m mountLine) bool {
 		if string(m.device) != p.fs || !below(m.root, root) {
 			return true
 		}
-		if host = v.inHost(m.point); host {
-			return false
-		}
 		ids = append(append(ids, m.id...), ' ')
+		if m.isWhole(root) && len(whole) < mostWhole {
+			whole = append(whole, mounted{string(m.parent), string(m.point)})
+		}
 		return true
 	})
-	if err != nil || host || len(ids) == 0 {
+	if err != nil || len(ids) == 0 {
+		return "", false
+	}
+	host := p.hostPlaces(v)
+	if slices.ContainsFunc(p.placesOf(number(thread), wire.MostMounts, whole), func(place string) bool { return slices.Contains(host, place) }) {
 		return "", false
 	}
 	return string(ids), true
 }
 
-// inHost tells whether a mount point is one of the kubelet's: PODS/UID/volumes/..., or
-// PODS/UID/volume-subpaths/..., below whatever is the root directory of the process. Where there
-// is no kubelet, it is the directory itself.
-func (v volumeView) inHost(point []byte) bool {
-	if string(point) == v.dir {
-		return true
-	}
-	for rest := point; ; {
-		_, after, is := bytes.Cut(rest, []byte("/pods/"))
-		if !is {
-			return false
-		}
-		uid, plugin, _ := bytes.Cut(after, []byte("/"))
-		if podfuse.PlainUID(string(uid)) == v.pod && bytes.HasPrefix(plugin, []byte("volume")) {
+// mounted is a mount of a whole volume: the mount that it is on, and where.
+type mounted struct{ parent, point string }
+
+// mostWhole is how many mounts of the whole volume in a mount namespace are looked at. The host has one.
+const mostWhole = 8
+
+// isWhole tells whether a mount shows all of a directory, and not only a directory in it.
+func (m mountLine) isWhole(dir string) bool {
+	return string(bytes.TrimSuffix(m.root, []byte("//deleted"))) == dir
+}
+
+// placesOf are the directories that a process's mounts are on, or those below them if several are on top of each
+// other: the device of a file system, and a path in it. These are the same wherever the directory is seen, and
+// by whatever path: the kubelet's may have links in it.
+func (p *processes) placesOf(dir string, most int, all []mounted) (places []string) {
+	const deepest = 8 // mounts on top of each other
+	for range deepest {
+		var lower []mounted
+		_ = p.mounts(dir, most, func(m mountLine) bool {
+			for _, one := range all {
+				switch rest, in := m.cut(one.point); {
+				case string(m.id) != one.parent || !in:
+				case rest == "":
+					lower = append(lower, mounted{string(m.parent), one.point})
+				default:
+					places = append(places, m.place(rest))
+				}
+			}
 			return true
+		})
+		if all = lower; len(all) == 0 {
+			break
 		}
-		rest = after
 	}
+	return places
+}
+
+// cut returns what a path has below the mount point.
+func (m mountLine) cut(path string) (rest string, in bool) {
+	return strings.CutPrefix(path, strings.TrimSuffix(string(m.point), "/"))
+}
+
+// place is a directory in the mount.
+func (m mountLine) place(rest string) string {
+	return string(m.device) + " " + filepath.Join(string(m.root), rest)
+}
+
+// hostPlaces are those of a volume in our own mount namespace, which is the host's: the kubelet's directory, as
+// mountinfo has it, and as its path says, should the kubelet have got another mount namespace since.
+func (p *processes) hostPlaces(v volumeView) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.places[v.id]; known != nil {
+		return known
+	}
+	var whole []mounted
+	var byPath string
+	longest := 0
+	err := p.mounts("self", math.MaxInt, func(m mountLine) bool {
+		if string(m.device) == p.fs && m.isWhole("/"+v.id.String()) {
+			whole = append(whole, mounted{string(m.parent), string(m.point)})
+		}
+		// Of two on one directory, the one on top comes last.
+		if rest, in := m.cut(v.dir); in && strings.HasPrefix(rest, "/") && len(m.point) >= longest {
+			byPath, longest = m.place(rest), len(m.point)
+		}
+		return true
+	})
+	places := append(p.placesOf("self", math.MaxInt, whole), byPath)
+	if err == nil && len(places) > 1 {
+		const many = 1000
+		if len(p.places) > many { // volumes come and go
+			clear(p.places)
+		}
+		p.places[v.id] = places
+	}
+	return places
 }
 
 // below tells whether a path is a directory or in it. The root of a mount may end in "//deleted",
@@ -210,7 +275,7 @@ func podOf(group []byte) string {
 
 // mountLine is a line of mountinfo (man 5 proc_pid_mountinfo), in part, and as long as it is looked at.
 type mountLine struct {
-	id, device, root, point []byte
+	id, parent, device, root, point []byte
 }
 
 var errManyMounts = errors.New("it has too many mounts")
@@ -256,8 +321,7 @@ func (p *processes) mounts(dir string, most int, each func(mountLine) bool) erro
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
 func parseMount(line []byte) (m mountLine, is bool) {
-	var parent []byte
-	for _, field := range []*[]byte{&m.id, &parent, &m.device, &m.root, &m.point} {
+	for _, field := range []*[]byte{&m.id, &m.parent, &m.device, &m.root, &m.point} {
 		var found bool
 		if *field, line, found = bytes.Cut(line, []byte(" ")); !found {
 			return mountLine{}, false

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -118,14 +119,45 @@ func TestAProcessThatIsGoneIsNoContainers(t *testing.T) {
 	}
 }
 
-// A view without a kubelet, as a person makes it by hand.
-func TestTheDirectoryItselfIsTheHosts(t *testing.T) {
-	record := clientRecord
-	record.Dir = "/data"
-	text := strings.ReplaceAll(testdata(t, "mountinfo/container"), clientRecord.ID().String(), record.ID().String())
-	p := tree{"101/cgroup": testdata(t, "cgroup/systemd"), "101/mountinfo": text}.processes(t)
-	if _, is := p.container(101, viewOf(record)); is {
-		t.Error("it is taken for a container's")
+// What the volume is mounted on tells the host from a container, and no path: the kubelet's may have links in it, a
+// node agent sees it below another path, and a container may have the volume on a path like the kubelet's.
+func TestTheHostIsKnownByTheDirectory(t *testing.T) {
+	const linked, elsewhere = "/var/lib/kubelet/pods/", "/mnt/disk/"
+	kubelets := clientRecord.Dir
+	agent := testdata(t, "mountinfo/node-agent")
+	byHand := clientRecord
+	byHand.Dir = "/data"
+	for name, c := range map[string]struct {
+		record     volume.Record
+		host, text string
+		want       bool // a container's
+	}{
+		"a link":                        {clientRecord, strings.ReplaceAll(testdata(t, "mountinfo/host"), linked, elsewhere), strings.ReplaceAll(testdata(t, "mountinfo/host"), linked, elsewhere), false},
+		"a node agent beside a link":    {clientRecord, strings.ReplaceAll(testdata(t, "mountinfo/host"), linked, elsewhere), strings.ReplaceAll(strings.ReplaceAll(agent, "/var/lib/kubelet /host/var/lib/kubelet", "/mnt /agent"), "/host"+linked, "/agent/disk/"), false},
+		"a container beside a link":     {clientRecord, strings.ReplaceAll(testdata(t, "mountinfo/host"), linked, elsewhere), testdata(t, "mountinfo/container"), true},
+		"on a path like the kubelet's":  {clientRecord, testdata(t, "mountinfo/host"), strings.ReplaceAll(testdata(t, "mountinfo/container"), " /data ", " "+kubelets+" "), true},
+		"a file system of the agent's":  {clientRecord, testdata(t, "mountinfo/host"), strings.ReplaceAll(agent, "259:2", "259:3"), true},
+		"another directory of the host": {clientRecord, testdata(t, "mountinfo/host"), strings.ReplaceAll(agent, "901 259:2 /var/lib/kubelet ", "901 259:2 /var/lib "), true},
+		"one on top of a dead one": {clientRecord, strings.Replace(testdata(t, "mountinfo/host"), "703 28 0:72", "699 28 0:70 /ID "+kubelets+" rw - fuse x rw\n703 699 0:72", 1),
+			strings.Replace(agent, "921 920 0:72", "919 920 0:70 /ID /host"+kubelets+" rw - fuse x rw\n921 919 0:72", 1), false},
+		"a container with one on top of a dead one": {clientRecord, strings.Replace(testdata(t, "mountinfo/host"), "703 28 0:72", "699 28 0:70 /ID "+kubelets+" rw - fuse x rw\n703 699 0:72", 1),
+			strings.Replace(testdata(t, "mountinfo/container"), "908 901 0:72", "905 901 0:70 /ID /data rw - fuse x rw\n908 905 0:72", 1), true},
+		"the kubelet has another mount namespace": {clientRecord, regexp.MustCompile("(?m)^703 .*\n").ReplaceAllString(testdata(t, "mountinfo/host"), ""), agent, false},
+		"by hand": {byHand, testdata(t, "mountinfo/host"), strings.ReplaceAll(testdata(t, "mountinfo/host"), kubelets, byHand.Dir), false},
+	} {
+		files := tree{}.process(t, "self", "pair", "host").process(t, "101", "systemd", "container")
+		id := strings.NewReplacer(clientRecord.ID().String(), c.record.ID().String())
+		files["self/mountinfo"], files["101/mountinfo"] = id.Replace(c.host), id.Replace(c.text)
+		root := files.write(t)
+		p, err := newProcesses(root, root+"/self/cgroup", runDir+"/fs", runDir+"/servers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // once as it is found, and once as it is remembered
+			if _, is := p.container(101, viewOf(c.record)); is != c.want {
+				t.Errorf("%s: taken for a container's: %v", name, is)
+			}
+		}
 	}
 }
 
