@@ -20,6 +20,8 @@ type Companion interface {
 	// started anew, as in an upgrade. If that fails, the pair goes on with what it has, and so
 	// does the one of another version that an upgrade could not replace.
 	Ensure() (identity string, err error)
+	// Identity returns that of the process that is there, and "" if there is none. It starts none.
+	Identity() (string, error)
 	// Give returns the descriptors for a process of the pair that is about to be started. It follows
 	// Ensure. The caller closes them.
 	Give() ([]*os.File, error)
@@ -53,6 +55,23 @@ func (n Node) stopIdleCompanion() error {
 		return err
 	}
 	return n.stopCompanion()
+}
+
+// companionLost tells whether the pair has descriptors of a companion that is not there any more. It makes sure that
+// there is one.
+func (n Node) companionLost() bool {
+	identity, err := n.ensureCompanion()
+	return err == nil && identity != n.companionNote()
+}
+
+// CompanionDue tells whether the companion has been lost, and the next call-out gives the pair another one.
+func (n Node) CompanionDue() bool {
+	noted := n.companionNote()
+	if n.Companion == nil || noted == "" {
+		return false
+	}
+	identity, err := n.Companion(n).Identity()
+	return err == nil && identity != noted && (identity == "" || !n.failedUpgrade().inVain(n.inputIdentity()))
 }
 
 // companionNote is the identity of the companion that the pair was given descriptors of.

@@ -30,6 +30,8 @@ func (w watchedCompanion) Ensure() (string, error) {
 	return "another", nil
 }
 
+func (w watchedCompanion) Identity() (string, error) { return "", nil }
+
 func (w watchedCompanion) Give() ([]*os.File, error) { return nil, nil }
 func (w watchedCompanion) Stop() error               { return nil }
 

@@ -57,6 +57,9 @@ func (n Node) Restore() ([]Healed, error) {
 		return nil, err
 	}
 	n.reviveLog()
+	if from, err := n.upgrade(n.companionLost); from != "" || err != nil {
+		healed = append(healed, Healed{Path: "the daemon's link to its companion, which had died", Err: err})
+	}
 	healed = append(healed, n.healOthers()...)
 	n.forgetLingering(math.MaxInt)
 	return healed, nil

@@ -23,12 +23,19 @@ import (
 // the address of its metrics.
 func (n node) watched() (address string) {
 	n.t.Helper()
+	return n.watchedBy("setpriv", "--inh-caps=-all", "--bounding-set=-all,+sys_chroot")
+}
+
+// watchedBy does so with an installer that is executed by a command.
+func (n node) watchedBy(command ...string) (address string) {
+	n.t.Helper()
 	path := filepath.Join(n.t.TempDir(), "log")
 	log, err := os.Create(path)
 	must(n.t, err)
 	defer log.Close()
-	installer := exec.Command("setpriv", "--inh-caps=-all", "--bounding-set=-all,+sys_chroot", binary, "install", "--watch",
+	args := append(command[1:], binary, "install", "--watch",
 		"--listen", "127.0.0.1:0", "--plugin-dir", filepath.Dir(filepath.Dir(n.path)), "--driver", n.name)
+	installer := exec.Command(command[0], args...)
 	installer.Stderr = log
 	must(n.t, installer.Start())
 	n.t.Cleanup(func() {

@@ -117,6 +117,10 @@ func reportOf(n survive.Node, id volume.ID, v mounter.VolumeStatus) programRepor
 		r.Problem = err.Error()
 	}
 	switch {
+	case v.Lost:
+		if r.State = notKnown; r.Problem == "" {
+			r.Problem = "its mounter was lost, and the program is being looked for"
+		}
 	case v.Served:
 		r.State = wire.Served
 	case !v.Since.IsZero() && time.Since(v.Since) >= wait:

@@ -82,6 +82,15 @@ func (b beside) Ensure() (string, error) {
 	}
 }
 
+// Identity says who the companion is.
+func (b beside) Identity() (string, error) {
+	answer, _, err := b.say("who")
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
+		return "", nil
+	}
+	return answer, err
+}
+
 func (b beside) Give() ([]*os.File, error) {
 	_, files, err := b.say("give")
 	if err == nil && len(files) != 2 {

@@ -46,6 +46,8 @@ type job struct {
 	GIDs     []uint32  `json:"gids,omitempty"`
 	Dirs     []string  `json:"dirs,omitempty"` // in the vault
 	Force    bool      `json:"force,omitempty"`
+	PIDs     []int     `json:"pids,omitempty"`    // of take
+	Devices  []uint64  `json:"devices,omitempty"` // of take
 }
 
 // result is what a child writes.
@@ -68,6 +70,8 @@ var errands = map[string]func(job) (result, error){
 	"unmount": unmountInVault,
 	"receive": receive,
 	"socket":  renewSocket,
+	"take":    take,
+	"bury":    bury,
 }
 
 var (

@@ -77,6 +77,15 @@ func (c Client) Ensure() (identity string, err error) {
 	}
 }
 
+// Identity returns that of the mounter, "" if none runs.
+func (c Client) Identity() (string, error) {
+	r, _, err := c.ask(request{Kind: askIdentity}, answerTime)
+	if errors.Is(err, errNone) {
+		return "", nil
+	}
+	return r.Identity, err
+}
+
 // Give returns the socket on which pods ask, and the pair's end of a new link. The link that
 // was given before stays until its end is closed.
 func (c Client) Give() ([]*os.File, error) {

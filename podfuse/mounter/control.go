@@ -28,11 +28,13 @@ type request struct {
 }
 
 const (
-	askStatus  = "status"
-	askPair    = "pair"    // the answer comes with the pods' socket and the pair's end of a link
-	askForget  = "forget"  // a volume was unmounted
-	askReplace = "replace" // it comes with a link to a spare of another version, which takes over
-	askStop    = "stop"
+	askStatus = "status"
+	// askIdentity is asked every few seconds, and mends nothing.
+	askIdentity = "identity"
+	askPair     = "pair"    // the answer comes with the pods' socket and the pair's end of a link
+	askForget   = "forget"  // a volume was unmounted
+	askReplace  = "replace" // it comes with a link to a spare of another version, which takes over
+	askStop     = "stop"
 )
 
 // Status is the state of the mounter.
@@ -56,6 +58,7 @@ type VolumeStatus struct {
 	Generation uint64    `json:"generation,omitempty"` // of the program that lives; 0: none
 	Served     bool      `json:"served"`
 	Dead       int       `json:"dead,omitempty"` // connections of dead programs that are still used
+	Lost       bool      `json:"lost,omitempty"` // a mounter before may have known a program, which is being looked for
 	PID        int       `json:"pid,omitempty"`  // of the program
 	History
 }
@@ -130,7 +133,12 @@ func (m *mounter) ask(r request, files []*os.File, caller int) (give []*os.File,
 	switch r.Kind {
 	case askStatus:
 		m.do(m.mend)
+	case askIdentity:
 	case askPair:
+		select { // or dead mounts would cover stand-ins that the call-out is to heal
+		case <-m.recovered:
+		case <-time.After(recoverTime):
+		}
 		m.do(func() { give, err = m.give() })
 	case askForget:
 		m.forget(r.Volume)
@@ -311,7 +319,7 @@ func (m *mounter) status(from volume.ID) (s Status) {
 			if id < from || c.hasNothing() {
 				continue
 			}
-			v := VolumeStatus{Volume: id, Dead: len(c.dead), History: c.history}
+			v := VolumeStatus{Volume: id, Dead: len(c.dead), Lost: c.lost != nil, History: c.history}
 			if c.living != nil {
 				v.Generation, v.Served, v.PID = c.living.Generation, c.living.Served, c.living.program
 			}

@@ -22,7 +22,8 @@
 //
 // All of that is in a set that a second process, the spare, has as well (package keep). Every
 // order is put there before the socket loses it, and every step is noted before the next one, so
-// that the spare goes on where the mounter was killed: each step can be done twice.
+// that the spare goes on where the mounter was killed: each step can be done twice. When both have died, the
+// next mounter finds the programs by what they have mounted (recover.go).
 //
 // # How it waits
 //

@@ -92,7 +92,7 @@ func run(args []string) error {
 		Config: config, set: set, log: log.Line, logFile: os.NewFile(logFD, "log"), turns: make(chan func()),
 		links: map[uint64]*peer{}, volumes: map[volume.ID]*client{}, orders: map[string]*order{},
 		places:   newPlaces(),
-		failures: map[volume.ID]int{},
+		failures: map[volume.ID]int{}, recovered: make(chan struct{}),
 	}
 	m.begin()
 	for turn := range m.turns {
@@ -142,6 +142,7 @@ type mounter struct {
 	trouble   error             // why pods cannot ask
 	renews    bool              // containers are being given the socket
 	renewNext time.Time         // no renewal begins before
+	recovered chan struct{}     // closed when the programs of a mounter before were looked for
 	failures  map[volume.ID]int // of orders
 
 	places places
@@ -156,6 +157,8 @@ type client struct {
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
 	hanging int           // children that hang in its containers
+	// lost are its server volumes, while a mounter before may have known a program of it; see recover.
+	lost []volume.Record
 }
 
 // all are its connections.
@@ -168,7 +171,9 @@ func (c *client) all() []*connection {
 }
 
 // hasNothing tells that there is nothing to tell of the volume. Somebody may be at work on it all the same.
-func (c *client) hasNothing() bool { return len(c.all()) == 0 && c.history == (History{}) }
+func (c *client) hasNothing() bool {
+	return len(c.all()) == 0 && c.history == (History{}) && c.lost == nil
+}
 
 // remove removes a connection.
 func (c *client) remove(gone *connection) {
@@ -269,7 +274,8 @@ const (
 	orderPrefix    = "order/"
 	historyPrefix  = "history/"
 	returnsName    = "returns"
-	mostOrders     = 4096 // at a time; the pair asks once for each process that waits
+	lostName       = "lost" // while there may be programs of a mounter before, which was lost with all that it kept
+	mostOrders     = 4096   // at a time; the pair asks once for each process that waits
 	mostLinks      = 4
 	childTime      = 5 * time.Second
 	// orderTime is how long an order to attach may take, and other work on a volume may keep it
@@ -290,6 +296,9 @@ func (m *mounter) begin() {
 	pause("begin")
 	m.set.Lost = func(err error) { m.log("the spare does not read, and was killed: %v", err) }
 	m.newSpare(spareBackoff)
+	if _, kept := m.set.Get(vaultName, nil); !kept {
+		m.set.Put(lostName, struct{}{}, nil)
+	}
 	m.openVault()
 	m.openPods()
 	for _, name := range m.set.Names(linkPrefix) {
@@ -305,6 +314,7 @@ func (m *mounter) begin() {
 	for _, c := range m.volumes {
 		slices.SortFunc(c.dead, func(a, b *connection) int { return int(a.Generation) - int(b.Generation) })
 	}
+	m.beginRecovery()
 	for _, name := range m.set.Names(orderPrefix) {
 		m.resumeOrder(name)
 	}

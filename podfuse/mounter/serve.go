@@ -278,6 +278,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
+	m.recover(client)
 	fileSystem, err := m.fileSystem(server, client, o.Options, p)
 	if err != nil {
 		return nil, err

@@ -342,7 +342,7 @@ func refusesAll(root int) bool {
 // while something of it is left in a container, another mount of it can be made, of which nobody else
 // knows (fs/fuse/inode.c, fuse_get_tree; Linux 5.14).
 func provoke(j job) (result, error) {
-	again, err := mountAgain()
+	again, err := mountAgain(otherFD)
 	// The connection does not end as long as somebody has it open, and the answer may never come.
 	unix.Close(otherFD)
 	if err != nil {
@@ -352,12 +352,12 @@ func provoke(j job) (result, error) {
 	return result{}, unix.Fstatfs(again, &stat)
 }
 
-func mountAgain() (fd int, err error) {
+func mountAgain(connection int) (fd int, err error) {
 	context, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, err
 	}
-	for _, option := range [][2]string{{"fd", strconv.Itoa(otherFD)}, {"rootmode", "40000"}, {"user_id", "0"}, {"group_id", "0"}} {
+	for _, option := range [][2]string{{"fd", strconv.Itoa(connection)}, {"rootmode", "40000"}, {"user_id", "0"}, {"group_id", "0"}} {
 		if err := unix.FsconfigSetString(context, option[0], option[1]); err != nil {
 			return -1, err
 		}

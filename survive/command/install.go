@@ -73,7 +73,7 @@ func (p Program) install(args []string) error {
 		logLine("version %s is to be %s (%s)", p.Version, target.Binary(), why)
 		keeper := &install.Keeper{
 			Target: target, Binary: i.binary, Config: configuration, Log: logLine,
-			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) },
+			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) || p.silent(target).CompanionDue() },
 		}
 		if *closeFlex != "" {
 			former := target

@@ -51,8 +51,9 @@ var forMounting = append([]string{
 	// What it makes in its run directory and in its own mount namespace.
 	"mkdirat", "unlinkat", "linkat", "renameat", "fchmodat", "umask", "bind", "listen",
 
-	// What it asks of other processes: paths that they are about to make, and when they end.
-	"process_vm_readv",
+	// What it asks of other processes: paths that they are about to make, when they end, and the connection of a
+	// program whose mounter was lost.
+	"process_vm_readv", "pidfd_getfd",
 
 	"close_range",
 }, forSockets...)

@@ -1,0 +1,396 @@
+package mounter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
+)
+
+// When the mounter and its spare have died together, the vault is lost, and with it every connection. The programs
+// live on, and so do their mounts in containers. The next mounter finds both there:
+//
+//	mountinfo of the pod's processes    what is mounted on stand-ins, and on the program's own mount point
+//	descriptors of the pod's processes  the open /dev/fuse of such a mount, taken by pidfd_getfd(2)
+//
+// A descriptor that a pod has chosen proves nothing. The kernel tells which connection it is of: it is mounted once more,
+// and has to show the device of a mount that was found. From then on, the connection is like any other.
+//
+// A program that has died meanwhile has ended its connection. Its mounts are removed, so that readers come to the
+// stand-in and wait there, and the next program can mount where this one had.
+
+const (
+	// recoverTime is how long a call-out waits for the first look at all volumes: less than for its answer.
+	recoverTime = 3 * time.Second
+	// buryTime is how long a child may take to find out that a program is dead: the kernel says so at once.
+	buryTime = 2 * time.Second
+	// recoverPause and mostRecoverPause are those between two looks at what was not found out. It may never be.
+	recoverPause     = time.Second
+	mostRecoverPause = time.Minute
+)
+
+// beginRecovery looks for the programs of all volumes, if a mounter before was lost with all that it kept.
+func (m *mounter) beginRecovery() {
+	if _, lost := m.set.Get(lostName, nil); !lost {
+		close(m.recovered)
+		return
+	}
+	ids, err := m.ServerVolumes().IDs()
+	if err != nil {
+		m.log("find the programs that a mounter before knew: %v", err)
+	}
+	for _, id := range ids {
+		server, err := m.ServerVolumes().Get(id)
+		if err != nil {
+			continue // status tells
+		}
+		if client, err := podfuse.Client(server); err == nil {
+			m.client(client).lost = append(m.client(client).lost, server)
+		}
+	}
+	go m.recoverAll()
+}
+
+func (m *mounter) recoverAll() {
+	for pause := recoverPause; ; pause = min(2*pause, mostRecoverPause) {
+		var lost []volume.ID
+		m.do(func() {
+			for id, client := range m.volumes {
+				if client.lost != nil {
+					lost = append(lost, id)
+				}
+			}
+			if len(lost) == 0 {
+				m.set.Drop(lostName)
+			}
+		})
+		together(len(lost), mostRecoverPause, func(i int) { m.recover(lost[i]) })
+		if pause == recoverPause {
+			close(m.recovered)
+		}
+		if len(lost) == 0 {
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+// recover finds the program of a volume, unless that is known.
+func (m *mounter) recover(id volume.ID) {
+	var servers []volume.Record
+	m.do(func() {
+		if client := m.volumes[id]; client != nil {
+			servers = client.lost
+		}
+	})
+	if servers == nil {
+		return
+	}
+	release, err := m.lockVolume(id, time.Now().Add(orderTime))
+	if err == nil {
+		defer release()
+		err = m.recoverLocked(id, servers)
+	}
+	m.do(func() {
+		if err != nil {
+			err = fmt.Errorf("find the program that serves it: %w; it is tried again", err)
+			m.logFailure(&order{Order: wire.Order{Kind: "recovery", Volume: id}}, err)
+		} else if client := m.volumes[id]; client != nil {
+			client.lost = nil
+		}
+	})
+}
+
+// recoverLocked does so for who has locked the volume. servers are its server volumes.
+func (m *mounter) recoverLocked(id volume.ID, servers []volume.Record) error {
+	pod := cgroup{pod: podfuse.PlainUID(servers[0].PodUID)}
+	mounts, err := m.lostMounts(id, servers, pod)
+	if err != nil || len(mounts) == 0 {
+		return err
+	}
+	var living *connection
+	m.do(func() { living = m.client(id).living })
+	if living == nil {
+		if living, err = m.takeConnection(id, servers, mounts, pod); err != nil {
+			return err
+		}
+	}
+	for _, lost := range mounts {
+		if living != nil && lost.device == living.Device {
+			continue
+		}
+		buryErr := inNamespace(lost.namespace, pod, func(p *process) error {
+			return m.enter(id, mostHangingOut, buryTime, job{Kind: "bury", PID: p.pid, Path: lost.path, Device: lost.device}, p.fd)
+		})
+		if living == nil || errors.Is(buryErr, errAgain) || mayPass(buryErr) { // or it is somebody else's
+			err = errors.Join(err, buryErr)
+		}
+	}
+	return err
+}
+
+// lostMount is a program's mount in a container.
+type lostMount struct {
+	namespace mount.Namespace
+	path      string
+	device    uint64
+	own       bool // it is the program's own mount point
+	noExec    bool
+}
+
+// lostMounts finds what programs have mounted of a volume in its pod's containers.
+func (m *mounter) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) (found []lostMount, err error) {
+	attributes, err := podfuse.AttributesOf(servers[0])
+	if err != nil {
+		return nil, err
+	}
+	record, err := m.Clients().Get(id)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	namespaces, err := pod.namespaces()
+	for _, namespace := range namespaces {
+		err = errors.Join(err, inNamespace(namespace, pod, func(p *process) error {
+			_, serves := m.serverOf(p, servers)
+			if _, err := m.standIns(record, p); err != nil && !serves {
+				return nil // this container has nothing of the volume
+			}
+			mounts, err := p.mounts()
+			standIns := map[int]string{}
+			for _, info := range mounts {
+				if info.FSType == m.Type {
+					standIns[info.ID] = info.Mountpoint
+				}
+			}
+			for _, info := range mounts {
+				if info.Source == attributes.Serves && (info.FSType == "fuse" || strings.HasPrefix(info.FSType, "fuse.")) {
+					own, noExec := serves && standIns[info.Parent] != info.Mountpoint, slices.Contains(strings.Split(info.Options, ","), "noexec")
+					found = append(found, lostMount{namespace, info.Mountpoint, deviceOf(info), own, noExec})
+				}
+			}
+			return err
+		}))
+	}
+	return found, err
+}
+
+// serverOf is the one of some server volumes that a process has.
+func (m *mounter) serverOf(p *process, servers []volume.Record) (id volume.ID, has bool) {
+	i := slices.IndexFunc(servers, func(server volume.Record) bool {
+		_, _, err := m.checkServer(server.ID(), p)
+		return err == nil
+	})
+	if i < 0 {
+		return 0, false
+	}
+	return servers[i].ID(), true
+}
+
+// taken is a connection that a child has taken.
+type taken struct {
+	PID    int    `json:"pid"` // of a process that has it
+	Device uint64 `json:"device"`
+}
+
+// takeConnection takes the connection of a program that has some mounts; nil: no process has one. A child does, as a
+// process may exchange the descriptor for one that takes for ever to close.
+func (m *mounter) takeConnection(id volume.ID, servers []volume.Record, mounts []lostMount, pod cgroup) (*connection, error) {
+	own, others, err := pod.processes()
+	if err != nil {
+		return nil, err
+	}
+	take := job{Kind: "take", PIDs: slices.Concat(own, others)} // others: the kubelet may give pods no cgroup of their own
+	for _, lost := range mounts {
+		take.Devices = append(take.Devices, lost.device)
+	}
+	ours, theirs, err := packet.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	socket, err := packet.New(ours)
+	if err != nil {
+		return nil, err
+	}
+	defer socket.Close()
+	if err := m.enter(id, mostHanging, childTime, take, theirs); err != nil {
+		return nil, err
+	}
+	text, files, err := socket.Receive(time.Now())
+	if err != nil {
+		return nil, nil // it has sent nothing
+	}
+	var found taken
+	var meta connectionMeta
+	if err = packet.Decode(text, &found); err == nil {
+		meta, err = m.recoveredMeta(id, servers, mounts, found)
+	}
+	if err != nil || len(files) != 1 {
+		packet.Close(files)
+		return nil, err
+	}
+	mounted := fileSystem{Type: "fuse", Source: "recovered", Options: "user_id=0,group_id=0", Flags: unix.MS_NOSUID | unix.MS_NODEV}
+	if slices.ContainsFunc(mounts, func(lost lostMount) bool { return lost.device == found.Device && lost.noExec }) {
+		mounted.Flags |= unix.MS_NOEXEC // all else is the file system's own
+	}
+	return m.addRecovered(meta, files[0], mounted)
+}
+
+// recoveredMeta is what there is to know of a connection that a process has. Nobody knows which one had asked for it.
+func (m *mounter) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lostMount, found taken) (meta connectionMeta, err error) {
+	p, err := openProcess(found.PID)
+	if err != nil {
+		return meta, err
+	}
+	defer p.close()
+	server, serves := m.serverOf(p, servers)
+	if !serves {
+		return meta, fmt.Errorf("process %d has the program's connection, and no server volume", found.PID)
+	}
+	asks, err := identify(p)
+	if err != nil {
+		return meta, err
+	}
+	meta = connectionMeta{Volume: id, Server: server, Device: found.Device, Sent: time.Now()}
+	meta.Peer = identity{PIDs: asks.PIDs, Mounts: asks.Mounts, Pod: asks.Pod, Group: asks.Group}
+	for _, lost := range mounts {
+		if lost.own && lost.device == found.Device {
+			meta.Mountpoint, meta.Peer.Mounts = lost.path, lost.namespace.Name
+		}
+	}
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", p.pid))
+	if err != nil {
+		return meta, err
+	}
+	_, err = fmt.Sscan(status["Uid"], &meta.User)
+	return meta, errors.Join(err, p.alive())
+}
+
+// addRecovered mounts what a connection serves in the vault, where it is mounted for containers to come.
+func (m *mounter) addRecovered(meta connectionMeta, file *os.File, mounted fileSystem) (c *connection, err error) {
+	m.do(func() {
+		meta.Generation = m.nextGeneration()
+		c = m.addConnection(meta, file)
+	})
+	_, err = m.mount(c, mounted)
+	m.do(func() {
+		if err == nil && !c.isUnmounted() {
+			m.set.Put(c.name(), c.connectionMeta, c.file) // not before: the spare would take it for mounted
+			m.follow(c)
+			return
+		}
+		err = cmp.Or(err, errUnmounted)
+		if !isClosed(c.gone) {
+			m.drop(c)
+		}
+		file.Close()
+	})
+	if err != nil {
+		m.abort([]*connection{c}) // it is mounted only if the volume was unmounted meanwhile
+	}
+	return c, err
+}
+
+// take is the errand of a child: it takes a connection that has mounted one of some devices out of some processes, and
+// sends it. It passes over a process that cannot be asked now.
+func take(j job) (done result, err error) {
+	socket, err := packet.New(os.NewFile(otherFD, "link"))
+	if err != nil {
+		return done, err
+	}
+	type connection struct {
+		file   *os.File
+		device uint64
+	}
+	const atOnce = 128
+	var sent atomic.Bool
+	for some := range slices.Chunk(j.PIDs, atOnce) {
+		if sent.Load() {
+			break
+		}
+		var group sync.WaitGroup
+		for _, pid := range some {
+			group.Go(func() {
+				found, askErr := proc.Ask(pid, func() (c connection, err error) {
+					c.file, c.device, err = takeFrom(pid, j.Devices)
+					return c, err
+				})
+				if askErr == nil && found.file != nil && !sent.Swap(true) {
+					err = socket.Send(sendTime, taken{pid, found.device}, found.file)
+				}
+			})
+		}
+		group.Wait()
+	}
+	return done, err
+}
+
+// takeFrom takes the first descriptor of a process that is such a connection; nil: none is. It is a question for Ask.
+func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err error) {
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, 0, os.NewSyscallError("pidfd_open", err)
+	}
+	defer unix.Close(process)
+	names, err := readNames(fmt.Sprintf("/proc/%d/fd", pid))
+	for _, name := range names {
+		if path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, name)); err != nil || path != "/dev/fuse" {
+			continue // all others stay where they are
+		}
+		number, _ := strconv.Atoi(name)
+		fd, err := unix.PidfdGetfd(process, number, 0)
+		if err != nil {
+			continue
+		}
+		if device, err := deviceOfConnection(fd); err == nil && slices.Contains(devices, device) {
+			return os.NewFile(uintptr(fd), "/dev/fuse"), device, nil
+		}
+		unix.Close(fd)
+	}
+	return nil, 0, err
+}
+
+// deviceOfConnection is the device of what a connection has mounted (Linux 5.14).
+func deviceOfConnection(fd int) (uint64, error) {
+	again, err := mountAgain(fd)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(again)
+	return deviceAt(again, "")
+}
+
+// bury is the errand of a child: it removes a mount whose program is dead, as the kernel says. A program that lives may
+// not answer.
+func bury(j job) (result, error) {
+	return result{}, inContainer(j.PID, func() error {
+		fd, err := openNoLinks(j.Path)
+		if err != nil {
+			return again(err)
+		}
+		var stat unix.Statfs_t
+		err = unix.Fstatfs(fd, &stat)
+		unix.Close(fd)
+		if err != unix.ENOTCONN && err != unix.ECONNABORTED {
+			return fmt.Errorf("no process is known that serves what is mounted on %s, and it is not dead", j.Path)
+		}
+		return again(mount.Detach(j.Path, 1, j.Device))
+	})
+}

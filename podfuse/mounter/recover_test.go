@@ -1,0 +1,175 @@
+package mounter
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/slowclose"
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
+)
+
+// loses kills the mounter and its spare, and starts another mounter.
+func (w *world) loses() {
+	w.t.Helper()
+	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+	stop(w.t, before.Spare)
+	must(w.t, unix.Kill(before.PID, unix.SIGKILL))
+	must(w.t, unix.Kill(before.Spare, unix.SIGKILL))
+	identity, err := w.client.Identity()
+	if err != nil || identity != "" {
+		w.t.Errorf("without a mounter, its identity is %q, %v", identity, err)
+	}
+	now, err := w.client.Ensure()
+	must(w.t, err)
+	if identity, err = w.client.Identity(); err != nil || identity != now || now == before.Identity {
+		w.t.Errorf("before it is %q, and then %q, not %q, %v", before.Identity, identity, now, err)
+	}
+	w.connect()
+}
+
+// recovered waits until the next mounter has found the program of a generation, and returns the one that it has now.
+func (w *world) recovered(before uint64) uint64 {
+	w.t.Helper()
+	for {
+		if e := w.event(wire.ServedNow); e.Generation > before {
+			return e.Generation
+		}
+	}
+}
+
+// A mounter that begins with nothing finds a program that serves, and its death is like any other.
+func TestProgramsOfALostMounter(t *testing.T) {
+	for name, row := range map[string]struct {
+		o     launchOptions
+		flags string
+	}{
+		"with a descriptor":             {flags: "rw,nosuid,nodev,noexec,relatime", o: launchOptions{Options: wire.Options{NoExec: true}}},
+		"with a mount point of its own": {flags: "rw,nosuid,nodev,relatime", o: launchOptions{Mountpoint: "/m", User: 1000}},
+		"in the background":             {flags: "rw,nosuid,nodev,relatime", o: launchOptions{Mountpoint: "/m", Mode: "daemon", Options: wire.Options{ReadOnly: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.container(containerOptions{})
+			row.o.Text = "one"
+			one := c.serve(row.o)
+			if problem := w.attach(one, c.pid); problem != "" {
+				t.Fatal(problem)
+			}
+			for range 2 {
+				w.loses()
+				one = w.recovered(one)
+				if text, err := c.read("/data/text"); text != "one" {
+					t.Errorf("%q, %v", text, err)
+				}
+			}
+			later := w.container(containerOptions{Reads: true})
+			if problem := w.attach(one, later.pid); problem != "" {
+				t.Error(problem)
+			}
+			if found := later.mounts("fuse"); len(found) != 1 || !strings.Contains(found[0], " "+row.flags+" ") {
+				t.Errorf("a later container has %q", found)
+			}
+			w.status("which program it is", func(s Status) bool {
+				return len(s.Volumes) == 1 && !s.Volumes[0].Lost && s.Volumes[0].PID == c.programs("program")[0]
+			})
+			c.killProgram()
+			if died := w.died(one); len(died.files) != 1 {
+				t.Errorf("%+v", died)
+			}
+			if left := c.mounts("fuse"); len(left) != 1 || !strings.Contains(left[0], " /data ") {
+				t.Errorf("after its death, the container has %q", left)
+			}
+			row.o.Text = "two"
+			two := c.serve(row.o)
+			if problem := w.attach(two, 0); problem != "" {
+				t.Error(problem)
+			}
+			if text, err := c.read("/data/text"); text != "two" {
+				t.Errorf("%q, %v", text, err)
+			}
+		})
+	}
+}
+
+// A pod offers connections of others, and none at all, beside its program's, and a process of it hangs when it is asked.
+func TestWhatALostMounterDidNotGive(t *testing.T) {
+	f := slowclose.Mount(t)
+	w := newWorld(t)
+	c := w.container(containerOptions{Slow: f.Dir})
+	defer f.Answer() // or the container does not end
+	c.hangInExecve(f)
+	one := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(one, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	other, path := w.otherConnection()
+	unused, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	must(t, err)
+	decoy := c.exec(0, "sleeper")
+	decoy.ExtraFiles = []*os.File{unused, other}
+	must(t, decoy.Start())
+	packet.Close(decoy.ExtraFiles)
+	eventually(t, "the decoy is there", func() bool { return len(c.programs("sleeper")) == 1 })
+	w.loses()
+	one = w.recovered(one)
+	f.Answer()
+	for _, pid := range c.programs("sleeper") {
+		must(t, unix.Kill(pid, unix.SIGKILL))
+	}
+	_ = decoy.Wait()
+	var stat unix.Statfs_t
+	eventually(t, "nobody has the other connection any more", func() bool { return unix.Statfs(path, &stat) == unix.ENOTCONN })
+	c.killProgram()
+	if died := w.died(one); len(died.files) != 1 {
+		t.Errorf("%+v", died)
+	}
+}
+
+// otherConnection is one that the mounter has nothing to do with, with a mount that nobody serves.
+func (w *world) otherConnection() (device *os.File, path string) {
+	w.t.Helper()
+	path = w.t.TempDir()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	must(w.t, err)
+	must(w.t, unix.Mount("other", path, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)))
+	w.t.Cleanup(func() { must(w.t, unix.Unmount(path, unix.MNT_DETACH|unix.MNT_FORCE)) })
+	return os.NewFile(uintptr(fd), "/dev/fuse"), path
+}
+
+// Mounts of programs that have died without a mounter are removed: not before their connections have ended, and that
+// of one that was dead before ends with the pair's. Nobody says meanwhile that the volume is served.
+func TestMountsOfProgramsThatDiedWithoutAMounter(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	c.killProgram()
+	died := w.died(generation)
+	if len(died.files) != 1 {
+		t.Fatalf("%+v", died)
+	}
+	w.loses()
+	w.status("nothing is known of the volume", func(s Status) bool { return len(s.Volumes) == 1 && s.Volumes[0].Lost && !s.Volumes[0].Served })
+	if left := c.mounts("fuse"); len(left) != 1 {
+		t.Errorf("the container has %q", left)
+	}
+	packet.Close(died.files)
+	w.status("all is known", func(s Status) bool { return len(s.Volumes) == 0 })
+	if left := c.mounts("fuse"); len(left) != 0 {
+		t.Errorf("the container has %q", left)
+	}
+	two := c.serve(launchOptions{Text: "two", Mountpoint: "/m"})
+	if problem := w.attach(two, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	if text, err := c.read("/data/text"); text != "two" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
