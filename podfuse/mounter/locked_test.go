@@ -2,15 +2,18 @@ package mounter
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
@@ -212,4 +215,54 @@ func namespaceOf(t *testing.T, file *os.File) string {
 	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
 	must(t, err)
 	return name
+}
+
+// A program that does not answer who makes a directory in what it serves keeps no other program's mounts: these end with
+// their last mount.
+func TestACopyForWhoAsks(t *testing.T) {
+	vault, err := newVault(t.TempDir())
+	must(t, err)
+	defer vault.Close()
+	must(t, mount.Inside(vault, func() (err error) {
+		for _, path := range []string{"/7.1", "/7.2"} {
+			err = errors.Join(err, os.Mkdir(path, 0o700), unix.Mount("program", path, "tmpfs", unix.MS_NODEV, ""), mountReadOnly(path, unix.MS_NODEV))
+		}
+		return err
+	}))
+	for _, row := range []struct{ asks, want string }{{"7.1", "/ /7.1 /7.1.ro"}, {"", "/ /7.1 /7.1.ro /7.2 /7.2.ro"}} {
+		thread, answered, done := make(chan int, 1), make(chan bool), make(chan error, 1)
+		go func() {
+			done <- inCopy(int(vault.Fd()), row.asks, func() error {
+				thread <- unix.Gettid()
+				<-answered
+				for path, flags := range map[string]uintptr{"/7.1": 0, "/7.1.ro": unix.MS_NODEV} {
+					if err := unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""); err != unix.EPERM {
+						t.Errorf("clear a flag of %s: %v", path, err)
+					}
+				}
+				_, err := openMade("/7.1", "sub", true)
+				return err
+			})
+		}()
+		var table []byte
+		select {
+		case id := <-thread:
+			table, err = os.ReadFile(fmt.Sprintf("/proc/self/task/%d/mountinfo", id))
+			must(t, err)
+		case err := <-done:
+			t.Fatal(err)
+		}
+		mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(table), nil)
+		must(t, err)
+		var points []string
+		for _, info := range mounts {
+			points = append(points, info.Mountpoint)
+		}
+		slices.Sort(points)
+		if got := strings.Join(points, " "); got != row.want {
+			t.Errorf("of a copy for who asks %q, mounted are %s, want %s", row.asks, got, row.want)
+		}
+		close(answered)
+		must(t, <-done)
+	}
 }

@@ -214,14 +214,59 @@ func inVault(vault int, f func() error) error {
 }
 
 // inCopy calls a function on a thread that is in a copy of the vault, which ends with the thread: what is
-// cloned from there has its flags locked.
-func inCopy(f func() error) error {
-	return inVault(vaultFD, func() error {
+// cloned from there has its flags locked. Of a function that asks a program, asks is the program's directory: the
+// thread may wait for ever, and keeps no other program's mounts.
+func inCopy(vault int, asks string, f func() error) error {
+	return inVault(vault, func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return os.NewSyscallError("copy the vault", err)
 		}
+		if asks != "" {
+			if err := keepOnly(asks); err != nil {
+				return fmt.Errorf("unmount others in a copy of the vault: %w", err)
+			}
+		}
 		return f()
 	})
+}
+
+// keepOnly gives a copy of the vault another root, which has the mounts of one program. In a copy, mounts can only be
+// unmounted together.
+func keepOnly(dir string) error {
+	names := []string{dir, dir + readOnly}
+	var trees []*mount.Tree
+	for _, name := range names {
+		tree, err := cloneBelow("/"+name, "", false)
+		if err != nil {
+			return err
+		}
+		defer tree.Close()
+		trees = append(trees, tree)
+	}
+	if err := unix.Mount("vault", "/"+dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
+		return err
+	}
+	if err := unix.Chdir("/" + dir); err != nil {
+		return err
+	}
+	for i, name := range names {
+		if err := os.Mkdir(name, 0o700); err != nil {
+			return err
+		}
+		point, err := mount.Open(name)
+		if err != nil {
+			return err
+		}
+		err = trees[i].Attach(point)
+		point.Close()
+		if err != nil {
+			return err
+		}
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	return unix.Unmount(".", unix.MNT_DETACH)
 }
 
 // fileSystem is that of a program.
@@ -402,12 +447,16 @@ func attachStandIns(j job) (result, error) {
 	trees := make([]*mount.Tree, len(j.StandIns))
 	for i := range j.StandIns {
 		if s := &j.StandIns[i]; len(s.Below) > 0 {
-			if trees[i], err = cloneWithBelow("/"+j.Dir, s, there); err != nil {
+			if trees[i], err = cloneWithBelow(j.Dir, s, there); err != nil {
 				return result{}, err
 			}
 		}
 	}
-	err = inCopy(func() (err error) {
+	asks := ""
+	if slices.ContainsFunc(j.StandIns, func(s standIn) bool { return s.Sub != "" }) {
+		asks = j.Dir
+	}
+	err = inCopy(vaultFD, asks, func() (err error) {
 		for i, s := range j.StandIns {
 			if trees[i] == nil && err == nil {
 				trees[i], err = cloneBelow("/"+j.Dir, s.Sub, s.ReadOnly)
@@ -435,7 +484,7 @@ func attachStandIns(j job) (result, error) {
 // cloneWithBelow copies a program's mount for a stand-in that the container has other volumes below,
 // and copies these onto it: all of it appears at once. The originals stay on the stand-in, which
 // has to be uncovered: nobody asks a dead program for the way to them.
-func cloneWithBelow(base string, s *standIn, there container) (tree *mount.Tree, err error) {
+func cloneWithBelow(dir string, s *standIn, there container) (tree *mount.Tree, err error) {
 	var below []*mount.Tree
 	err = proc.OnThread(func() error {
 		if err := there.enter(); err != nil {
@@ -464,7 +513,8 @@ func cloneWithBelow(base string, s *standIn, there container) (tree *mount.Tree,
 	if err != nil {
 		return nil, err
 	}
-	err = inCopy(func() error {
+	err = inCopy(vaultFD, dir, func() error {
+		base := "/" + dir
 		for i, path := range s.Below {
 			point, err := openMade(base, filepath.Join(s.Sub, path), s.ReadOnly)
 			if err != nil {
@@ -575,7 +625,7 @@ func attachOwn(j job) (done result, err error) {
 		return done, err
 	}
 	var tree *mount.Tree
-	if err := inCopy(func() (err error) { tree, err = cloneBelow("/"+j.Dir, "", false); return err }); err != nil {
+	if err := inCopy(vaultFD, "", func() (err error) { tree, err = cloneBelow("/"+j.Dir, "", false); return err }); err != nil {
 		return done, err
 	}
 	defer tree.Close()
