@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -35,17 +36,20 @@ type process struct {
 // soPeerPIDFD returns a socket's peer (include/uapi/asm-generic/socket.h; Linux 6.5).
 const soPeerPIDFD = 77
 
-// peerOf returns the process that connected a socket.
-func peerOf(socket *packet.Socket) (p *process, err error) {
+// peerPIDFD asks for that. In a test, the kernel does not know it.
+var peerPIDFD = func(fd int) (int, error) { return unix.GetsockoptInt(fd, unix.SOL_SOCKET, soPeerPIDFD) }
+
+// peerOf returns the process that connected a socket, which the pair has accepted at a time.
+func peerOf(socket *packet.Socket, accepted time.Duration) (p *process, err error) {
 	var credentials *unix.Ucred
-	number := -1
+	number, byNumber := -1, false
 	controlErr := socket.Control(func(fd int) {
 		if credentials, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil {
 			return
 		}
-		if peer, peerErr := unix.GetsockoptInt(fd, unix.SOL_SOCKET, soPeerPIDFD); peerErr == nil {
-			number = peer
-		} else {
+		// Any other error is that the process has ended: another one may have its number.
+		if number, err = peerPIDFD(fd); errors.Is(err, unix.ENOPROTOOPT) {
+			byNumber = true
 			number, err = unix.PidfdOpen(int(credentials.Pid), 0)
 		}
 	})
@@ -57,7 +61,37 @@ func peerOf(socket *packet.Socket) (p *process, err error) {
 		p.close()
 		return nil, errors.New("who asks is in no PID namespace below this one")
 	}
+	if byNumber {
+		if err := p.checkBegan(accepted); err != nil {
+			p.close()
+			return nil, err
+		}
+	}
 	return p, nil
+}
+
+// errNotAccepted is for an order of a pair of another version, which is about to be replaced.
+var errNotAccepted = errors.New("the pair does not say when it accepted the connection")
+
+// checkBegan refuses a process that began after the connection of who asks was accepted: it has got the number of
+// one that has ended. What the kernel tells is rounded down.
+func (p *process) checkBegan(accepted time.Duration) error {
+	if accepted == 0 {
+		return errNotAccepted
+	}
+	text, err := startOf(p.pid)
+	if err != nil {
+		return err
+	}
+	const tick = time.Second / 100 // include/asm-generic/param.h, USER_HZ
+	ticks, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return err
+	}
+	if time.Duration(ticks)*tick > accepted {
+		return fmt.Errorf("the process that asks has ended, and process %d, which began later, has its number", p.pid)
+	}
+	return p.alive()
 }
 
 // openProcess opens the process that a thread belongs to.

@@ -32,7 +32,7 @@ func (m *mounter) unmount(o *order) error {
 	if o.Leaves != 0 {
 		return m.unmountFurther(o, socket, until)
 	}
-	p, err := peerOf(socket)
+	p, err := peerOf(socket, o.Accepted)
 	if err != nil {
 		return err
 	}

@@ -209,7 +209,7 @@ func (m *mounter) serve(o *order) error {
 
 // mayPass tells of the reason why a program is refused whether it may be another one, or none, when it asks again.
 func mayPass(err error) bool {
-	passing := []error{errServes, errBusy, errManyHang, errHangs, errDied}
+	passing := []error{errServes, errBusy, errManyHang, errHangs, errDied, errNotAccepted}
 	return proc.IsUntold(err) || slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
 }
 
@@ -269,7 +269,7 @@ func (m *mounter) notice(c *connection) string {
 const sendTime = 100 * time.Millisecond
 
 func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) {
-	p, err := peerOf(socket)
+	p, err := peerOf(socket, o.Accepted)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -48,6 +49,9 @@ func TestMain(m *testing.M) {
 				grace, lookAgain = time.Hour, time.Hour // what is noticed, is at once
 			}
 			attackOf(os.Getenv("ATTACK"))
+			if os.Getenv("LINUX") == "6.4" {
+				peerPIDFD = func(int) (int, error) { return -1, unix.ENOPROTOOPT }
+			}
 			exit(run(os.Args[2:]))
 		}
 		if run := roles[os.Args[1]]; run != nil {
@@ -102,6 +106,7 @@ var roles = map[string]func([]string) error{
 	"everyname":    everyNameMain,
 	"hider":        hiderMain,
 	"quitter":      quitterMain,
+	"connector":    connectorMain,
 	"reader":       readerMain,
 	"elsewhere":    elsewhereMain,
 	"unshare":      unshareMain,
@@ -199,6 +204,8 @@ type world struct {
 	server volume.Record // of volume "data"
 	data   volume.Record
 	groups map[string]string // the files cgroup.procs of pods, by their UIDs
+
+	accepted *atomic.Int64 // connections of pods
 }
 
 type got struct {
@@ -212,7 +219,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal("this test mounts: run it as root")
 	}
 	dir := t.TempDir()
-	w := &world{t: t, events: make(chan got, 100)}
+	w := &world{t: t, events: make(chan got, 100), accepted: new(atomic.Int64)}
 	w.client = Client{Config: Config{podfuse.Layout{RunDir: dir}, "fuse.pod-fuse", source, thisTest}, Log: calllog.New("test", filepath.Join(dir, "log"))}
 	for _, d := range []string{"volumes", "server-volumes", "fs"} {
 		must(t, os.Mkdir(filepath.Join(dir, d), 0o755))
@@ -272,14 +279,16 @@ func (w *world) connect() {
 			if err != nil {
 				return
 			}
-			go w.pass(conn.(*net.UnixConn))
+			accepted := wire.SinceBoot()
+			w.accepted.Add(1)
+			go w.pass(conn.(*net.UnixConn), accepted)
 		}
 	}()
 	must(w.t, w.link.Send(hang, wire.Order{Kind: wire.Hello}))
 }
 
 // pass has the mounter answer a pod's request.
-func (w *world) pass(conn *net.UnixConn) {
+func (w *world) pass(conn *net.UnixConn, accepted time.Duration) {
 	file, err := conn.File()
 	if err != nil {
 		return
@@ -297,7 +306,7 @@ func (w *world) pass(conn *net.UnixConn) {
 		err = packet.Decode(text, &r)
 	}
 	if err == nil {
-		err = w.link.Send(hang, wire.Order{Kind: r.Kind, Ticket: w.ticket(), Server: r.Server, Options: r.Options, Mountpoint: r.Mountpoint}, file)
+		err = w.link.Send(hang, wire.Order{Kind: r.Kind, Ticket: w.ticket(), Server: r.Server, Options: r.Options, Mountpoint: r.Mountpoint, Accepted: accepted}, file)
 	}
 	if err != nil {
 		w.t.Logf("pass: %v", err)

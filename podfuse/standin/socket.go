@@ -89,6 +89,7 @@ func (d *desk) accept() {
 			time.Sleep(100 * time.Millisecond) // out of descriptors, for example
 			continue
 		}
+		accepted := wire.SinceBoot()
 		pid, err := peerOf(conn)
 		var group []byte
 		if err == nil {
@@ -100,7 +101,7 @@ func (d *desk) accept() {
 		}
 		go func() {
 			defer d.leave(conn)
-			d.serve(conn, pid)
+			d.serve(conn, pid, accepted)
 		}()
 	}
 }
@@ -156,7 +157,7 @@ func peerOf(conn *net.UnixConn) (pid int, err error) {
 }
 
 // serve answers one client.
-func (d *desk) serve(conn *net.UnixConn, pid int) {
+func (d *desk) serve(conn *net.UnixConn, pid int, accepted time.Duration) {
 	_ = conn.SetDeadline(time.Now().Add(d.limit))
 	// A descriptor that a client sends is not received: there is no room for it. Nor is a part
 	// of a packet that is too long.
@@ -165,7 +166,7 @@ func (d *desk) serve(conn *net.UnixConn, pid int) {
 	if err != nil || n == 0 {
 		return
 	}
-	answer, err := d.request(conn, pid, packet[:n])
+	answer, err := d.request(conn, pid, accepted, packet[:n])
 	if err != nil {
 		answer = &wire.Answer{Error: err.Error(), Again: errors.Is(err, errTemporary)}
 		d.refusal(conn, pid, err)
@@ -199,7 +200,7 @@ func (d *desk) refusal(conn *net.UnixConn, pid int, err error) {
 }
 
 // request does what a client wants. A nil answer was given by the mounter.
-func (d *desk) request(conn *net.UnixConn, pid int, packet []byte) (*wire.Answer, error) {
+func (d *desk) request(conn *net.UnixConn, pid int, accepted time.Duration, packet []byte) (*wire.Answer, error) {
 	r, err := parse(packet)
 	if err != nil {
 		return nil, err
@@ -216,7 +217,7 @@ func (d *desk) request(conn *net.UnixConn, pid int, packet []byte) (*wire.Answer
 		return &wire.Answer{State: d.state(client)}, nil
 	}
 	return d.pass(conn, wire.Order{
-		Kind: r.Kind, Server: record.ID(), Options: r.Options, Mountpoint: r.Mountpoint,
+		Kind: r.Kind, Server: record.ID(), Options: r.Options, Mountpoint: r.Mountpoint, Accepted: accepted,
 	})
 }
 

@@ -88,12 +88,17 @@ func TestAProgramIsPassedToTheMounter(t *testing.T) {
 	c := r.serverContainer()
 	socket := filepath.Join(c.paths[0], wire.Socket)
 	request := fmt.Sprintf(`{"format":1,"kind":"serve","server":%d,"mountpoint":"/mnt","subtype":"sshfs","readOnly":true}`, r.server.ID())
+	before := wire.SinceBoot()
 	asks := c.do("ask", socket, request)
 	order, client := r.ordered(wire.Serve)
 	if client == nil {
 		t.Fatal("the order has no socket")
 	}
 	want := wire.Order{Ticket: order.Ticket, Server: r.server.ID(), Options: wire.Options{Subtype: "sshfs", ReadOnly: true}, Mountpoint: "/mnt"}
+	if order.Accepted < before || order.Accepted > wire.SinceBoot() {
+		t.Errorf("accepted %v after the node's start, asked at %v", order.Accepted, before)
+	}
+	order.Accepted = 0
 	if order.Kind = ""; !reflect.DeepEqual(order, want) || order.Ticket == 0 {
 		t.Errorf("%+v, want %+v", order, want)
 	}

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -161,6 +163,16 @@ type Order struct {
 	Options              // of Serve
 	Mountpoint string    `json:"mountpoint,omitempty"` // of Serve and Unmount
 	Waiting    int       `json:"waiting,omitempty"`    // of Counts
+	// Accepted, of Serve and Unmount, is when the pair accepted the connection: a process that began later is not the one
+	// that has connected. Before Linux 6.5.
+	Accepted time.Duration `json:"accepted,omitempty"`
+}
+
+// SinceBoot is the clock of Accepted, and that by which the kernel tells when a process began (man 5 proc_pid_stat).
+func SinceBoot() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // cannot fail
+	return time.Duration(now.Nano())
 }
 
 // Event is what the mounter tells the pair.
