@@ -298,7 +298,7 @@ e2e-linux-6.1: chaos-builds
 		podchaos stop $(POD_FUSE_6.1) --promptly 1m' \
 		bindfs $(PODCHAOS) bin/pod-fuse
 
-POD_FUSE_6.1 = --driver-binary /bin/pod-fuse --modules /bin --programs bindfs --eintr-allowed
+POD_FUSE_6.1 = --driver-binary /bin/pod-fuse --modules /bin --programs bindfs --before-6.9
 
 # Both drivers on arm64, on Debian's kernel in an emulated machine: they serve and take over, and call
 # nothing that their filters of system calls deny. It is for a release: .ci/run has no time for it.
@@ -322,7 +322,7 @@ e2e-arm64:
 		'' $(addprefix $(ARM64)/,podchaos loopback pod-fuse)
 
 ARM64 = e2e/bin/linux-arm64
-POD_FUSE_ARM64 = --driver-binary /bin/pod-fuse --modules /bin --programs loopback --eintr-allowed
+POD_FUSE_ARM64 = --driver-binary /bin/pod-fuse --modules /bin --programs loopback --before-6.9
 
 # Volumes read by containers where SELinux enforces a policy, in an emulated machine.
 e2e-selinux: build

@@ -222,7 +222,7 @@ func (t *thread) change(r root) {
 		var stat unix.Stat_t
 		return unix.Lstat(path, &stat) == nil
 	}
-	_ = t.operate("mkdir", first, func(path string) error {
+	err := t.operate("mkdir", first, func(path string) error {
 		err := unix.Mkdir(path, 0o755)
 		if err == unix.ESTALE {
 			// Of all that walk a path, what makes a name does not walk it again when the look-up of
@@ -237,6 +237,9 @@ func (t *thread) change(r root) {
 		}
 		return err
 	})
+	if err != nil { // there may be nothing to rename
+		return
+	}
 	_ = t.operate("rename", first, func(path string) error {
 		err := unix.Rename(path, second)
 		if err == unix.EXDEV {

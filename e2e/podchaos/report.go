@@ -14,8 +14,8 @@ import (
 type report struct {
 	began time.Time
 
-	control      bool // what is judged has to fail
-	eintrAllowed bool
+	control   bool // what is judged has to fail
+	before6_9 bool // some errors are allowed
 
 	mu         sync.Mutex // guards what follows
 	violations int
@@ -68,21 +68,22 @@ func (r *row) torn() map[string]int {
 	return torn
 }
 
-// interrupted takes EINTR out of what was seen, and returns its counts: before Linux 6.9, a request that
-// nobody can answer any more is ended so.
-func (r *row) interrupted() map[string]int {
-	interrupted := map[string]int{}
+// lost takes out of what was seen the errors with which requests are ended before Linux 6.9 that nobody can
+// answer any more, and returns their counts: EINTR and ESTALE of the stand-ins, the others of the connection of a dead
+// program.
+func (r *row) lost() map[string]int {
+	lost := map[string]int{}
 	takeOut := func(kind string, n int) bool {
-		if !strings.HasSuffix(kind, " EINTR") {
+		if !slices.Contains([]string{"EINTR", "ESTALE", "ECONNABORTED", "ENOTCONN"}, kind[strings.LastIndex(kind, " ")+1:]) {
 			return false
 		}
-		interrupted[kind] += n
+		lost[kind] += n
 		return true
 	}
 	r.seen.Paths, r.seen.Open = maps.Clone(r.seen.Paths), maps.Clone(r.seen.Open)
 	maps.DeleteFunc(r.seen.Paths, takeOut)
 	maps.DeleteFunc(r.seen.Open, takeOut)
-	return interrupted
+	return lost
 }
 
 // soonest is how long after a kill no program has ever come back.
@@ -153,9 +154,9 @@ func (r *report) judge(one row) {
 	before := r.violations
 	defer func() { r.refuted += r.violations - before }()
 	torn := one.torn()
-	if r.eintrAllowed {
-		if interrupted := one.interrupted(); len(interrupted) > 0 {
-			r.lines = append(r.lines, fmt.Sprintf("%s, by %s, allowed: %s", one.name, one.by, counts(interrupted)))
+	if r.before6_9 {
+		if lost := one.lost(); len(lost) > 0 {
+			r.lines = append(r.lines, fmt.Sprintf("%s, by %s, allowed: %s", one.name, one.by, counts(lost)))
 		}
 	}
 	r.rows = append(r.rows, one)

@@ -34,24 +34,26 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Of Linux before 6.9, EINTR is told, and is no violation where it is allowed; others still are.
-func TestInterrupted(t *testing.T) {
+// Of Linux before 6.9, some errors are told, and are no violation where they are allowed; others still are.
+func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind       string
 		allowed    bool
 		violations int
 	}{
-		"allowed":                  {"stat EINTR", true, 0},
-		"not allowed":              {"stat EINTR", false, 2},
-		"another one, but allowed": {"stat EIO", true, 2},
+		"of a stand-in":           {"stat EINTR", true, 0},
+		"of a dead program":       {"stat ECONNABORTED", true, 0},
+		"of its connection's end": {"stat nothing ENOTCONN", true, 0},
+		"not allowed":             {"stat EINTR", false, 2},
+		"another one, before 6.9": {"stat EIO", true, 2},
 	} {
 		one, r := row{seen: seen{Operations: 9, Paths: map[string]int{c.kind: 3}, Open: map[string]int{c.kind: 4}}}, newReport(false)
-		r.eintrAllowed = c.allowed
+		r.before6_9 = c.allowed
 		r.judge(one)
 		if r.violations != c.violations {
 			t.Errorf("%s: %d violations, want %d", name, r.violations, c.violations)
 		}
-		if told := slices.Contains(r.lines, ", by , allowed: 7 × stat EINTR"); told != (c.violations == 0) {
+		if told := slices.Contains(r.lines, ", by , allowed: 7 × "+c.kind); told != (c.violations == 0) {
 			t.Errorf("%s: it is told: %t; all that is: %q", name, told, r.lines)
 		}
 	}

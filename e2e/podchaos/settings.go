@@ -27,11 +27,11 @@ type settings struct {
 	with     string
 	control  bool
 	// These two are for Linux before 6.9.
-	staleAllowed, eintrAllowed bool
-	verbose                    bool
-	duration                   time.Duration
-	pause                      time.Duration // of a reader's thread; 0: none
-	samples                    string
+	staleAllowed, before6_9 bool
+	verbose                 bool
+	duration                time.Duration
+	pause                   time.Duration // of a reader's thread; 0: none
+	samples                 string
 }
 
 // parse reads the command line: a verb and flags.
@@ -59,7 +59,7 @@ func parse(args []string) (settings, error) {
 	flags.StringVar(&s.with, "with", "", "kill: what else is done away with: pair, hang, upgrade, mounter; storm: a hostile pod beside; attach: the mounter while a program comes back")
 	flags.BoolVar(&s.control, "control", false, "root mounts the programs itself, without the driver, which has to fail")
 	flags.BoolVar(&s.staleAllowed, "estale-allowed", false, "wait: who waited through a take-over may get ESTALE, as before Linux 6.9")
-	flags.BoolVar(&s.eintrAllowed, "eintr-allowed", false, "kill: operations may fail with EINTR, as they may before Linux 6.9")
+	flags.BoolVar(&s.before6_9, "before-6.9", false, "kill: operations may fail with EINTR, ESTALE, ECONNABORTED or ENOTCONN, as they may before Linux 6.9")
 	flags.DurationVar(&promised, "promptly", promised, "wait, stop: how long an unmount may take, and the end of a waiter that is killed")
 	flags.DurationVar(&s.duration, "duration", 10*time.Minute, "soak: how long it takes")
 	flags.DurationVar(&s.pause, "pause", 0, "soak: the `TIME` that each of the threads waits after each operation")

@@ -21,7 +21,7 @@ type trial struct {
 
 func newTrial(s settings) *trial {
 	r := newReport(s.control && (s.kills > 0 || s.verb == "stop"))
-	r.eintrAllowed = s.eintrAllowed
+	r.before6_9 = s.before6_9
 	return &trial{settings: s, report: r, random: rand.New(rand.NewPCG(s.seed, 0)), took: map[string][]time.Duration{}}
 }
 

@@ -62,7 +62,6 @@ type result struct {
 
 var errands = map[string]func(job) (result, error){
 	"probe":   probe,
-	"provoke": provoke,
 	"attach":  attachStandIns,
 	"own":     attachOwn,
 	"detach":  detach,

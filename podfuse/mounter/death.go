@@ -115,7 +115,7 @@ func (m *mounter) died(c *connection) {
 	pause("died")
 	// First, or a program that is started again in there is held by its own mount.
 	m.detachOwn(c)
-	kept := false
+	kept, resends := false, true
 	m.do(func() {
 		if isClosed(c.gone) {
 			kept = true
@@ -124,12 +124,16 @@ func (m *mounter) died(c *connection) {
 		if kept = c.Served && m.wanted(c); !kept {
 			return
 		}
-		c.Dead = true
 		if !c.Left { // or its volume has been without a program since, which was remembered
 			c.Since = time.Now()
 			m.remember(c.Volume, 0)
 		}
-		m.separate(c)
+		if m.separate(c) != nil {
+			kept, resends, c.abandoned = false, false, true
+			m.tell(c.diedEvent())
+			return
+		}
+		c.Dead = true
 		m.set.Put(c.name(), c.connectionMeta, c.file)
 		client := m.client(c.Volume)
 		client.remove(c)
@@ -141,6 +145,9 @@ func (m *mounter) died(c *connection) {
 	if kept {
 		return
 	}
+	if !resends {
+		defer m.uncoverDead(c)()
+	}
 	m.abort([]*connection{c})
 	m.do(func() {
 		if !isClosed(c.gone) {
@@ -151,6 +158,21 @@ func (m *mounter) died(c *connection) {
 			m.forgetHistory(c.Volume)
 		}
 	})
+}
+
+// uncoverDead is for Linux before 6.9, where nobody can answer what a dead program had read: its connection is aborted.
+// Before that, its mounts are removed in all containers, so that whoever comes then waits for the next program. No other
+// program's mount is put on top meanwhile, until release is called.
+func (m *mounter) uncoverDead(c *connection) (release func()) {
+	until := time.Now().Add(orderTime)
+	release, err := m.lockVolume(c.Volume, until)
+	if err != nil {
+		release = func() {}
+	}
+	if err = errors.Join(err, m.uncoverAll(c, until)); err != nil {
+		m.log("volume %s: remove what a dead program has served: %v", c.Volume, err)
+	}
+	return release
 }
 
 // wanted tells whether the volume of a connection is still mounted, or may be again.
@@ -175,51 +197,11 @@ func (m *mounter) spent(id volume.ID, generation uint64) error {
 				return nil
 			}
 		}
-		if client.living != nil && client.living.Generation == generation {
+		if client.living != nil && client.living.Generation == generation && !client.living.abandoned {
 			return errors.New("its program lives")
 		}
 	}
 	return nil // told twice
-}
-
-// mostProvoking are children that make a request on one connection at the same time. A request that a
-// process of the pair has read, which died before it answered, keeps its child for ever: the next process
-// of the pair needs another one.
-const mostProvoking = 4
-
-// provoke makes a request on the connection of a dead program. When there are as many as can be, another
-// one is made when one of these has ended. Their answers are nobody's business here.
-func (m *mounter) provoke(id volume.ID, generation uint64) {
-	client := m.volumes[id]
-	if client == nil {
-		return
-	}
-	for _, c := range client.dead {
-		switch {
-		case c.Generation != generation:
-		case c.provoking == mostProvoking:
-			c.provokeAgain = true
-		default:
-			c.provoking++
-			go m.provokeOnce(c)
-		}
-	}
-}
-
-func (m *mounter) provokeOnce(c *connection) {
-	if file, err := m.device(c); err == nil {
-		child, _, _ := m.carryOut(childTime, job{Kind: "provoke", Dir: c.dir()}, file)
-		file.Close()
-		if child != nil {
-			<-child.ended
-		}
-	}
-	m.do(func() {
-		if c.provoking--; c.provokeAgain {
-			c.provokeAgain = false
-			m.provoke(c.Volume, c.Generation)
-		}
-	})
 }
 
 // waitHolder returns when a process has ended that has the connection open, or has closed it, or cannot be

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,53 @@ func TestWhoIsAlive(t *testing.T) {
 				t.Errorf("killed at %v: %+v", began, died)
 			}
 		})
+	}
+}
+
+// Before Linux 6.9, what a program had not answered when it died gets ECONNABORTED, and its mounts go: who comes then waits
+// for the next program. The pair is given nothing to read: a program that hides could have it wait.
+func TestBeforeLinux69(t *testing.T) {
+	old := environment
+	environment = append(slices.Clone(environment), "NORESEND=1")
+	defer func() { environment = old }()
+	w := newWorld(t)
+	c, other := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
+	one := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
+	for _, in := range []*pod{c, other} {
+		if problem := w.attach(one, in.pid); problem != "" {
+			t.Fatal(problem)
+		}
+	}
+	stop(t, c.programs("program")...)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := other.read("/data/another")
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		t.Fatalf("the reader does not wait: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	c.killProgram()
+	if died := w.died(one); len(died.files) != 0 {
+		t.Errorf("it comes with its connection: %+v", died)
+	}
+	if err := <-failed; !errors.Is(err, unix.ECONNABORTED) {
+		t.Errorf("the reader: %v", err)
+	}
+	for _, in := range []*pod{c, other} {
+		eventually(t, "nothing of it is left", func() bool { return len(in.mounts("fuse")) == 0 })
+	}
+	two := c.serve(launchOptions{Text: "two", Mountpoint: "/m"})
+	if problem := w.attach(two, other.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	if text, err := other.read("/data/text"); text != "two" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if status := w.now(); len(status.Volumes) != 1 || status.Volumes[0].Dead != 0 {
+		t.Errorf("left: %+v", status)
 	}
 }
 

@@ -1,7 +1,6 @@
 package mounter
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -449,72 +448,6 @@ func TestUnmount(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A request can be had on the connection of a dead program for as long as a container has something
-// of it, though another program serves.
-func TestProvoke(t *testing.T) {
-	w := newWorld(t)
-	c := w.container(containerOptions{})
-	one := c.serve(launchOptions{Text: "one"})
-	if problem := w.attach(one, c.pid); problem != "" {
-		t.Fatal(problem)
-	}
-	c.killProgram()
-	died := w.died(one)
-	if len(died.files) != 1 {
-		t.Fatalf("%+v", died)
-	}
-	defer died.files[0].Close() // and the children that hang end: nobody else has it
-	fd := int(died.files[0].Fd())
-	must(t, unix.SetNonblock(fd, true))
-	request := make([]byte, 2<<20)
-	provoke := func() (answer [16]byte) { // struct fuse_out_header
-		t.Helper()
-		w.order(wire.Order{Kind: wire.Provoke, Volume: w.data.ID(), Generation: one})
-		const statFS = 17 // linux/fuse.h
-		for opcode := uint32(0); opcode != statFS; {
-			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-			if n, err := unix.Poll(poll, 60_000); n == 0 || err != nil && err != unix.EINTR {
-				t.Fatalf("no request: %v", err)
-			}
-			if _, err := unix.Read(fd, request); err == nil {
-				opcode = binary.NativeEndian.Uint32(request[4:])
-			} else if err != unix.EAGAIN && err != unix.EINTR && err != unix.ENOENT {
-				t.Fatal(err)
-			}
-		}
-		binary.NativeEndian.PutUint32(answer[0:], 16)
-		status := -int32(unix.ESTALE)
-		binary.NativeEndian.PutUint32(answer[4:], uint32(status))
-		copy(answer[8:], request[8:16])
-		return answer
-	}
-	answer := func(with [16]byte) {
-		t.Helper()
-		_, err := unix.Write(fd, with[:])
-		must(t, err)
-	}
-	answer(provoke())
-	c.serve(launchOptions{Text: "two"})
-	for range 3 {
-		answer(provoke())
-	}
-	// As if a process of the pair had died three times with one: the fourth comes all the same.
-	var unanswered [][16]byte
-	for range mostProvoking {
-		unanswered = append(unanswered, provoke())
-	}
-	w.order(wire.Order{Kind: wire.Provoke, Volume: w.data.ID(), Generation: one})
-	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	if n, _ := unix.Poll(poll, 200); n != 0 {
-		t.Errorf("more than %d at the same time", mostProvoking)
-	}
-	answer(unanswered[0])
-	if n, err := unix.Poll(poll, int(hang.Milliseconds())); n != 1 {
-		t.Errorf("no request after one has ended: %v", err)
-	}
-	must(t, w.client.Forget(w.data.ID()))
 }
 
 // The answer to the first request may be an error.

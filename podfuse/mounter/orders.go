@@ -46,7 +46,7 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 		if err == nil && with.socket == nil {
 			err = errors.New("it comes without the socket of who asks")
 		}
-	case wire.Attach, wire.Hello, wire.Spent, wire.Counts, wire.Provoke:
+	case wire.Attach, wire.Hello, wire.Spent, wire.Counts:
 		if with.any {
 			err = errors.New("it comes with descriptors, and has none")
 		}
@@ -67,8 +67,6 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 		m.answer(&order{Order: o, Link: link}, nil) // it has been told everything
 	case wire.Spent:
 		return m.spent(o.Volume, o.Generation)
-	case wire.Provoke:
-		m.provoke(o.Volume, o.Generation)
 	case wire.Counts:
 		if _, err := m.Clients().Get(o.Volume); err == nil {
 			m.count(o.Volume, max(0, o.Waiting))

@@ -43,9 +43,6 @@ type connection struct {
 	probed bool
 	// followed: its program's death is waited for.
 	followed bool
-	// provoking are children that make a request on it, and provokeAgain that the pair wants another.
-	provoking    int
-	provokeAgain bool
 	// abandoned: it is being removed, as nobody uses it any more, or there are too many.
 	abandoned bool
 	// forgotten: its volume is unmounted, and nothing more may be mounted of it.

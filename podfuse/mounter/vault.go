@@ -180,11 +180,14 @@ func duplicate(file *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
+// resend is what a test replaces by Linux before 6.9.
+var resend = mount.Resend
+
 // separate gives the connection of a dead program an open file of its own, which the caller puts into the set. A
 // process that hides may have the first one, and its flags with it: it could have the pair wait in a read.
 // The pair must not have been given the first one: what it had read by that would end when that is closed.
-// Before Linux 6.9, the first one stays, as no other can answer what the program had read.
-func (m *mounter) separate(c *connection) {
+// It returns an error before Linux 6.9, where nobody but the program can answer what that had read.
+func (m *mounter) separate(c *connection) error {
 	number, err := packet.Number(c.file)
 	own := -1
 	if err == nil {
@@ -192,15 +195,16 @@ func (m *mounter) separate(c *connection) {
 		runtime.KeepAlive(c.file)
 	}
 	if err == nil {
-		if err = mount.Resend(own); err == nil { // before the first one is closed
+		if err = resend(own); err == nil { // before the first one is closed
 			c.file = os.NewFile(uintptr(own), c.file.Name())
-			return
+			return nil
 		}
 		unix.Close(own)
 	}
 	if !errors.Is(err, unix.EINVAL) { // Linux 6.9 and later
 		m.log("open the connection of volume %s for the pair: %v", c.Volume, err)
 	}
+	return err
 }
 
 // inVault calls a function on a thread that is in the vault, of which this is the descriptor.
@@ -383,20 +387,8 @@ func refusesAll(root int) bool {
 	return err == unix.ECONNREFUSED
 }
 
-// provoke makes a request on a connection whose program is dead. It may not be in the vault any more:
-// while something of it is left in a container, another mount of it can be made, of which nobody else
-// knows (fs/fuse/inode.c, fuse_get_tree; Linux 5.14).
-func provoke(j job) (result, error) {
-	again, err := mountAgain(otherFD)
-	// The connection does not end as long as somebody has it open, and the answer may never come.
-	unix.Close(otherFD)
-	if err != nil {
-		return probe(j)
-	}
-	var stat unix.Statfs_t
-	return result{}, unix.Fstatfs(again, &stat)
-}
-
+// mountAgain makes another mount of a connection, in a namespace of its own. The connection may be mounted in containers
+// only (fs/fuse/inode.c, fuse_get_tree; Linux 5.14).
 func mountAgain(connection int) (fd int, err error) {
 	context, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
 	if err != nil {

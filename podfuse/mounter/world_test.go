@@ -48,6 +48,9 @@ func TestMain(m *testing.M) {
 			if os.Getenv("LATE") == "" {
 				grace, lookAgain = time.Hour, time.Hour // what is noticed, is at once
 			}
+			if os.Getenv("NORESEND") != "" {
+				resend = func(int) error { return unix.EINVAL }
+			}
 			attackOf(os.Getenv("ATTACK"))
 			if os.Getenv("LINUX") == "6.4" {
 				peerPIDFD = func(int) (int, error) { return -1, unix.ENOPROTOOPT }

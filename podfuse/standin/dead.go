@@ -27,7 +27,6 @@ type dead struct {
 	file       *os.File
 	scratch    *scratch
 	out        *outages
-	provoke    func(volume.ID, uint64)
 	isOwn      func(volume.ID, uint32) bool
 
 	mu    sync.Mutex      // guards what follows
@@ -37,11 +36,6 @@ type dead struct {
 	strangers []stranger
 
 	repeats int // requests that were read once more; of the goroutine that reads
-	// What follows is for Linux before 6.9.
-	// lostBelow is the id of the first request that this process has read; 0: none yet.
-	lostBelow uint64
-	lost      fuse.Status // the answer to those below that are due; OK: not yet
-	asks      bool        // for a request of a known id
 }
 
 const (
@@ -88,11 +82,6 @@ const (
 	// mostRepeats is how many requests are read once more before a connection is ended. Only a program that hides its
 	// descriptor has them queued again, and reading them keeps the pair from other volumes.
 	mostRepeats = 4096
-
-	// window is how many requests back from the first one that is read one can be that the program
-	// had read; see package connection.
-	window = 8192
-	idStep = 2 // fs/fuse/fuse_i.h, FUSE_REQ_ID_STEP
 )
 
 // usesHandle tells whether a request is about something that the program had opened.
@@ -119,23 +108,13 @@ func opcode(request []byte) uint32   { return binary.NativeEndian.Uint32(request
 func uniqueID(request []byte) uint64 { return binary.NativeEndian.Uint64(request[8:]) }
 func thread(request []byte) uint32   { return binary.NativeEndian.Uint32(request[32:]) }
 
-// useResend is false in a test, which is as on Linux before 6.9.
-var useResend = true
-
 // serve answers requests until the connection ends, or is closed.
 func (d *dead) serve() {
 	raw, err := d.file.SyscallConn()
 	if err != nil {
 		return
 	}
-	if !d.resend() {
-		// Those that the program had read wait for the answer to this one, which is none of theirs.
-		d.out.lose(d.volume, 0, caller{d, 0})
-		d.mu.Lock()
-		d.asks = true
-		d.mu.Unlock()
-		d.ask()
-	}
+	_ = raw.Control(func(fd uintptr) { _ = mount.Resend(int(fd)) }) // a process of the pair before may have read some
 	for {
 		var failure error
 		err := raw.Read(func(fd uintptr) (done bool) {
@@ -159,29 +138,6 @@ func (d *dead) serve() {
 			return
 		}
 	}
-}
-
-// ask has the mounter make a request, if none was read: all who use the volume may wait for what the
-// program had read.
-func (d *dead) ask() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.asks && d.lostBelow == 0 {
-		d.provoke(d.volume, d.generation)
-	}
-}
-
-// resend has the kernel queue again what the program had read. It reports false before Linux 6.9.
-func (d *dead) resend() (done bool) {
-	if !useResend {
-		return false
-	}
-	raw, err := d.file.SyscallConn()
-	if err != nil {
-		return false
-	}
-	err = raw.Control(func(fd uintptr) { done = mount.Resend(int(fd)) == nil })
-	return err == nil && done
 }
 
 // handle answers a request, or has it held.
@@ -211,7 +167,6 @@ func (d *dead) handle(request []byte) {
 			d.repeats++
 		}
 	}
-	d.read(id)
 }
 
 // stranger is a request, and the thread that makes it.
@@ -277,45 +232,13 @@ func (d *dead) interrupt(id, interrupted uint64) {
 	})
 }
 
-// fail answers a request, and 0 stands for all that the program had read.
+// fail answers a request.
 func (d *dead) fail(id uint64, status fuse.Status) {
-	if id == 0 {
-		d.mu.Lock()
-		d.lost = status
-		below := d.lostBelow
-		d.mu.Unlock()
-		if below != 0 {
-			d.failBelow(below, status)
-		}
-		return
-	}
 	var reply [16]byte // struct fuse_out_header
 	binary.NativeEndian.PutUint32(reply[0:], uint32(len(reply)))
 	binary.NativeEndian.PutUint32(reply[4:], uint32(-int32(status)))
 	binary.NativeEndian.PutUint64(reply[8:], id)
 	_, _ = d.file.Write(reply[:]) // ENOENT: nobody waits any more
-}
-
-// read knows the id of a request: those below were read by the program, or answered.
-func (d *dead) read(id uint64) {
-	d.mu.Lock()
-	first := d.lostBelow == 0
-	if first {
-		d.lostBelow = id
-	}
-	status := d.lost
-	d.mu.Unlock()
-	if first && !status.Ok() {
-		d.failBelow(id, status)
-	}
-}
-
-func (d *dead) failBelow(below uint64, status fuse.Status) {
-	for id := below - min(below, window*idStep); id < below; id += idStep {
-		if id > 0 {
-			d.fail(id, status)
-		}
-	}
 }
 
 // scratch is the memory into which requests of all dead connections are read, one at a time.
@@ -380,7 +303,6 @@ func (s *scratch) free() {
 type cemetery struct {
 	out     *outages
 	spent   func(volume.ID, uint64)
-	provoke func(volume.ID, uint64)
 	isOwn   func(volume.ID, uint32) bool
 	scratch scratch
 
@@ -401,7 +323,7 @@ const (
 
 // add serves a connection, which it takes over.
 func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
-	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out, provoke: c.provoke, isOwn: c.isOwn, again: map[uint64]bool{}}
+	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out, isOwn: c.isOwn, again: map[uint64]bool{}}
 	c.mu.Lock()
 	of := c.volumes[id]
 	if c.count >= mostDeadOfAll {
@@ -420,7 +342,6 @@ func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *o
 		if known.generation == generation {
 			c.mu.Unlock()
 			file.Close()
-			known.ask() // this mounter may be another one
 			return
 		}
 	}

@@ -247,7 +247,7 @@ func (s *service) begin() {
 	}
 	s.pace = newPace()
 	s.outages = newOutages(s)
-	s.dead = &cemetery{out: s.outages, volumes: map[volume.ID][]*dead{}, spent: s.spent, provoke: s.provoke, isOwn: s.isOwn}
+	s.dead = &cemetery{out: s.outages, volumes: map[volume.ID][]*dead{}, spent: s.spent, isOwn: s.isOwn}
 	if len(s.fs.given) < 2 {
 		s.log("there is no mounter: no program can serve a volume; the next call-out starts one")
 		s.outages.told()
@@ -329,10 +329,6 @@ func (s *service) send(order wire.Order, file *os.File) {
 
 func (s *service) spent(id volume.ID, generation uint64) {
 	s.order(wire.Order{Kind: wire.Spent, Volume: id, Generation: generation})
-}
-
-func (s *service) provoke(id volume.ID, generation uint64) {
-	s.order(wire.Order{Kind: wire.Provoke, Volume: id, Generation: generation})
 }
 
 // patience reads how long an outage of a volume is waited for.

@@ -202,66 +202,44 @@ func TestAProgramDiesUnderReaders(t *testing.T) {
 
 // A request that the program had read when it died is not lost.
 func TestWhatADeadProgramHadReadIsAnswered(t *testing.T) {
-	for name, how := range map[string]struct{ resend, alone bool }{"RESEND": {resend: true}, "before Linux 6.9": {}, "before Linux 6.9, and nobody asks again": {alone: true}} {
-		t.Run(name, func(t *testing.T) {
-			setResend(t, how.resend)
-			r := newRig(t, time.Minute)
-			c := r.container("")
-			one := r.program(map[string]string{"x": "first"})
-			one.serves()
-			c.do("cat", c.paths[0]+"/x").prints("first")
-			// A program that is stopped reads nothing, but a test can in its place.
-			one.stops()
-			waiting := c.do("stat", c.paths[0]+"/x")
-			device := int(one.device.Fd())
-			r.must(unix.SetNonblock(device, true))
-			r.eventually("the request is read", func() bool {
-				request := make([]byte, 1<<21)
-				_, err := unix.Read(device, request)
-				return err == nil && opcode(request) != opForget && opcode(request) != opBatchForget
-			})
-			one.dies()
-			waiting.waits()
-			asking := []*process{waiting}
-			if !how.alone {
-				later := c.do("stat", c.paths[0]+"/x")
-				later.waits()
-				asking = append(asking, later)
-			}
-			r.program(map[string]string{"x": "second"}).serves()
-			for _, p := range asking {
-				p.prints("")
-			}
-		})
-	}
-}
-
-// setResend has connections of dead programs be as on Linux before 6.9, or not.
-func setResend(t *testing.T, resend bool) {
-	before := useResend
-	useResend = resend
-	t.Cleanup(func() { useResend = before })
+	r := newRig(t, time.Minute)
+	c := r.container("")
+	one := r.program(map[string]string{"x": "first"})
+	one.serves()
+	c.do("cat", c.paths[0]+"/x").prints("first")
+	// A program that is stopped reads nothing, but a test can in its place.
+	one.stops()
+	waiting := c.do("stat", c.paths[0]+"/x")
+	device := int(one.device.Fd())
+	r.must(unix.SetNonblock(device, true))
+	r.eventually("the request is read", func() bool {
+		request := make([]byte, 1<<21)
+		_, err := unix.Read(device, request)
+		return err == nil && opcode(request) != opForget && opcode(request) != opBatchForget
+	})
+	one.dies()
+	waiting.waits()
+	later := c.do("stat", c.paths[0]+"/x")
+	later.waits()
+	r.program(map[string]string{"x": "second"}).serves()
+	waiting.prints("")
+	later.prints("")
 }
 
 // The program's own container must not wait for the program: it may have to start it.
 func TestTheProgramsOwnContainerDoesNotWait(t *testing.T) {
-	for _, resend := range []bool{true, false} {
-		t.Run(fmt.Sprintf("RESEND: %t", resend), func(t *testing.T) {
-			setResend(t, resend)
-			r := newRig(t, time.Minute)
-			one := r.program(map[string]string{"x": "first"})
-			own := r.serverContainer(one.vault, r.mkdir("own"))
-			at := filepath.Join(r.dir, "own")
-			own.do("cat", at+"/x").prints("first")
-			one.serves()
-			one.stops()
-			waiting := own.do("stat", at+"/x")
-			waiting.waits()
-			one.dies()
-			waiting.prints("ESTALE")
-			own.do("stat", at).prints("ESTALE")
-		})
-	}
+	r := newRig(t, time.Minute)
+	one := r.program(map[string]string{"x": "first"})
+	own := r.serverContainer(one.vault, r.mkdir("own"))
+	at := filepath.Join(r.dir, "own")
+	own.do("cat", at+"/x").prints("first")
+	one.serves()
+	one.stops()
+	waiting := own.do("stat", at+"/x")
+	waiting.waits()
+	one.dies()
+	waiting.prints("ESTALE")
+	own.do("stat", at).prints("ESTALE")
 }
 
 // A program that hides its descriptor, and has its readers' requests queued again without an end, keeps the pair
@@ -306,14 +284,6 @@ func (r *rig) mkdir(name string) string {
 
 // Another process of the pair goes on where one has stopped.
 func TestWhoWaitsGoesOnWaitingForAnotherProcess(t *testing.T) {
-	t.Run("RESEND", whoWaitsGoesOn)
-	t.Run("before Linux 6.9", func(t *testing.T) {
-		setResend(t, false)
-		whoWaitsGoesOn(t)
-	})
-}
-
-func whoWaitsGoesOn(t *testing.T) {
 	r := newRig(t, time.Minute)
 	c, fresh := r.container(""), r.container("")
 	one := r.program(map[string]string{"x": "first"})
@@ -427,17 +397,8 @@ func TestWhatIsAskedTwiceIsHeldOnce(t *testing.T) {
 	waiting := c.do("stat", c.paths[0]+"/x")
 	waiting.isHeld()
 	s := r.fs.service.Load()
-	var d *dead
-	s.outages.do(func() {
-		for held := range s.outages.callers {
-			d = held.on.(*dead)
-		}
-	})
-	if !d.resend() {
-		t.Skip("Linux before 6.9")
-	}
 	for range 20 {
-		d.resend()
+		r.must(mount.Resend(int(one.device.Fd())))
 		time.Sleep(10 * time.Millisecond)
 	}
 	held := func() (n, callers int) {

@@ -334,11 +334,6 @@ func (r *rig) play() {
 				replay()
 			}
 			r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket})
-		case wire.Provoke:
-			r.mu.Lock()
-			vault := r.programs[order.Generation-1].vault
-			r.mu.Unlock()
-			go func() { _ = unix.Statfs(vault, new(unix.Statfs_t)) }()
 		case wire.Attach:
 			go func() {
 				event := wire.Event{Kind: wire.Attached, Ticket: order.Ticket, Volume: order.Volume, Generation: order.Generation}

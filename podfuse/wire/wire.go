@@ -135,14 +135,10 @@ const (
 	Unmount Kind = "unmount" // Request, Order: its own mount in its container is to go
 	Ready   Kind = "ready"   // Request: is the volume served?
 
-	Hello  Kind = "hello"  // Order: this process of the pair serves now; tell it everything
-	Attach Kind = "attach" // Order: attach the program's mount where a process runs
-	Spent  Kind = "spent"  // Order: nobody uses the connection of a dead program any more
-	Counts Kind = "counts" // Order: how many wait, for status
-	// Provoke is an Order: make a request on the connection of a dead program, so that there is one of a
-	// higher number than those that the program had read. Linux before 6.9.
-	Provoke Kind = "provoke"
-
+	Hello     Kind = "hello"     // Order: this process of the pair serves now; tell it everything
+	Attach    Kind = "attach"    // Order: attach the program's mount where a process runs
+	Spent     Kind = "spent"     // Order: nobody uses the connection of a dead program any more
+	Counts    Kind = "counts"    // Order: how many wait, for status
 	ServedNow Kind = "served"    // Event: the program of this generation has answered
 	Died      Kind = "died"      // Event: the program of this generation is dead, with its connection; or, without, has left
 	Attached  Kind = "attached"  // Event: Attach is done, or has failed
@@ -157,7 +153,7 @@ type Order struct {
 	// the pair has chosen the same.
 	Ticket     uint64    `json:"ticket,omitempty"`
 	Server     volume.ID `json:"server,omitempty"` // of Serve and Unmount: whose socket was asked
-	Volume     volume.ID `json:"volume,omitempty"` // of Attach, Spent, Counts and Provoke: the client volume
+	Volume     volume.ID `json:"volume,omitempty"` // of Attach, Spent and Counts: the client volume
 	Generation uint64    `json:"generation,omitempty"`
 	PID        int       `json:"pid,omitempty"` // of Attach: the process, or a thread of it; 0: wherever the mount of a dead program is
 	Options              // of Serve

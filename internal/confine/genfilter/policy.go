@@ -46,14 +46,13 @@ var forSockets = []string{"sendmsg"}
 // It may make sockets, as it does for its clients.
 var forMounting = append([]string{
 	"open_tree", "move_mount", "mount_setattr", "mount", "umount2", "pivot_root", "chroot", "fchdir", "statx",
-	"fsopen", "fsconfig", "fsmount", "fstatfs", // the connection of a dead program, once more
+	"fsopen", "fsconfig", "fsmount", "fstatfs", // a connection once more
 
 	// What it makes in its run directory and in its own mount namespace.
 	"mkdirat", "unlinkat", "linkat", "renameat", "fchmodat", "umask", "bind", "listen",
 
-	// What it asks of other processes: paths that they are about to make, when they end, and the connection of a
-	// program whose mounter was lost.
-	"process_vm_readv", "pidfd_getfd",
+	// What it asks of other processes: the connection of a program whose mounter was lost.
+	"pidfd_getfd",
 
 	"close_range",
 }, forSockets...)
