@@ -290,6 +290,7 @@ func (m *mounter) addRecovered(meta connectionMeta, file *os.File, mounted fileS
 		c = m.addConnection(meta, file)
 	})
 	_, err = m.mount(c, mounted)
+	pause("recover")
 	m.do(func() {
 		if err == nil && !c.isUnmounted() {
 			m.set.Put(c.name(), c.connectionMeta, c.file) // not before: the spare would take it for mounted

@@ -96,6 +96,26 @@ func TestProgramsOfALostMounter(t *testing.T) {
 	}
 }
 
+// A mounter that is killed while it looks leaves that to its spare.
+func TestKilledWhileItLooksForPrograms(t *testing.T) {
+	killed := killsAt(t, "recover")
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	one := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(one, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	w.loses()
+	if !<-killed {
+		t.Fatal("no mounter was killed")
+	}
+	one = w.recovered(one)
+	c.killProgram()
+	if died := w.died(one); len(died.files) != 1 {
+		t.Errorf("%+v", died)
+	}
+}
+
 // A pod offers connections of others, and none at all, beside its program's, and a process of it hangs when it is asked.
 func TestWhatALostMounterDidNotGive(t *testing.T) {
 	f := slowclose.Mount(t)
