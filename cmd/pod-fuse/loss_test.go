@@ -43,7 +43,7 @@ func newLossTest(t *testing.T, csi bool) *lossTest {
 // where a program may be, nobody waits for it.
 func (n node) reader(client string) (reads func() string) {
 	n.t.Helper()
-	command := n.inContainer(client, n.t.TempDir(), "sh", "-c", `while read -r _; do cat /mnt/data/text 2>&1; echo; done`)
+	command := n.inContainer(client, n.t.TempDir(), "sh", "-c", `while read -r _; do echo "$(cat /mnt/data/text 2>&1)"; done`)
 	tell, err := command.StdinPipe()
 	must(n.t, err)
 	output, err := command.StdoutPipe()
@@ -190,4 +190,27 @@ func TestTheInstallerFindsALostMounter(t *testing.T) {
 	l.loses(mounter)
 	l.killsPrograms("when the installer has looked,")
 	l.readAll("after the death of the programs")
+}
+
+// Who waits since a program died, when the mounter is lost, may get an error; who comes later waits for the next program.
+func TestReadersOfADeadProgramWhenTheMounterIsLost(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	client, server := n.pod()
+	l := &lossTest{node: n, reads: map[string]func() string{"descriptor": n.reader(client)}}
+	end := n.serves(client, server)
+	l.readAll("at first")
+	l.served("at first")
+	end()
+	waits := make(chan string, 1)
+	go func() { waits <- l.reads["descriptor"]() }()
+	eventually(t, "the reader waits", func() bool { s := n.status().Programs; return len(s) == 1 && s[0].Waiting > 0 })
+	l.loses(mounter)
+	n.must("mount", client, options(podUID))
+	eventually(t, "the next mounter knows of no program", func() bool { s := n.status().Programs; return len(s) == 1 && s[0].State == "waiting" })
+	n.serves(client, server)
+	if got := <-waits; got != "hello" && !strings.Contains(got, "not connected") && !strings.Contains(got, "connection abort") {
+		t.Errorf("who has waited reads %q", got)
+	}
+	l.readAll("of the next program")
 }
