@@ -21,7 +21,7 @@ import (
 // note: the daemon that the process replaces is still in the one noted before. problem says
 // why the process could not be moved, and err that the note could not be written.
 func (n Node) settle(pid int) (ours cgroup.Group, problem, err error) {
-	where, failed := cgroup.Escape(context.Background(), n.cgroupName(), pid)
+	where, failed := cgroup.Escape(context.Background(), n.cgroupName(), pid, cgroup.MaxThreads)
 	if errors.Is(failed, os.ErrProcessDone) {
 		return nil, nil, nil // who started it says that it died
 	}
@@ -39,9 +39,9 @@ func (n Node) settle(pid int) (ours cgroup.Group, problem, err error) {
 
 // Escape moves a process of a companion's, which has no children yet, out of the cgroup of this
 // one, which is the kubelet's, into one of its own. Without that, it lives until systemd restarts
-// the kubelet.
-func (n Node) Escape(pid int) error {
-	_, err := cgroup.Escape(context.Background(), n.cgroupName(), pid)
+// the kubelet. It and those that it starts may have so many threads.
+func (n Node) Escape(pid, threads int) error {
+	_, err := cgroup.Escape(context.Background(), n.cgroupName(), pid, threads)
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("move it out of the kubelet's cgroup: %w", err)
 	}

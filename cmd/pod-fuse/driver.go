@@ -51,6 +51,6 @@ func client(n survive.Node) mounter.Client {
 			Layout: podfuse.Layout{RunDir: n.RunDir}, Type: "fuse." + n.Program, Source: n.Name.String(), Version: n.Version,
 		},
 		Log:    calllog.New(n.Program, n.Settings.Log),
-		Settle: n.Escape,
+		Settle: func(pid int) error { return n.Escape(pid, mounter.MaxThreads) },
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -189,7 +190,7 @@ func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []sta
 			return errors.New("no time is left for it; it is tried again")
 		}
 		pause("attach")
-		err = m.enter(c.Volume, mostHanging, min(childTime, left), job{Kind: "attach", Dir: c.dir(), PID: p.pid, StandIns: all}, p.fd)
+		err = m.enter(podfuse.PlainUID(record.PodUID), mostHanging, min(childTime, left), job{Kind: "attach", Dir: c.dir(), PID: p.pid, StandIns: all}, p.fd)
 		if !errors.Is(err, errAgain) || try == tries {
 			return err
 		}

@@ -11,13 +11,13 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/packet"
-	"example.com/pod-info-fuse/survive/volume"
 )
 
 // childVerb is the subcommand that runs an errand. It is not for people.
@@ -54,8 +54,6 @@ type job struct {
 type result struct {
 	Error string `json:"error,omitempty"`
 	Again bool   `json:"again,omitempty"` // what it was to do does not fit what is there any more
-	// Either, of a probe's error: the kernel says so, or the program has answered that.
-	Either bool `json:"either,omitempty"`
 
 	then func() // what the child does when the mounter has the result
 }
@@ -122,51 +120,115 @@ func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *ch
 }
 
 const (
-	// mostHanging is how many children may hang in the containers of a volume before no other one goes there to mount.
+	// mostHanging is how many children of a pod may have not ended when one more goes there to mount.
 	mostHanging = 4
-	// mostHangingOut is the same before none goes there to unmount, on which the end of a pod waits.
+	// mostHangingOut is the same for one that unmounts, on which the end of a pod waits.
 	mostHangingOut = 2 * mostHanging
+	// MaxThreads is how many threads the mounter, its spare and all children may have together: one whose cgroup has no
+	// room for another thread ends. 250 pods can have mostHangingOut children each, of six threads. Two are left of one
+	// that hangs and was killed.
+	MaxThreads = 16384
+	// mostAborts is how many children may end connections at a time. These wait for no pod.
+	mostAborts = 16
 )
 
-var errManyHang = errors.New("too many processes wait in the volume's containers for a file system that does not answer; see what is mounted there")
+var errManyHang = errors.New("too many processes wait in the pod's containers for a file system that does not answer; see what is mounted there")
 
-// mayEnter returns an error if so many children hang in the containers of a volume.
-func (m *mounter) mayEnter(id volume.ID, most int) error {
-	hanging := 0
+// podChildren are children that may wait for a file system of a pod's own, and no signal ends that: without a limit, a
+// pod could have as many processes of root's as it likes, and the mounter would have no thread left.
+type podChildren struct {
+	running int            // that have not ended, with those that hang
+	hanging map[string]int // that were killed because their time was up, and have not ended: by what they hang at
+}
+
+// hang is how many hang.
+func (p *podChildren) hang() (n int) {
+	for _, some := range p.hanging {
+		n += some
+	}
+	return n
+}
+
+// hangsAt is what a child hangs at, if it does. Another one would hang there, too.
+func (j job) hangsAt() string {
+	switch {
+	case j.Kind == "own": // the process is another one each time, and so is the generation
+		id, _, _ := strings.Cut(j.Dir, ".")
+		return fmt.Sprint(j.Kind, " ", id, " ", j.Path)
+	case len(j.StandIns) > 0:
+		return fmt.Sprint(j.Kind, " ", j.PID, " ", j.StandIns[0].Path)
+	}
+	return fmt.Sprint(j.Kind, " ", j.PID, " ", j.Path, " ", j.Dir, " ", j.Dirs, " ", j.Devices)
+}
+
+// mayEnter returns an error if so many children of a pod hang.
+func (m *mounter) mayEnter(pod string, most int) (err error) {
 	m.do(func() {
-		if client := m.volumes[id]; client != nil {
-			hanging = client.hanging
+		if p := m.children[pod]; p != nil && p.hang() >= most {
+			err = errManyHang
 		}
 	})
-	if hanging >= most {
-		return errManyHang
-	}
-	return nil
+	return err
 }
 
-// enter sends a child into a container that has a volume. In there, it may wait for a file system of the pod's own, and no
-// signal ends that: without a limit, a pod could have as many processes of root's as it has patience for.
-func (m *mounter) enter(id volume.ID, most int, limit time.Duration, j job, process *os.File) error {
-	if err := m.mayEnter(id, most); err != nil {
+// enter sends a child that may wait for what a pod has, as soon as less than most of that pod's have not ended.
+func (m *mounter) enter(pod string, most int, limit time.Duration, j job, files ...*os.File) error {
+	until := time.Now().Add(limit)
+	if err := m.awaitTurn(pod, most, until, j); err != nil {
 		return err
 	}
-	return m.counted(id, limit, j, process)
-}
-
-// counted sends a child, and counts it from when it has hung until it ends.
-func (m *mounter) counted(id volume.ID, limit time.Duration, j job, files ...*os.File) error {
-	c, _, err := m.carryOut(limit, j, files...)
-	if errors.Is(err, errHangs) { // it was killed, which may not end it
-		m.do(func() { m.client(id).hanging++ })
-		go func() {
-			<-c.ended
-			m.do(func() {
-				m.client(id).hanging--
-				m.tidy(id)
-			})
-		}()
+	c, _, err := m.carryOut(max(time.Until(until), time.Millisecond), j, files...)
+	hangs := errors.Is(err, errHangs) // it was killed, which may not end it
+	if hangs {
+		m.do(func() { m.children[pod].hanging[j.hangsAt()]++ })
+	}
+	ended := func() {
+		m.do(func() {
+			p := m.children[pod]
+			if p.running--; hangs {
+				p.hanging[j.hangsAt()]--
+			}
+			if p.running == 0 {
+				delete(m.children, pod)
+			}
+		})
+	}
+	if c == nil {
+		ended()
+	} else {
+		go func() { <-c.ended; ended() }()
 	}
 	return err
+}
+
+// awaitTurn waits until a child may be sent, and counts it.
+func (m *mounter) awaitTurn(pod string, most int, until time.Time, j job) error {
+	for pauses := firstPause; ; pauses = min(2*pauses, killedTime) {
+		var err error
+		free := false
+		m.do(func() {
+			p := m.children[pod]
+			if p == nil {
+				p = &podChildren{hanging: map[string]int{}}
+			}
+			switch {
+			case p.hanging[j.hangsAt()] > 0:
+				err = fmt.Errorf("%w, and the child before still waits", errHangs)
+			case p.hang() >= most:
+				err = errManyHang
+			case p.running < most:
+				p.running++
+				m.children[pod], free = p, true
+			}
+		})
+		if err != nil || free {
+			return err
+		}
+		if time.Now().After(until) {
+			return errBusy
+		}
+		time.Sleep(pauses)
+	}
 }
 
 // dispatch sends a child, which is waited for once. It must take its errand in time; the zero time: in childTime.
@@ -329,6 +391,8 @@ func errand(args []string) error {
 	}
 	unix.CloseOnExec(errandFD)
 	unix.Umask(0)
+	// The mounter's cgroup has a limit of memory, too, and a pod can have many children hang. The kernel kills these first.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	link := os.NewFile(errandFD, "errand")
 	if _, err := link.WriteString("runs"); err != nil {
 		return nil // nobody needs it

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
-	"example.com/pod-info-fuse/survive/volume"
 )
 
 // childrenLeft are those of this test, wherever they are by now.
@@ -160,7 +159,8 @@ func TestAnotherChildBegins(t *testing.T) {
 // nothing is an errand for tests: the children are of this binary.
 func init() { errands["nothing"] = func(job) (result, error) { return result{}, nil } }
 
-// Children that hang in the containers of a volume are few. Those of another volume are not affected.
+// Children that hang in the containers of a pod are few, and none is sent to where one hangs already. Those of another
+// pod are not affected.
 func TestFewHang(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	must(t, err)
@@ -172,47 +172,53 @@ func TestFewHang(t *testing.T) {
 	must(t, err)
 	process := os.NewFile(uintptr(pidfd), "the container")
 	defer process.Close()
-	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf, volumes: map[volume.ID]*client{}}
+	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf, children: map[string]*podChildren{}}
 	defer m.takesTurns()()
 	m.do(func() { m.set.Put(vaultName, vaultMeta{Locks: true}, null) })
 	name := "some"
 	paths := 0
-	enter := func(id volume.ID, most int, limit time.Duration) (err error) {
+	enter := func(pod string, most int, limit time.Duration) (err error) {
 		err = errDied
 		for range 20 { // where it has not begun in time
 			if !errors.Is(err, errDied) {
 				break
 			}
 			paths++
-			err = m.enter(id, most, limit, job{Kind: "detach", PID: c.pid, Path: fmt.Sprint("/mine/", name, paths), Device: 1}, process)
+			err = m.enter(pod, most, limit, job{Kind: "detach", PID: c.pid, Path: fmt.Sprint("/mine/", name, paths), Device: 1}, process)
 		}
 		return err
 	}
-	if err := enter(1, mostHanging, hang); errors.Is(err, errHangs) || errors.Is(err, errManyHang) {
+	if err := enter("one", mostHanging, hang); errors.Is(err, errHangs) || errors.Is(err, errManyHang) {
 		t.Fatal(err)
 	}
 	name = "never"
 	for i := range mostHangingOut {
-		if err := enter(1, mostHangingOut, time.Second/2); !errors.Is(err, errHangs) {
+		if i > 0 {
+			same := job{Kind: "detach", PID: c.pid, Path: fmt.Sprint("/mine/", name, paths), Device: 1}
+			if err := m.enter("one", mostHangingOut, hang, same, process); !errors.Is(err, errHangs) {
+				t.Errorf("where child %d hangs: %v", i-1, err)
+			}
+		}
+		if err := enter("one", mostHangingOut, time.Second/2); !errors.Is(err, errHangs) {
 			t.Errorf("child %d: %v", i, err)
 		}
-		most := m.enter(1, mostHanging, time.Second/2, job{Kind: "nothing"}, process)
+		most := m.enter("one", mostHanging, time.Second/2, job{Kind: "nothing"}, process)
 		if full := errors.Is(most, errManyHang); full != (i+1 >= mostHanging) {
 			t.Errorf("%d hang, and another one to mount: %v", i+1, most)
 		}
 	}
-	if err := enter(1, mostHangingOut, time.Second/2); !errors.Is(err, errManyHang) {
+	if err := enter("one", mostHangingOut, time.Second/2); !errors.Is(err, errManyHang) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := enter(2, mostHanging, time.Second/2); !errors.Is(err, errHangs) {
-		t.Errorf("of another volume: %v", err)
+	if err := enter("another", mostHanging, time.Second/2); !errors.Is(err, errHangs) {
+		t.Errorf("of another pod: %v", err)
 	}
 	for _, pid := range c.programs("everyname") {
 		must(t, unix.Kill(pid, unix.SIGKILL))
 	}
 	eventually(t, "nobody hangs any more", func() bool {
 		left := 1
-		m.do(func() { left = len(m.volumes) })
+		m.do(func() { left = len(m.children) })
 		return left == 0
 	})
 }

@@ -129,9 +129,9 @@ var hides = map[string]func(device int) error{
 	},
 }
 
-// serveAndHide answers FUSE_INIT and statfs(2) on descriptor 3, and hides it.
+// serveAndHide answers FUSE_INIT on descriptor 3, and hides it.
 func serveAndHide(hide string) error {
-	const device, opInit, opStatFS = 3, 26, 17 // linux/fuse.h
+	const device, opInit = 3, 26 // linux/fuse.h
 	request := make([]byte, 1<<20)
 	for {
 		n, err := unix.Read(device, request)
@@ -156,7 +156,7 @@ func serveAndHide(hide string) error {
 		if _, err := unix.Write(device, reply); err != nil {
 			return fmt.Errorf("answer request %d: %w", op, err)
 		}
-		if op == opStatFS {
+		if op == opInit {
 			break
 		}
 	}

@@ -53,7 +53,7 @@ func (m *mounter) unmount(o *order) error {
 	case p.uid != 0 && p.uid != c.User:
 		return fmt.Errorf("user %d has mounted on %s, and user %d may not unmount it", c.User, o.Mountpoint, p.uid)
 	}
-	if err := m.mayEnter(client, mostHangingOut); err != nil { // and it goes on serving
+	if err := m.mayEnter(c.pod(), mostHangingOut); err != nil { // and it goes on serving
 		return err
 	}
 	m.do(func() {
@@ -64,7 +64,7 @@ func (m *mounter) unmount(o *order) error {
 		return err
 	}
 	pause("left")
-	ownErr := m.enter(client, mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: o.Mountpoint, Device: c.Device}, p.fd)
+	ownErr := m.enter(c.pod(), mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: o.Mountpoint, Device: c.Device}, p.fd)
 	if err := errors.Join(ownErr, m.uncoverAll(c, until)); err != nil {
 		return err
 	}
@@ -97,8 +97,11 @@ func (m *mounter) unmountFurther(o *order, socket *packet.Socket, until time.Tim
 func (m *mounter) unmountLast(c *connection, socket *packet.Socket) error {
 	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
 	pause("unmounting")
-	force := !m.answers(c) || m.mayEnter(c.Volume, mostHangingOut) != nil
-	err := m.counted(c.Volume, childTime, job{Kind: "unmount", Dirs: []string{c.dir()}, Force: force})
+	err := m.enter(c.pod(), mostHangingOut, childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
+	if errors.Is(err, errManyHang) {
+		m.abort([]*connection{c})
+		err = nil
+	}
 	if errors.Is(err, errHangs) {
 		// A child unmounts it, sooner or later. When the program dies, the kernel may have given its number to the next
 		// one's own mount, on the same path.
@@ -107,27 +110,6 @@ func (m *mounter) unmountLast(c *connection, socket *packet.Socket) error {
 		return errors.Join(sendErr, err)
 	}
 	return errors.Join(sendErr, m.note(c, func() { c.Mountpoint, c.Unmounted = "", true }))
-}
-
-// firstAnswerTime is how long a program still has for its first answer, to statfs(2), once it has left.
-const firstAnswerTime = 2 * time.Second
-
-// answers tells whether a program that has left has given its first answer, and waits a little for it. As long as a child
-// waits for that, the kernel does not end the connection, though mostly nobody else uses it.
-func (m *mounter) answers(c *connection) bool {
-	if isClosed(c.answered) {
-		return true
-	}
-	select {
-	case <-c.answered:
-		return true
-	case <-c.gone:
-		return true // it is removed already
-	case <-time.After(min(firstAnswerTime, time.Until(c.Since.Add(firstAnswerTime)))): // the clock may have been set back
-	}
-	waits := false
-	m.do(func() { waits = c.probed })
-	return !waits // nobody asks it, for want of a child
 }
 
 // mostLeft is how many programs of a volume are followed that have unmounted it. More than that, and the connection of
@@ -203,7 +185,7 @@ func (m *mounter) uncoverAll(c *connection, until time.Time) error {
 			if left <= 0 {
 				return errors.New("no time is left to remove the program's mount from a container")
 			}
-			err := m.enter(c.Volume, mostHangingOut, min(childTime, left), job{Kind: "uncover", PID: p.pid, StandIns: all}, p.fd)
+			err := m.enter(c.pod(), mostHangingOut, min(childTime, left), job{Kind: "uncover", PID: p.pid, StandIns: all}, p.fd)
 			if !errors.Is(err, errAgain) || try == tries {
 				return err
 			}

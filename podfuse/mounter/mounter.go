@@ -93,6 +93,7 @@ func run(args []string) error {
 		links: map[uint64]*peer{}, volumes: map[volume.ID]*client{}, orders: map[string]*order{},
 		places:   newPlaces(),
 		failures: map[volume.ID]int{}, recovered: make(chan struct{}),
+		children: map[string]*podChildren{}, aborts: make(chan struct{}, mostAborts),
 	}
 	m.begin()
 	for turn := range m.turns {
@@ -145,8 +146,12 @@ type mounter struct {
 	recovered chan struct{}     // closed when the programs of a mounter before were looked for
 	failures  map[volume.ID]int // of orders
 
-	places places
-	ready  ready
+	places   places
+	children map[string]*podChildren // by the pod's UID, without dashes
+	aborts   chan struct{}           // taken by children that end connections
+	ready    ready
+	// connections is the kernel's file system of FUSE connections: see waiting.
+	connections *os.File
 }
 
 // client is a volume that programs serve.
@@ -156,7 +161,6 @@ type client struct {
 	left    []*connection // of programs that have unmounted it, and live
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
-	hanging int           // children that hang in its containers
 	// lost are its server volumes, while a mounter before may have known a program of it; see recover.
 	lost []volume.Record
 }
@@ -384,7 +388,7 @@ func (m *mounter) client(id volume.ID) *client {
 
 // tidy removes a volume's entry if nothing is in it.
 func (m *mounter) tidy(id volume.ID) {
-	if c := m.volumes[id]; c != nil && c.hasNothing() && len(c.busy) == 0 && c.hanging == 0 {
+	if c := m.volumes[id]; c != nil && c.hasNothing() && len(c.busy) == 0 {
 		delete(m.volumes, id)
 	}
 }

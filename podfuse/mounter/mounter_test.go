@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -450,16 +451,53 @@ func TestUnmount(t *testing.T) {
 	}
 }
 
-// The answer to the first request may be an error.
-func TestServedWithoutStatFS(t *testing.T) {
+// A program serves when it has answered FUSE_INIT, also if a request that waited for that on the program's own mount is
+// never answered. A child asks then, and the answer may be an error.
+func TestServedWhileAnotherRequestWaits(t *testing.T) {
 	w := newWorld(t)
 	c := w.container(containerOptions{})
-	generation := c.serve(launchOptions{Text: "one", NoStatFS: true})
-	if problem := w.attach(generation, c.pid); problem != "" {
-		t.Fatal(problem)
+	c.launch(0, launchOptions{Text: "one", Silent: true, NoStatFS: true, Mountpoint: "/m", Itself: "/m/never"})
+	own := fmt.Sprintf("/proc/%d/root/m", c.pid)
+	eventually(t, "it is mounted", func() bool { return len(c.mounts("fuse")) == 1 })
+	device, err := deviceAt(unix.AT_FDCWD, own)
+	must(t, err)
+	asked := make(chan error, 1)
+	go func() {
+		_, err := os.Stat(own + "/never")
+		asked <- err
+	}()
+	m := &mounter{turns: make(chan func())}
+	defer m.takesTurns()()
+	eventually(t, "FUSE_INIT and another request wait", func() bool {
+		waiting, err := m.waiting(device)
+		must(t, err)
+		return waiting == 2
+	})
+	served := false
+	eventually(t, "it is served", func() bool {
+		select {
+		case e := <-w.events:
+			served = served || e.Kind == wire.ServedNow
+		default:
+			for _, pid := range c.programs("program") {
+				signalsTo(t, pid)
+			}
+		}
+		return served
+	})
+	must(t, w.client.Forget(w.data.ID()))
+	if err := <-asked; !errors.Is(err, unix.ECONNABORTED) {
+		t.Errorf("the request: %v", err)
 	}
-	if text, err := c.read("/data/text"); text != "one" {
-		t.Errorf("%q, %v", text, err)
+}
+
+// signalsTo sends SIGUSR1 to a process that listens for it.
+func signalsTo(t *testing.T, pid int) {
+	t.Helper()
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
+	must(t, err)
+	if caught, err := status.Mask("SigCgt"); err == nil && caught&(1<<(unix.SIGUSR1-1)) != 0 {
+		_ = unix.Kill(pid, unix.SIGUSR1)
 	}
 }
 

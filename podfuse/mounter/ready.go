@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ready are children that wait for an errand, in a row. To start one takes a process's start-up, six times
+// ready are children that wait for an errand, in a row. To start one takes a process's start-up, five times
 // for each program that comes back, and its readers wait. So when a program dies, which another process then starts
 // again, they are started meanwhile: each when the one before it runs, or the first one would be the last to.
 type ready struct {
@@ -18,8 +18,8 @@ type ready struct {
 }
 
 const (
-	// mostReady is how many errands a program that comes back takes: detach, receive, own, probe, attach, unmount.
-	mostReady = 6
+	// mostReady is how many errands a program that comes back takes: detach, receive, own, attach, unmount.
+	mostReady = 5
 	// mostWaiting wait at a time: those from a program's question to its mount.
 	mostWaiting = 4
 	// readyTime is how long they wait since a program has died.

@@ -136,7 +136,7 @@ func (m *mounter) recoverLocked(id volume.ID, servers []volume.Record) error {
 			continue
 		}
 		buryErr := inNamespace(lost.namespace, pod, func(p *process) error {
-			return m.enter(id, mostHangingOut, buryTime, job{Kind: "bury", PID: p.pid, Path: lost.path, Device: lost.device}, p.fd)
+			return m.enter(pod.pod, mostHangingOut, buryTime, job{Kind: "bury", PID: p.pid, Path: lost.path, Device: lost.device}, p.fd)
 		})
 		if living == nil || errors.Is(buryErr, errAgain) || mayPass(buryErr) { // or it is somebody else's
 			err = errors.Join(err, buryErr)
@@ -230,7 +230,7 @@ func (m *mounter) takeConnection(id volume.ID, servers []volume.Record, mounts [
 		return nil, err
 	}
 	defer socket.Close()
-	if err := m.enter(id, mostHanging, childTime, take, theirs); err != nil {
+	if err := m.enter(pod.pod, mostHanging, childTime, take, theirs); err != nil {
 		return nil, err
 	}
 	text, files, err := socket.Receive(time.Now())
@@ -268,7 +268,7 @@ func (m *mounter) recoveredMeta(id volume.ID, servers []volume.Record, mounts []
 	if err != nil {
 		return meta, err
 	}
-	meta = connectionMeta{Volume: id, Server: server, Device: found.Device, Sent: time.Now()}
+	meta = connectionMeta{Volume: id, Server: server, Device: found.Device, Sent: time.Now(), Pod: podfuse.PlainUID(servers[0].PodUID)}
 	meta.Peer = identity{PIDs: asks.PIDs, Mounts: asks.Mounts, Pod: asks.Pod, Group: asks.Group}
 	for _, lost := range mounts {
 		if lost.own && lost.device == found.Device {

@@ -176,13 +176,10 @@ func (m *mounter) renewPod(uid string, sockets []otherSocket, until time.Time) {
 		if left <= 0 {
 			return // renewElsewhere does not wait any more
 		}
-		client, err := podfuse.Client(old.record)
-		if err == nil {
-			err = inNamespace(old.namespace, cgroup{pod: uid}, func(p *process) error {
-				j := job{Kind: "socket", Dir: m.Socket(), PID: p.pid, Path: old.path, Device: old.device}
-				return m.enter(client, mostHanging, min(childTime, left), j, p.fd)
-			})
-		}
+		err := inNamespace(old.namespace, cgroup{pod: uid}, func(p *process) error {
+			j := job{Kind: "socket", Dir: m.Socket(), PID: p.pid, Path: old.path, Device: old.device}
+			return m.enter(uid, mostHanging, min(childTime, left), j, p.fd)
+		})
 		if err != nil && !errors.Is(err, errAgain) {
 			problems = append(problems, fmt.Errorf("server volume %s, in the container of process %d: %w",
 				old.server, old.namespace.PID, err))

@@ -14,7 +14,7 @@ import (
 	"example.com/pod-info-fuse/e2e/attack"
 )
 
-// attackOf has a mounter that begins, and a child that waits for a program's first answer, try what they
+// attackOf has a mounter that begins, and a child that enters a container, try what they
 // must not, also with a process, and write to a file how that has ended.
 func attackOf(given string) {
 	path, victim, is := strings.Cut(given, " ")
@@ -36,8 +36,8 @@ func attackOf(given string) {
 		}
 	}
 	environment = append(environment, "ATTACK="+given)
-	probe := errands["probe"]
-	errands["probe"] = func(j job) (result, error) { try("child"); return probe(j) }
+	own := errands["own"]
+	errands["own"] = func(j job) (result, error) { try("child"); return own(j) }
 	pause = func(step string) {
 		if step == "begin" {
 			try("mounter")
@@ -54,7 +54,7 @@ func TestOtherSystemCallsAreDenied(t *testing.T) {
 	defer func() { environment = old }()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
-	c.serve(launchOptions{})
+	c.serve(launchOptions{Mountpoint: "/m"})
 	status, err := w.client.Status()
 	must(t, err)
 	for range 2 { // a spare has the filter once, also that of another

@@ -29,9 +29,7 @@ type connection struct {
 	connectionMeta
 	file *os.File      // the mounter's duplicate. It stays blocking, as the program's is
 	gone chan struct{} // closed when it is not in the table any more
-	// answered is closed when the program has given its first answer, or nobody waits for that.
-	answered chan struct{}
-	over     chan struct{} // closed when its program serves the volume no more
+	over chan struct{} // closed when its program serves the volume no more
 	// hurry is closed when another program wants to serve: a descriptor that nobody has by now
 	// is not waited for.
 	hurry   chan struct{}
@@ -39,8 +37,6 @@ type connection struct {
 	// doubted: that process has it no more, or the mounter before knew it, and whether another one has is being found out.
 	doubted bool
 	parent  int // the parent of that, which is mostly in its container, and survives it; 0: not known
-	// probed: a child waits for its program's first answer.
-	probed bool
 	// followed: its program's death is waited for.
 	followed bool
 	// abandoned: it is being removed, as nobody uses it any more, or there are too many.
@@ -64,6 +60,7 @@ type connectionMeta struct {
 	Since      time.Time `json:"since,omitzero"`       // the time of its death, or when it had Left
 	Unmounted  bool      `json:"unmounted,omitempty"`  // it is not in the vault any more
 	User       uint32    `json:"user,omitempty"`       // who asked for it
+	Pod        string    `json:"pod,omitempty"`        // the UID of its volume's pod, without dashes
 	// Left: the program, or its user, has unmounted it. It has until the program dies.
 	Left bool `json:"left,omitempty"`
 }
@@ -83,6 +80,9 @@ type identity struct {
 }
 
 func (c *connection) name() string { return connectionName(c.Volume, c.Generation) }
+
+// pod is the one that its children count for. The mounter before may not have noted it.
+func (c *connection) pod() string { return cmp.Or(c.Pod, c.Peer.Pod) }
 
 // dir is its directory in the vault.
 func (c *connection) dir() string { return fmt.Sprintf("%s.%d", c.Volume, c.Generation) }
@@ -130,7 +130,7 @@ func (m *mounter) drop(c *connection) {
 
 // addConnection makes an entry of one.
 func (m *mounter) addConnection(meta connectionMeta, file *os.File) *connection {
-	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), answered: make(chan struct{}), over: make(chan struct{}), hurry: make(chan struct{})}
+	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), over: make(chan struct{}), hurry: make(chan struct{})}
 	switch client := m.client(c.Volume); {
 	case c.Dead:
 		client.dead = append(client.dead, c)
@@ -170,9 +170,7 @@ func (m *mounter) follow(c *connection) {
 		return
 	}
 	c.followed = true
-	if c.Served {
-		close(c.answered)
-	} else { // also of one that has left: the mounter before may have left a child that waits for it
+	if !c.Served && !c.Left {
 		go m.waitServed(c)
 	}
 	go m.waitDead(c)
@@ -288,7 +286,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 		return nil, err
 	}
 	pause("admit")
-	c, err := m.admit(o, client, asks, p.uid)
+	c, err := m.admit(o, client, podfuse.PlainUID(server.PodUID), asks, p.uid)
 	if err != nil {
 		return nil, err
 	}
@@ -321,14 +319,14 @@ func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *pr
 	}
 	pause("own")
 	if o.Mountpoint != "" {
-		if err := m.mayEnter(c.Volume, mostHanging); err != nil { // and nothing is there to be removed
+		if err := m.mayEnter(c.pod(), mostHanging); err != nil { // and nothing is there to be removed
 			return err
 		}
 		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
 			return err
 		}
 		own := job{Kind: "own", Dir: c.dir(), PID: p.pid, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p)}
-		if err := m.enter(c.Volume, mostHanging, childTime, own, p.fd); err != nil {
+		if err := m.enter(c.pod(), mostHanging, childTime, own, p.fd); err != nil {
 			return err
 		}
 	}
@@ -468,7 +466,7 @@ const takeOverTime = 3 * time.Second
 
 // admit makes a connection for a program, if no other serves the volume. One whose death is not
 // known yet is waited for.
-func (m *mounter) admit(o *order, id volume.ID, asks identity, user uint32) (c *connection, err error) {
+func (m *mounter) admit(o *order, id volume.ID, pod string, asks identity, user uint32) (c *connection, err error) {
 	hurried := false
 	until := time.Now().Add(takeOverTime)
 	for pauses := firstPause; ; pauses = min(2*pauses, 10*time.Millisecond) {
@@ -492,7 +490,7 @@ func (m *mounter) admit(o *order, id volume.ID, asks identity, user uint32) (c *
 				m.tidy(id)
 				return
 			}
-			meta := connectionMeta{Volume: id, Generation: m.nextGeneration(), Server: o.Server, Order: o.name, Peer: asks, User: user}
+			meta := connectionMeta{Volume: id, Generation: m.nextGeneration(), Server: o.Server, Order: o.name, Peer: asks, User: user, Pod: pod}
 			c = m.addConnection(meta, os.NewFile(uintptr(fd), "/dev/fuse"))
 			m.set.Put(c.name(), c.connectionMeta, c.file)
 		})
@@ -534,7 +532,6 @@ func (m *mounter) lockVolume(id volume.ID, until time.Time) (release func(), err
 // waitServed waits for the program's first answer. One that has been unmounted before serves nobody.
 func (m *mounter) waitServed(c *connection) {
 	m.awaitAnswer(c)
-	close(c.answered)
 	pause("served")
 	var former []string
 	err := m.note(c, func() {
@@ -554,33 +551,52 @@ func (m *mounter) waitServed(c *connection) {
 	})
 	if err == nil && len(former) > 0 {
 		// The kernel ends a connection when its last mount, in some container, is gone.
-		if _, err := m.send(childTime, job{Kind: "unmount", Dirs: former}); err != nil {
+		err := m.enter(c.pod(), mostHangingOut, childTime, job{Kind: "unmount", Dirs: former})
+		if errors.Is(err, errManyHang) || errors.Is(err, errBusy) {
+			err = m.abortIn(former)
+		}
+		if err != nil {
 			m.log("volume %s: unmount what dead programs served: %v", c.Volume, err)
 		}
 	}
 }
 
-// awaitAnswer returns when a program has answered, or has left or died.
+const (
+	// mostAnswerPause is the longest pause between two looks for a program's first answer.
+	mostAnswerPause = 2 * time.Second
+	// askTimeout is how long other requests may hide a program's first answer, before a child asks for another one.
+	askTimeout = 2 * time.Second
+	// mostAsking is how many children of a pod may be under way when one more asks: mounts need the others.
+	mostAsking = 2
+)
+
+// awaitAnswer returns when a program has answered FUSE_INIT, or serves the volume no more. The kernel tells how many
+// requests wait for an answer, and FUSE_INIT is one of them until it is answered. Other requests come by the program's
+// own mount, or of a program that was recovered by any, and some may never be answered: then a child asks statfs(2),
+// less and less often.
 func (m *mounter) awaitAnswer(c *connection) {
-	for said := false; ; said = true {
-		m.do(func() { c.probed = true })
-		done, err := m.send(0, job{Kind: "probe", Dir: c.dir()})
-		m.do(func() { c.probed = false })
-		if done.Either && !m.ended(c) {
-			err = nil
-		}
-		left := false
-		m.do(func() { left = c.Left })
-		if left || err == nil || isClosed(c.gone) {
+	began, next := time.Now(), askTimeout
+	for {
+		waiting, err := m.waiting(c.Device)
+		if err == nil && waiting == 0 && !m.ended(c) {
 			return
 		}
-		if !said {
-			m.log("volume %s: the program of generation %d does not serve: %v", c.Volume, c.Generation, err)
+		asks := false
+		m.do(func() {
+			children := m.children[c.pod()]
+			asks = (c.Mountpoint != "" || c.Order == "") && (children == nil || children.running < mostAsking)
+		})
+		if asks && time.Since(began) >= next {
+			err := m.enter(c.pod(), mostAsking, childTime, job{Kind: "probe", Dir: c.dir()})
+			if err == nil && !m.ended(c) {
+				return
+			}
+			next = 2 * time.Since(began)
 		}
-		select { // its death comes; or it was the child that has failed
-		case <-c.gone:
+		select {
+		case <-time.After(min(max(time.Since(began)/8, firstPause), mostAnswerPause)):
+		case <-c.over:
 			return
-		case <-time.After(lookAgain):
 		}
 	}
 }
@@ -624,9 +640,17 @@ func (m *mounter) abort(all []*connection) {
 	if len(dirs) == 0 {
 		return
 	}
-	if _, err := m.send(childTime, job{Kind: "unmount", Dirs: dirs, Force: true}); err != nil {
+	if err := m.abortIn(dirs); err != nil {
 		m.log("end connections %v: %v", dirs, err)
 	}
+}
+
+// abortIn ends the connections in directories of the vault. No pod can hold the child up.
+func (m *mounter) abortIn(dirs []string) error {
+	m.aborts <- struct{}{}
+	defer func() { <-m.aborts }()
+	_, err := m.send(childTime, job{Kind: "unmount", Dirs: dirs, Force: true})
+	return err
 }
 
 // detachOwn removes a program's mount from its own container.
@@ -639,9 +663,11 @@ func (m *mounter) detachOwn(c *connection) {
 		return
 	}
 	err := inNamespace(mount.Namespace{PID: near, Name: c.Peer.Mounts}, cgroup{c.Peer.Pod, c.Peer.Group}, func(p *process) error {
-		return m.enter(c.Volume, mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
+		return m.enter(c.pod(), mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
 	})
-	if err != nil && !errors.Is(err, errManyHang) { // a pod could have that at once, as often as it likes
+	if err == nil {
+		m.do(func() { c.Mountpoint = "" }) // or another one might be removed that has its device's number by then
+	} else if !errors.Is(err, errManyHang) { // a pod could have that at once, as often as it likes
 		m.log("volume %s: remove the program's own mount from %s: %v", c.Volume, path, err)
 	}
 }

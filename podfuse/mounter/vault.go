@@ -351,13 +351,54 @@ func mountReadOnly(path string, flags uintptr) error {
 
 var errNoVault = errors.New("there is no vault")
 
+// openConnections opens fusectl, the kernel's file system of FUSE connections. It is mounted nowhere.
+func openConnections() (*os.File, error) {
+	context, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("fsopen fusectl", err)
+	}
+	defer unix.Close(context)
+	if err := unix.FsconfigCreate(context); err != nil {
+		return nil, os.NewSyscallError("fsconfig fusectl", err)
+	}
+	fd, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY)
+	if err != nil {
+		return nil, os.NewSyscallError("fsmount fusectl", err)
+	}
+	return os.NewFile(uintptr(fd), "fusectl"), nil
+}
+
+// waiting is how many requests of a connection have no answer (fs/fuse/control.c, fuse_conn_waiting_read).
+func (m *mounter) waiting(device uint64) (n int, err error) {
+	connections := -1
+	m.do(func() {
+		if m.connections == nil {
+			m.connections, err = openConnections()
+		}
+		if err == nil {
+			connections, err = packet.Number(m.connections)
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	path := fmt.Sprintf("%d/waiting", unix.Minor(device))
+	fd, err := unix.Openat(connections, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	_, err = fmt.Fscan(file, &n)
+	return n, err
+}
+
 // The errands. They run in a child.
 
 // probe returns when the program has answered, be it with an error: many have no statfs(2), or have what they serve
-// from a file system that fails. Of some errors only the mounter knows whose they are: the kernel says the same of a
-// connection that has ended (fs/fuse/dev.c, fuse_get_req and fuse_abort_conn), and asks no program.
-func probe(j job) (done result, err error) {
-	err = inVault(vaultFD, func() error {
+// from a file system that fails. The kernel answers for a connection that has ended: see ended.
+func probe(j job) (result, error) {
+	return result{}, inVault(vaultFD, func() error {
 		path := "/" + j.Dir
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // asks no program
 		if err != nil {
@@ -365,26 +406,11 @@ func probe(j job) (done result, err error) {
 		}
 		defer unix.Close(fd)
 		var stat unix.Statfs_t
-		switch err := unix.Fstatfs(fd, &stat); {
-		case err == nil && stat.Type != unix.FUSE_SUPER_MAGIC:
+		if err := unix.Fstatfs(fd, &stat); err == nil && stat.Type != unix.FUSE_SUPER_MAGIC {
 			return fmt.Errorf("nothing is mounted on %s", path)
-		case err == unix.ENOTCONN || err == unix.ECONNABORTED:
-			done.Either = true
-			return err
-		case err == unix.ECONNREFUSED && refusesAll(fd):
-			return err
 		}
 		return nil
 	})
-	return done, err
-}
-
-// refusesAll tells whether a root directory's attributes are refused, too. Where the program has answered the first
-// request of all with an error, the kernel refuses everything, and its connection has not ended.
-func refusesAll(root int) bool {
-	var stat unix.Statx_t
-	err := unix.Statx(root, "", unix.AT_EMPTY_PATH|unix.AT_STATX_FORCE_SYNC, unix.STATX_BASIC_STATS, &stat)
-	return err == unix.ECONNREFUSED
 }
 
 // mountAgain makes another mount of a connection, in a namespace of its own. The connection may be mounted in containers

@@ -114,6 +114,7 @@ var roles = map[string]func([]string) error{
 	"elsewhere":    elsewhereMain,
 	"unshare":      unshareMain,
 	"remounter":    remounterMain,
+	"holder":       holderMain,
 }
 
 // pauseAt has the mounter stop at some steps, "step=file,step=file", at each once: it makes the file, and waits until
@@ -433,16 +434,17 @@ func (n *everyName) Getattr(_ context.Context, _ gofs.FileHandle, out *fuse.Attr
 // containerOptions are what a container has.
 type containerOptions struct {
 	Server, Client volume.ID
-	Run            string // the run directory
-	Sub            string // directory of the volume that /sub shows
-	HostView       string // directory of the host that is /agent with all that is mounted in it, as node agents have the kubelet's
-	Alike          string // path on which the volume is, too
-	Below          string // directory of the volume that another volume is mounted on
-	Within         string // and one that the volume itself is mounted on
-	Slow           string // directory of the host that is /slow
-	Reads          bool   // it has no server volume: no program of its pod is begun in it
-	Copies         int    // so many more of the server volume, as root of a pod can make
-	Many           int    // so many mounts more, of which mountinfo has 200 bytes each
+	Run            string      // the run directory
+	Sub            string      // directory of the volume that /sub shows
+	HostView       string      // directory of the host that is /agent with all that is mounted in it, as node agents have the kubelet's
+	Alike          string      // path on which the volume is, too
+	Below          string      // directory of the volume that another volume is mounted on
+	Within         string      // and one that the volume itself is mounted on
+	Slow           string      // directory of the host that is /slow
+	Reads          bool        // it has no server volume: no program of its pod is begun in it
+	Copies         int         // so many more of the server volume, as root of a pod can make
+	More           []volume.ID // other server volumes, of which it has what tells them apart
+	Many           int         // so many mounts more, of which mountinfo has 200 bytes each
 	// Shared are mounts of the host's, by where the container has peers of them, as with Bidirectional; Receiving the
 	// same, but what is mounted in the container does not go to the host, as with HostToContainer.
 	Shared, Receiving map[string]string
@@ -587,6 +589,11 @@ func containerMain(args []string) error {
 		steps = append(steps, func() error { return os.Mkdir(filepath.Join(root, copied), 0o755) }, func() error {
 			return unix.Mount(filepath.Join(root, "run/pod-fuse"), filepath.Join(root, copied), "", unix.MS_BIND|unix.MS_REC, "")
 		})
+	}
+	for _, id := range o.More {
+		path := "tmp/" + id.String()
+		steps = append(steps, func() error { return os.WriteFile(filepath.Join(root, path), nil, 0o644) },
+			func() error { return bind(layout.FIFO(id), path) })
 	}
 	many := filepath.Join(root, "tmp", strings.Repeat("x", 150))
 	for range o.Many {

@@ -12,7 +12,7 @@
 //  2. Where no systemd runs, or it refuses, the process is written into a
 //     cgroup of its own, right below the root of each hierarchy.
 //
-// Either one has limits: of threads, and of memory ([MaxThreads], [MaxMemory]). Active and
+// Either one has limits: of threads ([MaxThreads], or what the caller says), and of memory ([MaxMemory]). Active and
 // standby share them. When the memory is used up, the kernel kills the larger one and lets
 // the other one be: memory.oom.group is 0 by default ("memory.oom.group" in cgroup-v2.rst),
 // and v1 has no such file. A cgroup for each would need root, or a process that could move
@@ -61,28 +61,28 @@ import (
 // [Of] does, or "" when it is still in the old one, in some hierarchy or in all.
 //
 // The process, and those that it starts, share limits of threads and memory there, as far
-// as that can be had; see [LimitsOf].
+// as that can be had: of so many threads, and of [MaxMemory]. See [LimitsOf].
 //
 // An error is worth a warning in either case: with a cgroup it says why the
 // process is not in a scope of systemd although systemd runs, or not limited. The context
 // limits the time that systemd may take, and so does a limit of five seconds. The error is
 // os.ErrProcessDone if the process has ended: the kernel shows it in some cgroup until it is
 // reaped, in the root of v1.
-func Escape(ctx context.Context, driver string, pid int) (where string, err error) {
+func Escape(ctx context.Context, driver string, pid, most int) (where string, err error) {
 	defer func() {
 		if ended(pid) {
 			where, err = "", fmt.Errorf("move process %d: %w", pid, os.ErrProcessDone)
 		}
 	}()
 	_ = remove(driver, 0) // cgroups of a dead daemon; EBUSY: a daemon lives
-	refused := toScope(ctx, driver, pid)
+	refused := toScope(ctx, driver, pid, most)
 	var unlimited error
 	if refused != nil {
 		if errors.Is(refused, errNoSystemd) {
 			refused = nil // the usual case on such a machine
 		}
 		var stays error
-		if stays, unlimited = toOwn(driver, pid); stays != nil {
+		if stays, unlimited = toOwn(driver, pid, most); stays != nil {
 			return "", fmt.Errorf("process %d stays in the cgroup of the kubelet, and its restart kills it: %w", pid, join(refused, stays))
 		}
 	}

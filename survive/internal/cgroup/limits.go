@@ -34,12 +34,12 @@ type limit struct {
 }
 
 var (
-	threads = limit{"pids", "pids.max", "pids.max", MaxThreads}
+	threads = limit{"pids", "pids.max", "pids.max", MaxThreads} // if the caller says no other number
 	memory  = limit{"memory", "memory.max", "memory.limit_in_bytes", MaxMemory}
 )
 
-// limits returns the limits that cgroups can have right below the hierarchy's root.
-func (h hierarchy) limits() (list []limit) {
+// limits returns the limits that cgroups can have right below the hierarchy's root, with so many threads.
+func (h hierarchy) limits(most int) (list []limit) {
 	if h.root == "" {
 		return nil
 	}
@@ -50,6 +50,8 @@ func (h hierarchy) limits() (list []limit) {
 		text, _ := os.ReadFile(filepath.Join(h.root, "cgroup.subtree_control"))
 		controllers = strings.Fields(string(text))
 	}
+	threads := threads
+	threads.most = uint64(most)
 	for _, l := range []limit{threads, memory} {
 		if slices.Contains(controllers, l.controller) {
 			list = append(list, l)

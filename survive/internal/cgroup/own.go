@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// toOwn moves the process into a cgroup of its own, limited, in every hierarchy where it
+// toOwn moves the process into a cgroup of its own, limited, also to so many threads, in every hierarchy where it
 // is not in the root, and in those that can limit it. It tries all of them. stays names each
 // hierarchy in which it was to move and did not; warning, other failures.
-func toOwn(driver string, pid int) (stays, warning error) {
+func toOwn(driver string, pid, most int) (stays, warning error) {
 	all, err := hierarchies(pid)
 	if err != nil {
 		return err, nil
@@ -24,7 +24,7 @@ func toOwn(driver string, pid int) (stays, warning error) {
 	name := ownName(driver, pid)
 	var failed, unlimited []error
 	for _, h := range all {
-		limits := h.limits()
+		limits := h.limits(most)
 		if h.inRoot() && len(limits) == 0 {
 			continue
 		}

@@ -28,7 +28,7 @@ func TestASystemdThatDoesNotListenIsNotTheEnd(t *testing.T) {
 	}
 	fakeRun(t)
 	pid := kubelet(t, mountedHierarchies(t))
-	where, err := Escape(context.Background(), driver, pid)
+	where, err := Escape(context.Background(), driver, pid, MaxThreads)
 	if where != "/"+ownName(driver, pid) || err == nil || !strings.Contains(err.Error(), runtimeDir+"/private") {
 		t.Errorf("%q, %v", where, err)
 	}
@@ -48,7 +48,7 @@ func TestASystemdThatHangsIsNotTheEnd(t *testing.T) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
-	where, err := Escape(ctx, driver, pid)
+	where, err := Escape(ctx, driver, pid, MaxThreads)
 	if where != "/"+ownName(driver, pid) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%q, %v", where, err)
 	}
@@ -70,7 +70,7 @@ func TestSystemdMakesAScope(t *testing.T) {
 	}
 	pid := process.Process.Pid
 	scope := scopeName(driver, pid)
-	where, err := Escape(context.Background(), driver, pid)
+	where, err := Escape(context.Background(), driver, pid, MaxThreads)
 	if err != nil || path.Base(where) != scope {
 		_ = process.Process.Kill()
 		t.Fatalf("%q, %v", where, err)

@@ -23,7 +23,7 @@ const (
 // toScope asks systemd to put the process into a scope, a unit of its own, and
 // waits until that is done. The rules are those of StartTransientUnit in
 // org.freedesktop.systemd1(5).
-func toScope(ctx context.Context, driver string, pid int) (err error) {
+func toScope(ctx context.Context, driver string, pid, most int) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, scopePatience)
 	defer cancel()
 	unit := scopeName(driver, pid)
@@ -41,7 +41,7 @@ func toScope(ctx context.Context, driver string, pid int) (err error) {
 	}
 	defer conn.Close()
 	done := make(chan string, 1)
-	if _, err := conn.StartTransientUnitContext(ctx, unit, "fail", scopeProperties(ctx, conn, driver, pid), done); err != nil {
+	if _, err := conn.StartTransientUnitContext(ctx, unit, "fail", scopeProperties(ctx, conn, driver, pid, most), done); err != nil {
 		return err
 	}
 	select {
@@ -57,7 +57,7 @@ func toScope(ctx context.Context, driver string, pid int) (err error) {
 
 // scopeProperties describes the scope: systemd.scope(5), systemd.kill(5),
 // systemd.resource-control(5) and CollectMode= in systemd.unit(5).
-func scopeProperties(ctx context.Context, conn *systemd.Conn, driver string, pid int) []systemd.Property {
+func scopeProperties(ctx context.Context, conn *systemd.Conn, driver string, pid, most int) []systemd.Property {
 	properties := []systemd.Property{
 		systemd.PropDescription("Daemon of " + driver),
 		systemd.PropPids(uint32(pid)),
@@ -73,7 +73,7 @@ func scopeProperties(ctx context.Context, conn *systemd.Conn, driver string, pid
 		// its processes for memory, so the standby would go with the active. Came with
 		// version 253, and was carried back to 252.
 		property("OOMPolicy", "continue"),
-		property("TasksMax", uint64(MaxThreads)), // 227
+		property("TasksMax", uint64(most)),       // 227
 		property("MemoryMax", uint64(MaxMemory)), // 231
 	} {
 		// An unknown one would make it refuse the scope. init.scope is always there to be asked.
