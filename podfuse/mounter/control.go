@@ -141,7 +141,7 @@ func (m *mounter) ask(r request, files []*os.File, caller int) (give []*os.File,
 		}
 		m.do(func() { give, err = m.give() })
 	case askForget:
-		m.forget(r.Volume)
+		_ = m.forget(r.Volume)
 	case askReplace:
 		if len(files) != 1 {
 			return nil, errors.New("replace comes with one descriptor")
@@ -181,15 +181,16 @@ func (m *mounter) give() ([]*os.File, error) {
 
 const (
 	// detachTime is how long a volume's programs' own mounts are waited for, and stopTime all volumes: less
-	// than a call-out waits for either.
+	// than a call-out waits for all.
 	detachTime = childTime
 	stopTime   = 2 * childTime
 )
 
 // forget ends the connections of a volume, or those that came by a server volume. It does not wait for what is at
 // work on the volume: containers may hold that up. What is mounted of a connection from now on, its order removes, which
-// finds that it is forgotten.
-func (m *mounter) forget(id volume.ID) {
+// finds that it is forgotten. The programs' own mounts, whose paths may hang, are removed afterwards: then detached is
+// closed.
+func (m *mounter) forget(id volume.ID) (detached <-chan struct{}) {
 	var ended []*connection
 	m.do(func() {
 		for _, client := range m.volumes {
@@ -202,9 +203,6 @@ func (m *mounter) forget(id volume.ID) {
 		}
 	})
 	m.abort(ended)
-	if !together(len(ended), detachTime, func(i int) { m.detachOwn(ended[i]) }) {
-		m.log("volume %s: its programs' own mounts stay in their containers, where a file system does not answer", id)
-	}
 	pause("forget")
 	m.do(func() {
 		for _, c := range ended {
@@ -215,6 +213,24 @@ func (m *mounter) forget(id volume.ID) {
 		m.forgetHistory(id)
 		m.tell(wire.Event{Kind: wire.Forgotten, Volume: id})
 	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if len(ended) == 0 {
+			return
+		}
+		// Another program of the volume may mount in the same place, and its device may get the number of one of these.
+		release, err := m.lockVolume(ended[0].Volume, time.Now().Add(orderTime))
+		if err != nil {
+			m.log("volume %s: remove its programs' own mounts: %v", id, err)
+			return
+		}
+		defer release()
+		if !together(len(ended), detachTime, func(i int) { m.detachOwn(ended[i]) }) {
+			m.log("volume %s: its programs' own mounts stay in their containers, where a file system does not answer", id)
+		}
+	}()
+	return done
 }
 
 // replaceTime is how long a process of another version may take to read all that there is.
@@ -297,7 +313,7 @@ func (m *mounter) stop() error {
 			ids = append(ids, id)
 		}
 	})
-	if !together(len(ids), stopTime, func(i int) { m.forget(ids[i]) }) {
+	if !together(len(ids), stopTime, func(i int) { <-m.forget(ids[i]) }) {
 		m.log("stop: the file systems of some programs do not answer, and are left behind")
 	}
 	return m.remove()
