@@ -370,6 +370,12 @@ func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err erro
 
 // deviceOfConnection is the device of what a connection has mounted (Linux 5.14).
 func deviceOfConnection(fd int) (uint64, error) {
+	// To mount a /dev/fuse that has no connection would make one, and who has just opened it could not mount it any more.
+	clone, err := mount.CloneDevice(fd)
+	if err != nil {
+		return 0, err
+	}
+	unix.Close(clone)
 	again, err := mountAgain(fd)
 	if err != nil {
 		return 0, err

@@ -193,3 +193,21 @@ func TestMountsOfProgramsThatDiedWithoutAMounter(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// A /dev/fuse on which nothing is mounted yet stays so: who has just opened it can mount it.
+func TestALookAtADeviceMountsNothing(t *testing.T) {
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	if device, err := deviceOfConnection(fd); err == nil {
+		t.Errorf("it is said to serve device %#x", device)
+	}
+	dir := t.TempDir()
+	must(t, unix.Mount("test", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)))
+	defer func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	mounted, err := deviceAt(unix.AT_FDCWD, dir)
+	must(t, err)
+	if device, err := deviceOfConnection(fd); err != nil || device != mounted {
+		t.Errorf("it serves device %#x: %#x, %v", mounted, device, err)
+	}
+}
