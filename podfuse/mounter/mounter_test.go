@@ -310,6 +310,25 @@ func TestUnmountWhileItIsMounted(t *testing.T) {
 	}
 }
 
+// A program that asked before its server volume was unmounted, and gets its connection afterwards, is refused.
+func TestUnmountBeforeItIsAdmitted(t *testing.T) {
+	awaits, lets := stopsAt(t, "admit")
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	answer := make(chan string, 1)
+	go func() { answer <- c.refused(0, launchOptions{}) }()
+	awaits("admit")
+	must(t, w.client.ServerVolumes().Delete(w.server.ID()))
+	must(t, w.client.Forget(w.data.ID()))
+	lets("admit")
+	if text := <-answer; !strings.Contains(text, errUnmounted.Error()) {
+		t.Errorf("the program: %s", text)
+	}
+	if status := w.now(); len(status.Volumes) > 0 {
+		t.Errorf("left: %+v", status)
+	}
+}
+
 // What is removed of a program whose volume was unmounted is not the next program's, whose device may have the same
 // number.
 func TestUnmountWhileItIsSent(t *testing.T) {

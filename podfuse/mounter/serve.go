@@ -290,6 +290,11 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
+	// An unmount removes the record, and has the mounter forget the volume then: maybe before the connection was there.
+	if _, err := m.ServerVolumes().Get(o.Server); errors.Is(err, fs.ErrNotExist) {
+		m.abandon(c)
+		return nil, errUnmounted
+	}
 	release, err := m.lockVolume(client, time.Now().Add(orderTime))
 	if err == nil {
 		defer release()
