@@ -246,7 +246,13 @@ func (m *mounter) takeConnection(id volume.ID, servers []volume.Record, mounts [
 		packet.Close(files)
 		return nil, err
 	}
-	mounted := fileSystem{Type: "fuse", Source: "recovered", Options: "user_id=0,group_id=0", Flags: unix.MS_NOSUID | unix.MS_NODEV}
+	attributes, err := podfuse.AttributesOf(servers[0])
+	if err != nil {
+		packet.Close(files)
+		return nil, err
+	}
+	// By its source, the next mounter finds it (lostMounts).
+	mounted := fileSystem{Type: "fuse", Source: attributes.Serves, Options: "user_id=0,group_id=0", Flags: unix.MS_NOSUID | unix.MS_NODEV}
 	if slices.ContainsFunc(mounts, func(lost lostMount) bool { return lost.device == found.Device && lost.noExec }) {
 		mounted.Flags |= unix.MS_NOEXEC // all else is the file system's own
 	}

@@ -96,6 +96,32 @@ func TestProgramsOfALostMounter(t *testing.T) {
 	}
 }
 
+// A program is found by what the mounter before has attached, which had found it as well.
+func TestProgramsOfAMounterThatWasLostTwice(t *testing.T) {
+	w := newWorld(t)
+	c, former := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
+	one := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(one, former.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	w.loses()
+	one = w.recovered(one)
+	reader := w.container(containerOptions{Reads: true})
+	if problem := w.attach(one, reader.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	former.kill()
+	w.loses()
+	one = w.recovered(one)
+	if text, err := reader.read("/data/text"); text != "one" {
+		t.Errorf("%q, %v", text, err)
+	}
+	c.killProgram()
+	if died := w.died(one); len(died.files) != 1 {
+		t.Errorf("%+v", died)
+	}
+}
+
 // A mounter that is killed while it looks leaves that to its spare.
 func TestKilledWhileItLooksForPrograms(t *testing.T) {
 	killed := killsAt(t, "recover")
