@@ -284,12 +284,12 @@ func (m *mounter) makeSocket(table *mount.Table) error {
 		}
 	} else {
 		if point != nil {
-			err := point.Detach()
-			if point.Close(); err != nil {
+			if err := point.Detach(); err != nil {
 				return err
 			}
+			point.Close()
 		}
-		if point, err = m.mountTmpfs(m.SocketDir(), "size=64k"); err != nil {
+		if point, err = m.mountTmpfs(m.SocketDir(), "size=64k"); err != nil { // then there is none to close
 			return err
 		}
 		if socket, err = m.listen(m.Socket()); err == nil {
@@ -355,6 +355,7 @@ func (m *mounter) mountTmpfs(path, data string) (*mount.Point, error) {
 	}
 	// What call-outs mount of it, or put together on it, appears nowhere else.
 	if err := point.Private(); err != nil {
+		defer point.Close()
 		return nil, errors.Join(err, point.Detach())
 	}
 	return point, nil
