@@ -398,9 +398,15 @@ func bury(j job) (result, error) {
 		if err != nil {
 			return again(err)
 		}
+		defer unix.Close(fd)
+		// Whatever else is there by now, such as the stand-in, is not asked: it may have this child wait.
+		if device, err := deviceAt(fd, ""); err != nil {
+			return err
+		} else if device != j.Device {
+			return again(mount.ErrGone)
+		}
 		var stat unix.Statfs_t
 		err = unix.Fstatfs(fd, &stat)
-		unix.Close(fd)
 		if err != unix.ENOTCONN && err != unix.ECONNABORTED {
 			return fmt.Errorf("no process is known that serves what is mounted on %s, and it is not dead", j.Path)
 		}
