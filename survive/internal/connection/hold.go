@@ -126,9 +126,18 @@ func (h *held) expire(id uint64) {
 	case h.limit == 0:
 	case id&resent != 0:
 		end(fuse.Status(unix.ESTALE))
+	case !h.has(id): // the Holder has answered already, and a timer would stay for all of its time
 	default:
 		time.AfterFunc(h.limit, func() { end(fuse.Status(unix.ENOTCONN)) })
 	}
+}
+
+// has tells whether a request is held.
+func (h *held) has(id uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, is := h.ids[id]
+	return is
 }
 
 // interrupt lets the reader go that a FUSE_INTERRUPT is about, if it is to die. One whose request
