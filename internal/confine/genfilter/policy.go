@@ -46,7 +46,7 @@ var forSockets = []string{"sendmsg"}
 // It may make sockets, as it does for its clients.
 var forMounting = append([]string{
 	"open_tree", "move_mount", "mount_setattr", "mount", "umount2", "pivot_root", "chroot", "fchdir", "statx",
-	"fsopen", "fsconfig", "fsmount", "fstatfs", // a connection once more
+	"fsopen", "fsconfig", "fsmount", "fstatfs", // a connection once more, and fusectl
 
 	// What it makes in its run directory and in its own mount namespace.
 	"mkdirat", "unlinkat", "linkat", "renameat", "fchmodat", "umask", "bind", "listen",
