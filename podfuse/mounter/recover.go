@@ -295,10 +295,15 @@ func (m *mounter) addRecovered(meta connectionMeta, file *os.File, mounted fileS
 		meta.Generation = m.nextGeneration()
 		c = m.addConnection(meta, file)
 	})
+	// As serveOn: the volume may have been forgotten before the connection was there.
+	if _, err := m.ServerVolumes().Get(meta.Server); errors.Is(err, fs.ErrNotExist) {
+		m.do(func() { c.forgotten = true })
+	}
 	_, err = m.mount(c, mounted)
 	pause("recover")
+	forgotten := false
 	m.do(func() {
-		if err == nil && !c.isUnmounted() {
+		if forgotten = c.isUnmounted(); err == nil && !forgotten {
 			m.set.Put(c.name(), c.connectionMeta, c.file) // not before: the spare would take it for mounted
 			m.follow(c)
 			return
@@ -309,8 +314,12 @@ func (m *mounter) addRecovered(meta connectionMeta, file *os.File, mounted fileS
 		}
 		file.Close()
 	})
-	if err != nil {
-		m.abort([]*connection{c}) // it is mounted only if the volume was unmounted meanwhile
+	switch {
+	case forgotten:
+		m.abort([]*connection{c})
+	case err != nil: // its program lives, and is looked for again
+		_, unmountErr := m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
+		err = errors.Join(err, unmountErr)
 	}
 	return c, err
 }
