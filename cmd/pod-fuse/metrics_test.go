@@ -26,7 +26,7 @@ func (n node) watched() (address string) {
 	return n.watchedBy("setpriv", "--inh-caps=-all", "--bounding-set=-all,+sys_chroot")
 }
 
-// watchedBy does so with an installer that is executed by a command.
+// watchedBy starts an installer that watches the node, by a command that executes it, and returns the address of its metrics.
 func (n node) watchedBy(command ...string) (address string) {
 	n.t.Helper()
 	path := filepath.Join(n.t.TempDir(), "log")

@@ -32,7 +32,7 @@ func (m *mounter) attach(o *order) error {
 	return m.lives(o, until)
 }
 
-// attachAll does so, whether or not the program lives.
+// attachAll attaches what an order asks for. It does not ask whether the program lives.
 func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) error {
 	release, err := m.lockVolume(o.Volume, until)
 	if err != nil {
@@ -170,7 +170,7 @@ func inNamespace(namespace mount.Namespace, group cgroup, f func(*process) error
 	return err
 }
 
-// attachIn does so in the mount namespace of one process, which has all these stand-ins.
+// attachIn attaches the program's file system on all stand-ins in the mount namespace of one process.
 func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []standIn, until time.Time) error {
 	const tries = 5 // a child of a mounter that was killed may be at it, too
 	for try := 0; ; try++ {

@@ -117,7 +117,8 @@ func (m *mounter) recover(id volume.ID) {
 	})
 }
 
-// recoverLocked does so for who has locked the volume. servers are its server volumes.
+// recoverLocked finds the program of a volume, and removes the mounts of programs that have died. The caller has locked the
+// volume. servers are its server volumes.
 func (m *mounter) recoverLocked(id volume.ID, servers []volume.Record) error {
 	pod := cgroup{pod: podfuse.PlainUID(servers[0].PodUID)}
 	mounts, err := m.lostMounts(id, servers, pod)
@@ -385,7 +386,8 @@ func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err erro
 
 // deviceOfConnection is the device of what a connection has mounted (Linux 5.14).
 func deviceOfConnection(fd int) (uint64, error) {
-	// To mount a /dev/fuse that has no connection would make one, and who has just opened it could not mount it any more.
+	// A /dev/fuse that was just opened has no connection, and cannot be cloned. Mounting it here would make the connection,
+	// and the process that opened it could not mount it any more (ENOTCONN).
 	clone, err := mount.CloneDevice(fd)
 	if err != nil {
 		return 0, err

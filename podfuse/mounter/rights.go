@@ -18,7 +18,7 @@ import (
 var rights = []uint{
 	unix.CAP_SYS_ADMIN,       // mount, enter namespaces, abort a connection
 	unix.CAP_SYS_CHROOT,      // enter a mount namespace
-	unix.CAP_SYS_PTRACE,      // see which files other users' processes have open
+	unix.CAP_SYS_PTRACE,      // see which files other users' processes have open, and take a connection (recover.go)
 	unix.CAP_DAC_READ_SEARCH, // walk through other users' directories
 }
 
