@@ -493,9 +493,11 @@ func (m *mounter) nodeDevices() (map[uint64]bool, error) {
 		point.Close()
 	}
 	if len(devices) == 0 {
-		return nil, fmt.Errorf("nothing is mounted on %s", m.FS())
+		return nil, fmt.Errorf("%w on %s", errNoNodeMount, m.FS())
 	}
 	return devices, nil
 }
+
+var errNoNodeMount = errors.New("nothing is mounted")
 
 func deviceOf(info *mountinfo.Info) uint64 { return unix.Mkdev(uint32(info.Major), uint32(info.Minor)) }

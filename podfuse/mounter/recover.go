@@ -169,7 +169,11 @@ func (m *mounter) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) 
 	for _, namespace := range namespaces {
 		err = errors.Join(err, inNamespace(namespace, pod, func(p *process) error {
 			_, serves := m.serverOf(p, servers)
-			if _, err := m.standIns(record, p); err != nil && !serves {
+			_, err := m.standIns(record, p)
+			switch {
+			case errors.Is(err, errNoNodeMount), proc.IsShort(err):
+				return err // nobody knows yet what is a stand-in
+			case err != nil && !serves:
 				return nil // this container has nothing of the volume
 			}
 			mounts, err := p.mounts()

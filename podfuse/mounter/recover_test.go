@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -119,6 +120,32 @@ func TestProgramsOfAMounterThatWasLostTwice(t *testing.T) {
 	c.killProgram()
 	if died := w.died(one); len(died.files) != 1 {
 		t.Errorf("%+v", died)
+	}
+}
+
+// As long as the node mount is not there, nobody knows what is a stand-in: a program is looked for again.
+func TestProgramsOfALostMounterWithoutANodeMount(t *testing.T) {
+	w := newWorld(t)
+	c, other := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
+	one := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(one, other.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	aside := t.TempDir()
+	must(t, unix.Mount(w.client.FS(), aside, "", unix.MS_BIND, ""))
+	must(t, unix.Unmount(w.client.FS(), unix.MNT_DETACH))
+	back := func() error {
+		return errors.Join(unix.Mount(aside, w.client.FS(), "", unix.MS_BIND, ""), unix.Unmount(aside, unix.MNT_DETACH))
+	}
+	w.loses()
+	status := w.now()
+	must(t, back())
+	if len(status.Volumes) != 1 || !status.Volumes[0].Lost {
+		t.Errorf("without the node mount: %+v", status.Volumes)
+	}
+	one = w.recovered(one)
+	if text, err := other.read("/data/text"); text != "one" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
