@@ -201,8 +201,13 @@ func (p *Point) RemoveDir(name string) error {
 // is tells whether it is of a type, such as unix.S_IFDIR.
 func (p *Point) is(fileType uint16) bool { return p.stat.Mode&unix.S_IFMT == fileType }
 
-// Close releases the descriptor.
-func (p *Point) Close() { unix.Close(p.fd) }
+// Close releases the descriptor. A second call does nothing: the number may be another file's by then.
+func (p *Point) Close() {
+	if p.fd >= 0 {
+		unix.Close(p.fd)
+		p.fd = -1
+	}
+}
 
 // Device identifies the mounted file system.
 func (p *Point) Device() uint64 { return unix.Mkdev(p.stat.Dev_major, p.stat.Dev_minor) }

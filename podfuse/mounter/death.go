@@ -115,32 +115,11 @@ func (m *mounter) died(c *connection) {
 	pause("died")
 	// First, or a program that is started again in there is held by its own mount.
 	m.detachOwn(c)
-	kept, resends := false, true
-	m.do(func() {
-		if isClosed(c.gone) {
-			kept = true
-			return
-		}
-		if kept = c.Served && m.wanted(c); !kept {
-			return
-		}
-		if !c.Left { // or its volume has been without a program since, which was remembered
-			c.Since = time.Now()
-			m.remember(c.Volume, 0)
-		}
-		if m.separate(c) != nil {
-			kept, resends, c.abandoned = false, false, true
-			m.tell(c.diedEvent())
-			return
-		}
-		c.Dead = true
-		m.set.Put(c.name(), c.connectionMeta, c.file)
-		client := m.client(c.Volume)
-		client.remove(c)
-		client.dead = append(client.dead, c)
-		m.tellDead(c)
-		m.giveUp(client.dead, mostDead)
-	})
+	kept, resends, short := m.keepDead(c)
+	for short { // of descriptors or memory
+		time.Sleep(lookAgain)
+		kept, resends, short = m.keepDead(c)
+	}
 	pause("told")
 	if kept {
 		return
@@ -158,6 +137,42 @@ func (m *mounter) died(c *connection) {
 			m.forgetHistory(c.Volume)
 		}
 	})
+}
+
+// keepDead gives the pair the connection of a dead program, if somebody may use it. resends is false where the pair
+// could not answer what the program had read, and short tells that there is nothing to do it with now.
+func (m *mounter) keepDead(c *connection) (kept, resends, short bool) {
+	resends = true
+	m.do(func() {
+		if isClosed(c.gone) {
+			kept = true
+			return
+		}
+		if kept = c.Served && m.wanted(c); !kept {
+			return
+		}
+		err := m.separate(c)
+		if short = proc.IsShort(err); short {
+			return
+		}
+		if !c.Left { // or its volume has been without a program since, which was remembered
+			c.Since = time.Now()
+			m.remember(c.Volume, 0)
+		}
+		if err != nil {
+			kept, resends, c.abandoned = false, false, true
+			m.tell(c.diedEvent())
+			return
+		}
+		c.Dead = true
+		m.set.Put(c.name(), c.connectionMeta, c.file)
+		client := m.client(c.Volume)
+		client.remove(c)
+		client.dead = append(client.dead, c)
+		m.tellDead(c)
+		m.giveUp(client.dead, mostDead)
+	})
+	return kept, resends, short
 }
 
 // uncoverDead is for Linux before 6.9, where nobody can answer what a dead program had read: its connection is aborted.

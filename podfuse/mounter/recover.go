@@ -126,7 +126,14 @@ func (m *mounter) recoverLocked(id volume.ID, servers []volume.Record) error {
 		return err
 	}
 	var living *connection
-	m.do(func() { living = m.client(id).living })
+	begins := false
+	m.do(func() {
+		living = m.client(id).living
+		begins = living != nil && living.Device == 0
+	})
+	if begins {
+		return errBusy // with a program that has asked meanwhile
+	}
 	if living == nil {
 		if living, err = m.takeConnection(id, servers, mounts, pod); err != nil {
 			return err

@@ -326,6 +326,13 @@ func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *o
 	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out, isOwn: c.isOwn, again: map[uint64]bool{}}
 	c.mu.Lock()
 	of := c.volumes[id]
+	for _, known := range of {
+		if known.generation == generation {
+			c.mu.Unlock()
+			file.Close()
+			return
+		}
+	}
 	if c.count >= mostDeadOfAll {
 		c.mu.Unlock()
 		file.Close()
@@ -337,13 +344,6 @@ func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *o
 		c.mu.Unlock()
 		file.Close()
 		return
-	}
-	for _, known := range of {
-		if known.generation == generation {
-			c.mu.Unlock()
-			file.Close()
-			return
-		}
 	}
 	if len(of) >= mostDead {
 		of[0].file.Close()
