@@ -143,7 +143,7 @@ func TestProgramsOfALostMounterWithoutANodeMount(t *testing.T) {
 	if len(status.Volumes) != 1 || !status.Volumes[0].Lost {
 		t.Errorf("without the node mount: %+v", status.Volumes)
 	}
-	one = w.recovered(one)
+	w.recovered(one)
 	if text, err := other.read("/data/text"); text != "one" {
 		t.Errorf("%q, %v", text, err)
 	}
