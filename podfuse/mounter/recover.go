@@ -174,7 +174,9 @@ func (m *mounter) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) 
 	}
 	namespaces, err := pod.namespaces()
 	for _, namespace := range namespaces {
+		before := len(found)
 		err = errors.Join(err, inNamespace(namespace, pod, func(p *process) error {
+			found = found[:before] // with another process of the namespace, it is called again
 			_, serves := m.serverOf(p, servers)
 			_, err := m.standIns(record, p)
 			switch {
