@@ -95,8 +95,8 @@ func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, e
 	return done, err
 }
 
-// carryOut sends a child on an errand as send does, and returns the child, too. If one dies, another one is sent, as the next mounter would; one that was
-// ready may have been killed with all the others.
+// carryOut sends a child on an errand as send does, and returns the child, too. If one dies, another one is sent, as the
+// next mounter would; one that was ready may have been killed with all the others.
 func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *child, done result, err error) {
 	var until time.Time
 	if limit > 0 {

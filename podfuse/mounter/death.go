@@ -370,10 +370,8 @@ func (c *connection) look() (seen sight, err error) {
 // candidates are the processes among which the program is: those of its pod, or all.
 func (c *connection) candidates() ([]int, error) {
 	if c.Peer.Group != "" {
-		if pids, err := processesIn(c.Peer.Group); !errors.Is(err, fs.ErrNotExist) {
-			return pids, err
-		}
-		return nil, nil // the pod has ended
+		own, _, err := cgroup{dir: c.Peer.Group}.processes()
+		return own, err
 	}
 	return proc.PIDs()
 }
