@@ -30,13 +30,15 @@ has() {
 
 lacks() { case $1 in *"$2"*) fail "\"$2\" in: $1" ;; esac; }
 
-# enters DOMAIN ROOT COMMAND...: executes a command in the root directory and in
-# the domain, as a container runtime does it. Its PID is the first line.
+# enters DOMAIN ROOT COMMAND...: executes a command in the root directory, in a mount namespace of its own
+# with what $binds mounts, and in the domain, as a container runtime does it. Its PID is the first line.
+binds=:
 enters() {
 	domain=$1 root=$2
 	shift 2
 	# The standard input is a pipe because /dev/null is not for containers here.
-	: | chroot "$root" /bin/sh -c 'echo $$; echo -n "$0" >/proc/self/attr/exec && exec "$@"' "$domain" "$@" 2>&1
+	: | root=$root unshare -m /bin/sh -c "$binds"' && exec chroot "$root" "$@"' "$domain" \
+		/bin/sh -c 'echo $$; echo -n "$0" >/proc/self/attr/exec && exec "$@"' "$domain" "$@" 2>&1
 }
 container() { enters system_u:system_r:container_t:s0:c1,c2 /container "$@"; }
 container_of_another_pod() { enters system_u:system_r:container_t:s0:c3,c4 /another "$@"; }
@@ -188,16 +190,11 @@ starts_podfuse() {
 	mkdir -p "$client" "$server"
 	has "$("$podfuse" mount "$client" "{\"kubernetes.io/pod.uid\":\"$uid\",\"wait\":\"0s\"}")" '"Success"'
 	has "$("$podfuse" mount "$server" "{\"kubernetes.io/pod.uid\":\"$uid\",\"serves\":\"data\"}")" '"Success"'
-	for root in /container /another; do
-		mount --bind "$client" $root/mnt
-		mount -o rbind "$server" $root/srv # it has the FIFO and the socket mounted in it, and so containers have it
-	done
+	# The host must not have the mounts of containers. The server volume has the FIFO and the socket mounted in it.
+	binds="mount --bind $client \$root/mnt && mount -o rbind $server \$root/srv"
 }
 ends_podfuse() {
-	for root in /container /another; do
-		umount $root/mnt
-		umount -l $root/srv
-	done
+	binds=:
 	for volume in "$client" "$server"; do has "$("$podfuse" unmount "$volume")" '"Success"'; done
 	"$podfuse" stop
 }
