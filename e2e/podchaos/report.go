@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// report is what was seen. Violations are printed as they come, the table at the end.
+// report is what was seen. Violations are printed as they come, and the first ones again below the table,
+// with the driver's log: who has nothing but the end of a long output must see what failed.
 type report struct {
 	began time.Time
 
@@ -19,7 +20,9 @@ type report struct {
 
 	mu         sync.Mutex // guards what follows
 	violations int
-	refuted    int // of the violations, by the judgement
+	refuted    int      // of the violations, by the judgement
+	first      []string // violations
+	log        []byte   // of the driver, at the end
 	rows       []row
 	lines      []string
 }
@@ -127,10 +130,17 @@ func (r *report) refute(format string, args ...any) {
 func (r *report) violate(format string, args ...any) {
 	at := time.Since(r.began)
 	r.violations++
+	text := fmt.Sprintf("%8.3f s: VIOLATION: %s", at.Seconds(), fmt.Sprintf(format, args...))
 	if r.violations <= 40 {
-		fmt.Fprintf(os.Stderr, "%8.3f s: VIOLATION: %s\n", at.Seconds(), fmt.Sprintf(format, args...))
+		fmt.Fprintln(os.Stderr, text)
+	}
+	if len(r.first) < mostAgain {
+		r.first = append(r.first, text)
 	}
 }
+
+// mostAgain is how many violations are printed again at the end.
+const mostAgain = 5
 
 // check adds a violation for an error.
 func (r *report) check(err error) {
@@ -212,6 +222,7 @@ func (r *report) print() int {
 		fmt.Println("ok: without pod-fuse, it fails")
 		return 0
 	case r.violations > 0:
+		fmt.Printf("%s\n%s\n", r.log, strings.Join(r.first, "\n"))
 		fmt.Printf("FAILED: %d violations\n", r.violations)
 		return 1
 	}

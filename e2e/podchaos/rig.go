@@ -48,6 +48,12 @@ func installDriver(root, program, binary string) (driver, error) {
 		os.WriteFile(filepath.Join(filepath.Dir(d.binary), "config.json"), fmt.Appendf(nil, `{"log": %q}`, log), 0o644))
 }
 
+// lastLog returns the end of the driver's log.
+func (d *driver) lastLog() []byte {
+	log, _ := os.ReadFile(filepath.Join(d.root, program17+".log"))
+	return log[max(0, len(log)-8<<10):]
+}
+
 // replace installs a binary as an upgrade does: complete and on disk before it gets its name.
 func (d *driver) replace(binary string) error {
 	content, err := os.ReadFile(binary)
