@@ -94,12 +94,19 @@ func withLastWords(err error, crash *os.File) error {
 	if err == nil {
 		return nil
 	}
-	words := ""
-	for line := range strings.Lines(string(takeCrash(crash))) {
-		if strings.HasPrefix(line, "goroutine ") {
+	text := string(takeCrash(crash))
+	words, waits := "", strings.HasPrefix(text, "SIGQUIT") // of one that was not ready: where it waits
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if !waits && strings.HasPrefix(line, "goroutine ") {
 			break // of a panic, the reason is before that
 		}
-		words = cmp.Or(strings.TrimSpace(line), words)
+		switch {
+		case !waits:
+			words = cmp.Or(line, words)
+		case strings.HasPrefix(line, "example.com/"):
+			words += line + " "
+		}
 	}
 	if words == "" {
 		return err

@@ -26,6 +26,8 @@ func TestTheLastWordsAreOfTheNewProcess(t *testing.T) {
 	for _, row := range []struct{ says, want string }{
 		{"", "it fails"}, // it was killed
 		{"panic: the new one's\n", `it fails; it said "panic: the new one's"`},
+		{"SIGQUIT: quit\n\ngoroutine 1 [sleep]:\ntime.Sleep()\nexample.com/x/pair.pause()\n\tx.go:3\nexample.com/x/pair.Main()\n",
+			`it fails; it said "example.com/x/pair.pause() example.com/x/pair.Main() "`},
 	} {
 		given, err := n.give(true)
 		if err != nil {

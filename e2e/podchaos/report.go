@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// report is what was seen. Violations are printed as they come, and the first ones again below the table,
-// with the driver's log: who has nothing but the end of a long output must see what failed.
+// report is what was seen. Violations are printed as they come, and the first ones again below the table:
+// who has nothing but the end of a long output must see what failed.
 type report struct {
 	began time.Time
 
@@ -22,7 +22,6 @@ type report struct {
 	violations int
 	refuted    int      // of the violations, by the judgement
 	first      []string // violations
-	log        []byte   // of the driver, at the end
 	rows       []row
 	lines      []string
 }
@@ -222,7 +221,7 @@ func (r *report) print() int {
 		fmt.Println("ok: without pod-fuse, it fails")
 		return 0
 	case r.violations > 0:
-		fmt.Printf("%s\n%s\n", r.log, strings.Join(r.first, "\n"))
+		fmt.Println(strings.Join(r.first, "\n"))
 		fmt.Printf("FAILED: %d violations\n", r.violations)
 		return 1
 	}

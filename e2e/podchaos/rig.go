@@ -48,12 +48,6 @@ func installDriver(root, program, binary string) (driver, error) {
 		os.WriteFile(filepath.Join(filepath.Dir(d.binary), "config.json"), fmt.Appendf(nil, `{"log": %q}`, log), 0o644))
 }
 
-// lastLog returns the end of the driver's log.
-func (d *driver) lastLog() []byte {
-	log, _ := os.ReadFile(filepath.Join(d.root, program17+".log"))
-	return log[max(0, len(log)-8<<10):]
-}
-
 // replace installs a binary as an upgrade does: complete and on disk before it gets its name.
 func (d *driver) replace(binary string) error {
 	content, err := os.ReadFile(binary)
@@ -71,8 +65,18 @@ func (d *driver) replace(binary string) error {
 	return os.Rename(hidden, d.binary)
 }
 
-// callOut calls the driver as the kubelet does.
+// callOut calls the driver as the kubelet does, which repeats what fails. That is told, and allowed for one failure
+// only: a process that a machine gave no processor for ten seconds.
 func (d *driver) callOut(args ...string) error {
+	err := d.callOnce(args...)
+	if err != nil && strings.Contains(err.Error(), "was not ready within") {
+		fmt.Printf("repeated: %v\n", err)
+		err = d.callOnce(args...)
+	}
+	return err
+}
+
+func (d *driver) callOnce(args ...string) error {
 	output, err := d.execute(args...)
 	var answer struct{ Status, Message string }
 	if broken := json.Unmarshal(output, &answer); broken != nil {

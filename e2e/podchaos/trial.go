@@ -53,7 +53,6 @@ func (t *trial) run(ctx context.Context) {
 	}
 	t.rig = &rig{driver: driver{root: root}}
 	defer func() {
-		t.report.log = t.rig.driver.lastLog()
 		for _, left := range t.rig.cleanUp() {
 			t.report.violation("left: %s", left)
 		}

@@ -50,6 +50,8 @@ func (at Place) Start(args []string, r Resources, log Logger, settle func(pid in
 	return process.Release()
 }
 
+var errNotReady = fmt.Errorf("it was not ready within %v", startTime)
+
 // introduce speaks as an active process that leaves.
 func (c *child) introduce(settle func() error) error {
 	select {
@@ -61,7 +63,7 @@ func (c *child) introduce(settle func() error) error {
 			return errors.New(m.Problem)
 		}
 	case <-c.late():
-		return fmt.Errorf("it was not ready within %v", startTime)
+		return errNotReady
 	}
 	if err := settle(); err != nil {
 		return err

@@ -1,9 +1,12 @@
 package pair
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,8 +68,21 @@ func (at Place) start(args []string, r Resources, end *os.File, introduce func(*
 	}
 	end.Close() // so that its death ends the link
 	if err := introduce(process); err != nil {
+		ended := make(chan struct{})
+		go func() { // it may wait in the kernel, and then does not end
+			_, _ = process.Wait()
+			close(ended)
+		}()
+		if errors.Is(err, errNotReady) { // Go's runtime writes into the crash file what each goroutine waits for
+			_ = process.Signal(unix.SIGQUIT)
+			select {
+			case <-ended:
+			case <-time.After(time.Second):
+				status, _ := proc.StatusIn(fmt.Sprintf("/proc/%d", process.Pid))
+				err = fmt.Errorf("%w; it does not end either, and is in state %q", err, status["State"])
+			}
+		}
 		_ = process.Kill()
-		go func() { _, _ = process.Wait() }() // it may wait in the kernel, and then does not end
 		return nil, err
 	}
 	return process, nil
