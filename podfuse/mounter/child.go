@@ -1,31 +1,26 @@
 package mounter
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
-	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/proc"
-	"example.com/pod-info-fuse/podfuse/packet"
 )
 
 // childVerb is the subcommand that runs an errand. It is not for people.
 const childVerb = "mounter-child"
 
-// The descriptors of a child. All but the first are /dev/null until it has its errand.
+// The descriptors of a child.
 const (
-	errandFD = 3 + iota // a socket, by which the errand comes, and its result goes
+	errandFD = 3 + iota // a pipe, by which the errand comes
+	resultFD            // a pipe, by which its result goes
 	vaultFD             // the vault's mount namespace
 	otherFD             // of some: /dev/fuse, the process, or the link
 	moreFD              // of receive: its end of a socket pair
@@ -77,43 +72,39 @@ var (
 	errAgain = errors.New("the mounts have changed meanwhile")
 )
 
-// child is one on an errand, or one that waits for it.
+// child is one on an errand.
 type child struct {
-	kind    string // of the errand
-	waited  bool   // it was ready before there was one
-	born    time.Time
 	process *os.Process
-	link    *net.UnixConn
-	runs    chan struct{} // closed when it waits for its errand, or never will
-	begun   bool          // it does; to be read when runs is closed
+	errand  *os.File // our ends of its pipes
+	result  *os.File
 	ended   chan struct{} // closed when it has: not even SIGKILL ends one that waits in the kernel
 }
 
-// send sends a child on an errand, and kills it when its time is up; 0: never.
+// send sends a child on an errand, and kills it when its time is up.
 func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, error) {
 	_, done, err := m.carryOut(limit, j, files...)
 	return done, err
 }
 
 // carryOut sends a child on an errand as send does, and returns the child, too. If one dies, another one is sent, as the
-// next mounter would; one that was ready may have been killed with all the others.
+// next mounter would.
 func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *child, done result, err error) {
-	var until time.Time
-	if limit > 0 {
-		until = time.Now().Add(limit)
+	vault, err := m.vault()
+	if err != nil {
+		return nil, done, fmt.Errorf("start a child: %w", err)
 	}
+	defer vault.Close()
+	until := time.Now().Add(limit)
 	for range 2 {
-		if c, err = m.dispatch(until, j, files...); err != nil {
-			return nil, result{}, fmt.Errorf("start a child: %w", err)
+		if c, err = newChild(0, append([]*os.File{vault}, files...)...); err != nil {
+			return nil, done, fmt.Errorf("start a child: %w", err)
 		}
-		if done, err = c.wait(until); !errors.Is(err, errDied) {
+		if done, err = c.carryOut(until, j); !errors.Is(err, errDied) || !time.Now().Before(until) {
 			break
 		}
-		if c.waited {
-			m.ready.dismiss()
-		}
-		if limit > 0 && !time.Now().Before(until) {
-			break // another one would be killed amid what it does
+		select { // or another one might be at it beside
+		case <-c.ended:
+		case <-time.After(time.Until(until)):
 		}
 	}
 	return c, done, err
@@ -231,141 +222,57 @@ func (m *mounter) awaitTurn(pod string, most int, until time.Time, j job) error 
 	}
 }
 
-// dispatch sends a child, which is waited for once. It must take its errand in time; the zero time: in childTime.
-func (m *mounter) dispatch(until time.Time, j job, files ...*os.File) (*child, error) {
-	vault, err := m.vault()
-	if err != nil {
-		return nil, err
-	}
-	defer vault.Close()
-	text, err := json.Marshal(j)
-	if err != nil {
-		return nil, err
-	}
-	files = append([]*os.File{vault}, files...)
-	left := childTime
-	if !until.IsZero() {
-		left = min(left, time.Until(until))
-	}
-	if c := m.ready.take(); c != nil {
-		if c.waited = true; c.give(left/2, j.Kind, text, files) == nil {
-			return c, nil
-		}
-		c.giveUp() // killed or stopped: there is time left for another one
-		left /= 2
-	}
-	c, err := newChild()
-	if err == nil {
-		if err = c.give(left, j.Kind, text, files); err != nil {
-			c.giveUp()
-		}
-	}
-	return c, err
-}
-
-// giveUp is for who has no errand, or does not take it.
-func (c *child) giveUp() {
-	_ = c.process.Kill()
-	c.link.Close()
-}
-
-// newChild starts one that waits for its errand. It is never born in a pod's PID namespace: whoever is
-// root there could stop it before it executes anything, and with it the thread of this process
+// newChild starts one, in new namespaces, which waits for its errand. It is never born in a pod's PID namespace:
+// whoever is root there could stop it before it executes anything, and with it the thread of this process
 // that waits for that.
-func newChild() (*child, error) {
-	ours, theirs, err := packet.Pair()
+func newChild(namespaces uintptr, files ...*os.File) (*child, error) {
+	errand, ours, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer ours.Close()
-	defer theirs.Close()
-	null, err := os.Open(os.DevNull)
+	defer errand.Close()
+	theirs, result, err := os.Pipe()
 	if err != nil {
+		ours.Close()
 		return nil, err
 	}
-	defer null.Close()
-	conn, err := net.FileConn(ours)
-	if err != nil {
+	defer result.Close()
+	c := &child{errand: ours, result: theirs, ended: make(chan struct{})}
+	if c.process, err = spawn(namespaces, []string{childVerb}, append([]*os.File{errand, result}, files...)...); err != nil {
+		c.close()
 		return nil, err
 	}
-	process, err := spawn(0, []string{childVerb}, theirs, null, null, null)
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	c := &child{born: time.Now(), process: process, link: conn.(*net.UnixConn), runs: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
-		_, err := c.link.Read(make([]byte, 1))
-		c.begun = err == nil
-		close(c.runs)
-	}()
-	go func() {
-		_, _ = process.Wait()
+		_, _ = c.process.Wait()
 		close(c.ended)
 	}()
 	return c, nil
 }
 
-// mostOfErrand is how much of an errand is in a packet, in bytes: the paths of a container may be long.
-const mostOfErrand = 16 << 10
-
-// give gives a child its errand, which it must take in a time.
-func (c *child) give(limit time.Duration, kind string, text []byte, files []*os.File) error {
-	c.kind = kind
-	rights, err := packet.Rights(files)
-	if err != nil {
-		return err
-	}
-	defer runtime.KeepAlive(files)
-	_ = c.link.SetWriteDeadline(time.Now().Add(limit))
-	for some := range slices.Chunk(text, mostOfErrand) {
-		if _, _, err := c.link.WriteMsgUnix(some, rights, nil); err != nil {
-			return err
-		}
-		rights = nil
-	}
-	return nil
+func (c *child) close() {
+	c.errand.Close()
+	c.result.Close()
 }
 
 // mostOfResult is how long a result can be, in bytes.
 const mostOfResult = 64 << 10
 
-// wait returns what the child has done, and kills it when its time is up; the zero time: never. But it must take its
-// errand in time, or one that is stopped would have no limit. One that was ready has half of it, so that there is time
-// for another one.
-func (c *child) wait(until time.Time) (result, error) {
-	defer c.link.Close()
-	left, grace := childTime, childTime/4
-	if !until.IsZero() {
-		left = min(left, time.Until(until))
+// carryOut gives a child its errand and returns what it has done. One that takes longer is killed.
+func (c *child) carryOut(until time.Time, j job) (done result, err error) {
+	defer c.close()
+	if err = errors.Join(c.errand.SetWriteDeadline(until), c.result.SetReadDeadline(until)); err == nil {
+		err = json.NewEncoder(c.errand).Encode(j)
 	}
-	if c.waited {
-		left /= 2
-	}
-	_ = c.link.SetReadDeadline(time.Now().Add(left))
-	if !c.takes() {
-		_ = c.process.Kill()
-		if !until.IsZero() {
-			grace = min(grace, time.Until(until))
-		}
-		select { // or another one might be at it beside
-		case <-c.ended:
-		case <-time.After(grace):
-		}
-		return result{}, fmt.Errorf("%w, %q", errDied, c.kind)
-	}
-	_ = c.link.SetReadDeadline(until)
-	text := make([]byte, mostOfResult)
-	n, err := c.link.Read(text)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		_ = c.process.Kill()
-		return result{}, errHangs
-	}
-	var done result
-	if err := json.Unmarshal(text[:n], &done); err != nil {
-		return result{}, fmt.Errorf("%w, %q", errDied, c.kind)
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(c.result, mostOfResult)).Decode(&done)
 	}
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		_ = c.process.Kill()
+		return result{}, errHangs
+	case err != nil:
+		_ = c.process.Kill()
+		return result{}, fmt.Errorf("%w, %q", errDied, j.Kind)
 	case done.Again:
 		err = fmt.Errorf("%w: %s", errAgain, done.Error)
 	case done.Error != "":
@@ -374,39 +281,29 @@ func (c *child) wait(until time.Time) (result, error) {
 	return done, err
 }
 
-// takes tells whether it has its errand, which it says.
-func (c *child) takes() bool {
-	if <-c.runs; !c.begun {
-		return false
-	}
-	_, err := c.link.Read(make([]byte, 1))
-	return err == nil
-}
-
 // errand is the life of a child.
 func errand(args []string) error {
-	kind, err := unix.GetsockoptInt(errandFD, unix.SOL_SOCKET, unix.SO_TYPE)
-	if err != nil || kind != unix.SOCK_SEQPACKET || len(args) != 0 {
+	var stat unix.Stat_t
+	if err := unix.Fstat(errandFD, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFIFO || len(args) != 0 {
 		return fmt.Errorf("%q is what the driver starts by itself, not a command", childVerb)
 	}
-	unix.CloseOnExec(errandFD)
+	for fd := errandFD; fd <= moreFD; fd++ {
+		unix.CloseOnExec(fd)
+	}
 	unix.Umask(0)
 	// The mounter's cgroup has a limit of memory, too, and a pod can have many children hang. The kernel kills these first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
-	link := os.NewFile(errandFD, "errand")
-	if _, err := link.WriteString("runs"); err != nil {
-		return nil // nobody needs it
-	}
-	j, err := awaitErrand(link)
-	if err == io.EOF {
+	var j job
+	if err := json.NewDecoder(os.NewFile(errandFD, "errand")).Decode(&j); err == io.EOF {
 		return nil // nobody needs it
 	} else if err != nil {
 		return err
 	}
-	if _, err := link.WriteString("goes"); err != nil {
-		return nil // another one does it
+	carryOut := errands[j.Kind]
+	if carryOut == nil {
+		return fmt.Errorf("there is no errand %q", j.Kind)
 	}
-	done, err := errands[j.Kind](j)
+	done, err := carryOut(j)
 	if err != nil {
 		done.Error, done.Again = err.Error(), errors.Is(err, errAgain)
 		if len(done.Error) > 4096 {
@@ -414,48 +311,12 @@ func errand(args []string) error {
 		}
 	}
 	// Who waits for it need not wait for what comes then, nor for this process's end.
-	err = errors.Join(json.NewEncoder(link).Encode(done), link.Close())
+	result := os.NewFile(resultFD, "result")
+	err = errors.Join(json.NewEncoder(result).Encode(done), result.Close())
 	if done.then != nil {
 		done.then()
 	}
 	return err
-}
-
-// awaitErrand receives an errand, and puts its descriptors where they are expected.
-func awaitErrand(link *os.File) (j job, err error) {
-	text, rights := make([]byte, mostOfErrand), make([]byte, unix.CmsgSpace(4*3))
-	n, r := 0, 0
-	for {
-		n, r, _, _, err = unix.Recvmsg(errandFD, text, rights, unix.MSG_CMSG_CLOEXEC)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
-		return j, os.NewSyscallError("recvmsg", err)
-	} else if n == 0 {
-		return j, io.EOF
-	}
-	messages, err := unix.ParseSocketControlMessage(rights[:r])
-	if err != nil || len(messages) != 1 {
-		return j, errors.Join(errors.New("an errand comes without descriptors"), err)
-	}
-	numbers, err := unix.ParseUnixRights(&messages[0])
-	if err != nil {
-		return j, err
-	}
-	for i, number := range numbers {
-		if err := unix.Dup3(number, vaultFD+i, unix.O_CLOEXEC); err != nil {
-			return j, os.NewSyscallError("dup3", err)
-		}
-		unix.Close(number)
-	}
-	more := bufio.NewReaderSize(link, mostOfErrand) // who reads packets has room for a whole one
-	err = json.NewDecoder(io.MultiReader(bytes.NewReader(text[:n]), more)).Decode(&j)
-	if err == nil && errands[j.Kind] == nil {
-		err = fmt.Errorf("there is no errand %q", j.Kind)
-	}
-	return j, err
 }
 
 // container is a process's mount namespace and root directory.

@@ -1,12 +1,10 @@
 package mounter
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,134 +28,50 @@ func childrenLeft() (pids []string) {
 	return pids
 }
 
-// Whatever comes by its socket, a child ends, and says nothing.
-func TestAChildWithoutAnErrand(t *testing.T) {
-	null, err := os.Open(os.DevNull)
-	must(t, err)
-	defer null.Close()
-	good, _ := json.Marshal(job{Kind: "names"})
-	for name, test := range map[string]struct {
-		text  string
-		files int
-	}{
-		"nothing":               {"", 0},
-		"garbage":               {"\x00\xff{", 1},
-		"half":                  {`{"kind":"na`, 1},
-		"no errand":             {`{"kind":"nothing"}`, 1},
-		"no descriptors":        {string(good), 0},
-		"many descriptors":      {string(good), 100},
-		"a wrong one":           {`{"kind":"attach","dir":"x","pid":1}`, 1},
-		"of another kind, four": {`{"kind":"receive"}`, 4},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, err := newChild()
-			must(t, err)
-			if test.text != "" {
-				must(t, c.give(childTime, "x", []byte(test.text), slices.Repeat([]*os.File{null}, test.files)))
-			}
-			if test.text == "" {
-				c.link.Close()
-			} else {
-				_ = c.link.CloseWrite()
-				_, err := c.wait(time.Now().Add(childTime))
-				t.Logf("%v", err)
-			}
-			select {
-			case <-c.ended:
-			case <-time.After(childTime):
-				t.Error("it has not ended")
-				_ = c.process.Kill()
-			}
-		})
-	}
-}
-
-// stoppedChild is one that was stopped before it has begun.
-func stoppedChild(t *testing.T) *child {
+func (c *child) ends(t *testing.T) {
 	t.Helper()
-	for range 20 {
-		c, err := newChild()
-		must(t, err)
-		must(t, c.process.Signal(unix.SIGSTOP))
-		select {
-		case <-c.runs: // it was faster
-			c.link.Close()
-			must(t, c.process.Signal(unix.SIGCONT))
-			c.ends(t)
-		case <-time.After(200 * time.Millisecond):
-			t.Cleanup(func() { _ = c.process.Kill() })
-			return c
-		}
-	}
-	t.Fatal("no child could be stopped before it began")
-	return nil
-}
-
-// A child that is stopped before it has begun is killed in time, also for an errand that may take for ever.
-func TestAChildThatDoesNotBegin(t *testing.T) {
-	null, err := os.Open(os.DevNull)
-	must(t, err)
-	defer null.Close()
-	c := stoppedChild(t)
-	must(t, c.give(childTime, "probe", []byte(`{"kind":"probe"}`), []*os.File{null}))
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.wait(time.Time{})
-		done <- err
-	}()
 	select {
-	case err := <-done:
-		if !errors.Is(err, errDied) {
-			t.Errorf("%v", err)
-		}
-	case <-time.After(childTime + hang):
-		t.Error("it is waited for")
+	case <-c.ended:
+	case <-time.After(10 * time.Second):
+		t.Error("a child that nobody needs does not end")
 		_ = c.process.Kill()
 	}
-	c.ends(t)
 }
 
-// Where a ready child is stopped, there is time left for another one, until it has its errand. So it is for an errand
-// that may take for ever.
-func TestAnotherChildBegins(t *testing.T) {
-	null, err := os.Open(os.DevNull)
-	must(t, err)
-	defer null.Close()
-	begun := func(t *testing.T) *child {
-		c, err := newChild()
-		must(t, err)
-		<-c.runs
-		must(t, c.process.Signal(unix.SIGSTOP))
-		return c
-	}
-	for name, test := range map[string]struct {
-		stopped func(*testing.T) *child
-		limit   time.Duration
-		bytes   int
-	}{
-		"it was stopped before it waited for its errand": {stoppedChild, childTime, 1},
-		"afterwards": {begun, childTime, 1},
-		"afterwards, and the errand has no limit":              {begun, 0, 1},
-		"afterwards, and the errand is longer than its socket": {begun, childTime, 20 * mostOfErrand},
+// Whatever comes by its socket, a child ends.
+func TestAChildWithoutAnErrand(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":        "",
+		"garbage":        "\x00\xff{",
+		"half":           `{"kind":"na`,
+		"no errand":      `{"kind":"no such errand"}`,
+		"no descriptors": `{"kind":"attach","dir":"x","pid":1}`,
+		"no link":        `{"kind":"receive"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf}
-			defer m.takesTurns()()
-			m.do(func() { m.set.Put(vaultName, vaultMeta{Locks: true}, null) })
-			stopped := test.stopped(t)
-			stopped.born = stopped.born.Add(-childTime) // it had time
-			t.Cleanup(func() { _ = stopped.process.Kill() })
-			m.ready.waiting = []*child{stopped}
-			if _, err := m.send(test.limit, job{Kind: "nothing", Path: strings.Repeat("x", test.bytes)}); err != nil {
-				t.Error(err)
-			}
-			stopped.ends(t)
+			c, err := newChild(0)
+			must(t, err)
+			defer c.close()
+			_, err = c.errand.WriteString(text)
+			must(t, errors.Join(err, c.errand.Close()))
+			c.ends(t)
 		})
 	}
 }
 
 // nothing is an errand for tests: the children are of this binary.
-func init() { errands["nothing"] = func(job) (result, error) { return result{}, nil } }
+func init() {
+	errands["nothing"] = func(job) (result, error) { return result{}, nil }
+	// Its first child dies, as it does where all processes of the driver are killed.
+	errands["die once"] = func(j job) (result, error) {
+		if os.Mkdir(j.Path, 0o700) == nil {
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+		}
+		return result{}, nil
+	}
+	errands["die"] = func(job) (result, error) { return result{}, unix.Kill(os.Getpid(), unix.SIGKILL) }
+	errands["stop"] = func(job) (result, error) { return result{}, unix.Kill(os.Getpid(), unix.SIGSTOP) }
+}
 
 // Children that hang in the containers of a pod are few, and none is sent to where one hangs already. Those of another
 // pod are not affected.
@@ -177,16 +91,9 @@ func TestFewHang(t *testing.T) {
 	m.do(func() { m.set.Put(vaultName, vaultMeta{Locks: true}, null) })
 	name := "some"
 	paths := 0
-	enter := func(pod string, most int, limit time.Duration) (err error) {
-		err = errDied
-		for range 20 { // where it has not begun in time
-			if !errors.Is(err, errDied) {
-				break
-			}
-			paths++
-			err = m.enter(pod, most, limit, job{Kind: "detach", PID: c.pid, Path: fmt.Sprint("/mine/", name, paths), Device: 1}, process)
-		}
-		return err
+	enter := func(pod string, most int, limit time.Duration) error {
+		paths++
+		return m.enter(pod, most, limit, job{Kind: "detach", PID: c.pid, Path: fmt.Sprint("/mine/", name, paths), Device: 1}, process)
 	}
 	if err := enter("one", mostHanging, hang); errors.Is(err, errHangs) || errors.Is(err, errManyHang) {
 		t.Fatal(err)
@@ -223,60 +130,33 @@ func TestFewHang(t *testing.T) {
 	})
 }
 
-// An errand may be longer than a packet, and than what is queued; a child that has died, or that does not take it,
-// is an error.
-func TestALongErrand(t *testing.T) {
+// An errand may be longer than what is queued. Where a child dies, another one is sent, and one that does not answer is
+// killed in time.
+func TestErrands(t *testing.T) {
+	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf}
+	defer m.takesTurns()()
 	null, err := os.Open(os.DevNull)
 	must(t, err)
 	defer null.Close()
-	for _, bytes := range []int{1, mostOfErrand, 5 * mostOfErrand, 20 * mostOfErrand} {
-		text, err := json.Marshal(job{Kind: "nothing", Path: strings.Repeat("x", bytes)})
-		must(t, err)
-		c, err := newChild()
-		must(t, err)
-		must(t, c.give(childTime, "nothing", text, []*os.File{null}))
-		if _, err := c.wait(time.Now().Add(childTime)); err != nil {
-			t.Errorf("%d bytes: %v", len(text), err)
-		}
-		c.ends(t)
-
-		c, err = newChild()
-		must(t, err)
-		must(t, c.process.Signal(unix.SIGSTOP))
-		began := time.Now()
-		giveErr := c.give(childTime, "nothing", text, []*os.File{null})
-		t.Logf("%d bytes, to a child that is stopped: %v after %v", len(text), giveErr, time.Since(began))
-		c.link.Close()
-		must(t, c.process.Kill())
-		c.ends(t)
-
-		c, err = newChild()
-		must(t, err)
-		must(t, c.process.Kill())
-		c.ends(t)
-		if c.give(childTime, "nothing", text, []*os.File{null}) == nil {
-			t.Errorf("%d bytes were given to nobody", len(text))
-		}
-		c.link.Close()
+	m.do(func() { m.set.Put(vaultName, vaultMeta{Locks: true}, null) }) // none of these errands enters it
+	for name, test := range map[string]struct {
+		job   job
+		limit time.Duration
+		want  error
+	}{
+		"it is short":             {job{Kind: "nothing"}, hang, nil},
+		"it is long":              {job{Kind: "nothing", Path: strings.Repeat("x", 1<<20)}, hang, nil},
+		"the first child dies":    {job{Kind: "die once", Path: filepath.Join(t.TempDir(), "died")}, hang, nil},
+		"two children die":        {job{Kind: "die"}, hang, errDied},
+		"the child stands still":  {job{Kind: "stop"}, time.Second, errHangs},
+		"there is no such errand": {job{Kind: "no such errand"}, hang, errDied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, err := m.carryOut(test.limit, test.job)
+			if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+				t.Errorf("%v, want %v", err, test.want)
+			}
+			c.ends(t)
+		})
 	}
-}
-
-// Children that wait for an errand end with the mounter.
-func TestReadyChildren(t *testing.T) {
-	w := newWorld(t)
-	c := w.container(containerOptions{})
-	for i := range 3 {
-		generation := c.serve(launchOptions{Text: fmt.Sprint(i)})
-		c.killProgram()
-		w.died(generation)
-		eventually(t, "one waits", func() bool { return len(childrenLeft()) > 0 })
-		before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
-		must(t, unix.Kill(before.PID, unix.SIGKILL))
-		w.status("the spare", func(s Status) bool { return s.PID != before.PID })
-		eventually(t, "it ends", func() bool { return len(childrenLeft()) == 0 })
-	}
-	generation := c.serve(launchOptions{Text: "last"})
-	c.killProgram()
-	w.died(generation)
-	eventually(t, "none waits for ever", func() bool { return len(childrenLeft()) == 0 })
 }

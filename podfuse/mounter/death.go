@@ -80,9 +80,6 @@ func (m *mounter) waitDead(c *connection) {
 			m.do(func() { c.program, c.parent, c.doubted = seen.pid, parent, false })
 			c.waitHolder(seen)
 			m.do(func() { c.doubted = true })
-			if !isClosed(c.gone) {
-				m.ready.prepare()
-			}
 			pauses, hides = firstPause, time.Time{}
 			continue
 		case seen.hidden > 0 && hides.IsZero():

@@ -403,3 +403,16 @@ func (w *world) now() Status {
 	w.t.Helper()
 	return w.status("status", func(Status) bool { return true })
 }
+
+// A connection that was sent by a clock that has been set back since is looked for.
+func TestTheClockWasSetBack(t *testing.T) {
+	m := &mounter{turns: make(chan func())}
+	c := &connection{gone: make(chan struct{}), hurry: make(chan struct{})}
+	c.Sent = time.Now().Add(time.Hour).Round(0)
+	go m.waitDead(c)
+	select {
+	case <-m.turns: // the first look's
+	case <-time.After(hang):
+		t.Error("nobody looks whether its program lives")
+	}
+}

@@ -149,7 +149,6 @@ type mounter struct {
 	places   places
 	children map[string]*podChildren // by the pod's UID, without dashes
 	aborts   chan struct{}           // taken by children that end connections
-	ready    ready
 	// connections is the kernel's file system of FUSE connections: see waiting.
 	connections *os.File
 }

@@ -91,21 +91,15 @@ func ofOtherUsers() (*os.File, error) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return nil, errors.Join(errors.New("/proc is of another PID namespace"), err)
 	}
-	ours, theirs, err := packet.Pair()
-	if err != nil {
-		return nil, err
-	}
-	defer ours.Close()
-	defer theirs.Close()
-	process, err := spawn(unix.CLONE_NEWUSER|unix.CLONE_NEWNS, []string{childVerb}, theirs)
+	c, err := newChild(unix.CLONE_NEWUSER | unix.CLONE_NEWNS)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		_ = process.Kill()
-		go func() { _, _ = process.Wait() }()
+		_ = c.process.Kill()
+		c.close()
 	}()
-	return os.Open(fmt.Sprintf("/proc/%d/ns/mnt", process.Pid))
+	return os.Open(fmt.Sprintf("/proc/%d/ns/mnt", c.process.Pid))
 }
 
 // fillVault mounts in a vault what a former one has, also of programs that serve.
