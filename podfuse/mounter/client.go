@@ -163,7 +163,11 @@ func (c Client) processes() ([]*process, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := c.called(now.PID)
+		p, err := c.itself()
+		if err == nil && p.pid != now.PID {
+			p.close()
+			err = fmt.Errorf("it is process %d", p.pid)
+		}
 		switch late := time.Now().After(until); {
 		case err == nil:
 			all := []*process{p}
@@ -311,10 +315,13 @@ func (c Client) settle(process *os.Process) {
 }
 
 // replace starts a mounter of this version, and has the one of another version give it all. The new
-// one ends by itself if it is not given all; if it is, nobody else has it. If the other one goes on, it may have given
-// all to a process that has not read it yet, and that it can neither kill nor tell, as the kernel does not show it there:
-// so it is killed here.
+// one ends by itself if it is not given all; if it is, nobody else has it.
 func (c Client) replace() error {
+	if p, err := c.itself(); err == nil {
+		p.close()
+	} else if errors.Is(err, errElsewhere) {
+		return err
+	}
 	log, err := c.Log.Open()
 	if err != nil {
 		return err
@@ -327,11 +334,7 @@ func (c Client) replace() error {
 	defer link.Close()
 	c.settle(process)
 	go func() { _, _ = process.Wait() }()
-	r := request{Kind: askReplace, Child: process.Pid}
-	if c.isHere() {
-		r.PID = process.Pid
-	}
-	answer, _, err := c.askOnce(r, time.Now().Add(forgetTime), []*os.File{link})
+	answer, _, err := c.askOnce(request{Kind: askReplace, Child: process.Pid}, time.Now().Add(forgetTime), []*os.File{link})
 	switch {
 	case hasEnded(err):
 		return nil // who has it all by now is asked again
@@ -339,17 +342,6 @@ func (c Client) replace() error {
 		_ = process.Kill() // before it can read the end of the link
 	}
 	return err
-}
-
-// isHere tells whether the mounter is in the PID namespace of this process.
-func (c Client) isHere() bool {
-	p, err := c.itself()
-	if err != nil {
-		return false
-	}
-	defer p.close()
-	own, err := p.numbers()
-	return err == nil && len(own) == 1
 }
 
 // kill kills the process that is the mounter.

@@ -20,11 +20,8 @@ import (
 type request struct {
 	Kind   string    `json:"kind"`
 	Volume volume.ID `json:"volume,omitempty"` // of forget; of status, the first to be told of
-	// Child, of replace, is the number that the spare has for the call-out, whose child it is. It answers.
+	// Child, of replace, is the process that takes over, a child of the call-out's.
 	Child int `json:"child,omitempty"`
-	// PID is the same. It is for mounters before, which take it for a number in their own PID namespace, and
-	// for call-outs before. Without either, the spare is of a version that does not answer.
-	PID int `json:"pid,omitempty"`
 }
 
 const (
@@ -146,7 +143,7 @@ func (m *mounter) ask(r request, files []*os.File, caller int) (give []*os.File,
 		if len(files) != 1 {
 			return nil, errors.New("replace comes with one descriptor")
 		}
-		err = m.replace(files[0], cmp.Or(r.Child, r.PID), caller)
+		err = m.replace(files[0], r.Child, caller)
 	case askStop:
 		err = m.stop()
 	default:
@@ -237,25 +234,17 @@ func (m *mounter) forget(id volume.ID) (detached <-chan struct{}) {
 const replaceTime = 10 * time.Second
 
 // replace gives all that there is to a process of another version, which takes over when this one
-// ends: a child of the caller's, which calls it by a number. One that does not read it is killed, if the kernel shows
-// it here, and this one goes on.
-func (m *mounter) replace(link *os.File, number, caller int) error {
-	var kill func()
-	forget := func() {}
-	if number > 0 && caller > 0 {
-		p, err := childOf(caller, number)
-		if err != nil {
-			return fmt.Errorf("hand over to process %d: %w", number, err)
-		}
-		kill = func() { _ = p.kill() } // also after this function
-		forget = p.close
+// ends: a child of the caller's. One that does not read it is killed, and this one goes on.
+func (m *mounter) replace(link *os.File, child, caller int) error {
+	p, err := childOf(caller, child)
+	if err != nil {
+		return fmt.Errorf("hand over to process %d: %w", child, err)
 	}
-	var err error
-	answered := func(time.Duration) error { return nil }
+	var answered func(time.Duration) error
 	m.do(func() {
 		m.spare, m.leaving = nil, true
 		m.set.Leave()
-		if err = m.set.Feed(link, kill); err == nil && number > 0 {
+		if err = m.set.Feed(link, func() { _ = p.kill() }); err == nil { // it may be killed after this function, too
 			answered = m.set.Ask()
 		}
 	})
@@ -269,7 +258,7 @@ func (m *mounter) replace(link *os.File, number, caller int) error {
 				m.newSpare(spareBackoff)
 			}
 		})
-		forget()
+		p.close()
 		return fmt.Errorf("hand over: the process of another version has not read what it was given: %w; version %s goes on", err, m.Version)
 	}
 	// As soon as the call-out has its answer, and in any case.

@@ -57,10 +57,10 @@ const (
 	killedTime = 20 * time.Millisecond
 )
 
-// waitDead watches a connection until its program is dead.
-func (m *mounter) waitDead(c *connection) {
+// waitDead watches a connection, which was sent at a time, until its program is dead.
+func (m *mounter) waitDead(c *connection, sent time.Time) {
 	select {
-	case <-time.After(min(startTime, startTime-time.Since(c.Sent))): // the clock may have been set back
+	case <-time.After(min(startTime, startTime-time.Since(sent))): // the clock may have been set back
 	case <-c.gone:
 	case <-c.hurry:
 	}
@@ -69,8 +69,8 @@ func (m *mounter) waitDead(c *connection) {
 	for !isClosed(c.gone) {
 		// First: a descriptor that arrives after the look is of a program that answers after it.
 		var had bool
-		m.do(func() { had = c.Served || c.Left })
-		had = had || time.Since(c.Sent) > grace || isClosed(c.hurry)
+		m.do(func() { had, sent = c.Served || c.Left, c.Sent })
+		had = had || time.Since(sent) > grace || isClosed(c.hurry)
 		began := time.Now()
 		seen := c.holder()
 		pauses = max(pauses, 2*time.Since(began)) // a pod that makes looks slow gets few of them

@@ -409,7 +409,7 @@ func TestTheClockWasSetBack(t *testing.T) {
 	m := &mounter{turns: make(chan func())}
 	c := &connection{gone: make(chan struct{}), hurry: make(chan struct{})}
 	c.Sent = time.Now().Add(time.Hour).Round(0)
-	go m.waitDead(c)
+	go m.waitDead(c, c.Sent)
 	select {
 	case <-m.turns: // the first look's
 	case <-time.After(hang):

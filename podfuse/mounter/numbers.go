@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -15,14 +14,12 @@ import (
 	"example.com/pod-info-fuse/podfuse/packet"
 )
 
-// A process has another number in each PID namespace, and a call-out may be in another one than the mounter: that of
-// a kubelet in a container that shares the run directory, say. So what one says of the other's processes, or of its
-// own, kills nobody. The kernel tells, in numbers of this process's namespace, who has the mounter's lock, and who has
-// connected a socket. All others are children of these, and /proc knows what number each has in its own namespace
-// (man 5 proc_pid_status, NSpid).
+// A call-out may be in another PID namespace than the mounter: that of a kubelet in a container that shares the run
+// directory, say. There, the numbers of the mounter's processes are others'. So such a call-out ends and replaces no
+// mounter, and kills nobody: it is refused. Who the mounter is, the kernel tells by its lock.
 
-// errElsewhere says that the mounter is in a PID namespace that is neither this one nor below it.
-var errElsewhere = errors.New("the mounter is in another PID namespace, where this one does not show it; call the driver in the namespaces in which the mounter was started")
+// errElsewhere says that the mounter is in another PID namespace.
+var errElsewhere = errors.New("the mounter is in another PID namespace; call the driver in the namespaces in which the mounter was started")
 
 // itself opens the process that is the mounter. The error is errNone if there is none.
 func (c Config) itself() (*process, error) {
@@ -44,8 +41,16 @@ func (c Config) itself() (*process, error) {
 		if err != nil {
 			continue
 		}
-		if still, err := lockHolder(file); err == nil && still == p.pid {
-			return p, nil
+		var namespace string
+		if still, err := lockHolder(file); err == nil && still == p.pid { // and so /proc/PID is this process's
+			namespace, _ = proc.Link(p.pid, "ns/pid")
+		}
+		if own, err := proc.Link(os.Getpid(), "ns/pid"); namespace != "" && p.alive() == nil {
+			if err == nil && own == namespace {
+				return p, nil
+			}
+			p.close()
+			return nil, errors.Join(errElsewhere, err)
 		}
 		p.close()
 	}
@@ -71,58 +76,21 @@ func lockHolder(file *os.File) (int, error) {
 	return pid, nil
 }
 
-// called opens the process that is the mounter, if it has a number in its own PID namespace.
-func (c Config) called(number int) (*process, error) {
-	p, err := c.itself()
+// childOf opens the child of a process.
+func childOf(parent, pid int) (*process, error) {
+	p, err := openProcess(pid)
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := p.numbers()
-	if err == nil && !isCalled(numbers, number) {
-		err = fmt.Errorf("it is process %v", numbers)
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
+	if err == nil && (p.pid != pid || status["PPid"] != strconv.Itoa(parent)) {
+		err = fmt.Errorf("process %d has no child that is process %d", parent, pid)
 	}
-	if err != nil {
+	if err = errors.Join(err, p.alive()); err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
-}
-
-// numbers are those that a process, which is alive afterwards, has in the PID namespaces from this one to its own.
-func (p *process) numbers() ([]string, error) {
-	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", p.pid))
-	if err == nil {
-		err = p.alive()
-	}
-	return status.NSpid(), err
-}
-
-// isCalled tells whether a process has a number in its own PID namespace.
-func isCalled(numbers []string, number int) bool {
-	return len(numbers) > 0 && numbers[len(numbers)-1] == strconv.Itoa(number)
-}
-
-// childOf opens the child of a process that has a number in its own PID namespace.
-func childOf(parent, number int) (*process, error) {
-	is := func(pid int) bool {
-		status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
-		return err == nil && status["PPid"] == strconv.Itoa(parent) && isCalled(status.NSpid(), number)
-	}
-	pids, err := proc.PIDs()
-	for _, pid := range slices.Concat([]int{number}, pids) { // it is mostly the first one
-		if !is(pid) {
-			continue
-		}
-		p, err := openProcess(pid)
-		if err != nil {
-			continue
-		}
-		if p.pid == pid && is(pid) && p.alive() == nil {
-			return p, nil
-		}
-		p.close()
-	}
-	return nil, errors.Join(fmt.Errorf("process %d has no child that is %d where it is", parent, number), err)
 }
 
 // kill kills a process. One that has ended is no error.

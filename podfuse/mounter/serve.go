@@ -173,7 +173,7 @@ func (m *mounter) follow(c *connection) {
 	if !c.Served && !c.Left {
 		go m.waitServed(c)
 	}
-	go m.waitDead(c)
+	go m.waitDead(c, c.Sent)
 }
 
 // serve has a program serve a volume. Each step can be repeated by the next mounter.

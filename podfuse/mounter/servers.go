@@ -252,6 +252,11 @@ func (m *mounter) usedLaunchers() (used int, err error) {
 			devices[deviceOf(info)] = true
 		}
 	}
+	for _, info := range all { // whole: the one that another driver's volumes get
+		if info.Root == "/" && info.Mountpoint != m.Launcher() {
+			delete(devices, deviceOf(info))
+		}
+	}
 	for _, name := range m.set.Names(launcherPrefix) {
 		var meta launcherMeta
 		if _, good := m.set.Get(name, &meta); !good || !devices[meta.Device] {

@@ -40,7 +40,6 @@ type dead struct {
 
 const (
 	// linux/fuse.h, enum fuse_opcode
-	opLookup        = 1
 	opForget        = 2
 	opGetAttr       = 3
 	opSetAttr       = 4
