@@ -271,7 +271,7 @@ const (
 	controlName    = "control"
 	podsName       = "pods"
 	launcherPrefix = "launcher/"
-	vaultName      = "vault"
+	vaultName      = "locked vault" // that of version 0.1.1, "vault", locks no flags of mounts
 	linkPrefix     = "pair/"
 	connPrefix     = "connection/"
 	orderPrefix    = "order/"

@@ -27,28 +27,18 @@ import (
 // flags of its mounts (fs/namespace.c, lock_mnt_tree): nobody can clear ro, nosuid or nodev of such a mount any more.
 // move_mount(2) alone locks nothing, and whoever makes himself a user namespace is root of its mounts.
 
-// vaultMeta is kept with the vault.
-type vaultMeta struct {
-	Locks bool `json:"locks,omitempty"` // the flags of mounts are locked in its copies: not in those of version 0.1.1
-}
-
 // openVault makes the vault, unless there is one.
 func (m *mounter) openVault() {
-	var meta vaultMeta
-	former, there := m.set.Get(vaultName, &meta)
-	if meta.Locks {
+	if _, there := m.set.Get(vaultName, nil); there {
 		return
 	}
 	vault, err := newVault(m.RunDir)
-	if err == nil && there {
-		err = fillVault(former, vault)
-	}
 	if err != nil {
 		m.trouble = fmt.Errorf("make a mount namespace for programs: %w", err)
 		m.log("%v", m.trouble)
 		return
 	}
-	m.set.Put(vaultName, vaultMeta{Locks: true}, vault)
+	m.set.Put(vaultName, struct{}{}, vault)
 }
 
 // newVault makes one. dir is a directory on which its root is mounted, which nobody else sees.
@@ -102,58 +92,10 @@ func ofOtherUsers() (*os.File, error) {
 	return os.Open(fmt.Sprintf("/proc/%d/ns/mnt", c.process.Pid))
 }
 
-// fillVault mounts in a vault what a former one has, also of programs that serve.
-func fillVault(former, vault *os.File) error {
-	trees := map[string]*mount.Tree{}
-	err := mount.Inside(former, func() error {
-		entries, err := os.ReadDir("/")
-		for _, entry := range entries {
-			point, err := mount.Open("/" + entry.Name())
-			if err != nil {
-				return err
-			}
-			mounted, err := point.Mounted()
-			if mounted {
-				trees[entry.Name()], err = point.Clone()
-			}
-			point.Close()
-			if err != nil {
-				return err
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return mount.Inside(vault, func() error {
-		for name, tree := range trees {
-			defer tree.Close()
-			if err := os.Mkdir("/"+name, 0o700); err != nil {
-				return err
-			}
-			point, err := mount.Open("/" + name)
-			if err != nil {
-				return err
-			}
-			err = tree.Attach(point)
-			point.Close()
-			if err == nil {
-				err = mountReadOnly("/"+name, unix.MS_NOSUID|unix.MS_NODEV)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // vault returns a duplicate of its descriptor.
 func (m *mounter) vault() (vault *os.File, err error) {
 	m.do(func() {
-		var meta vaultMeta
-		if file, _ := m.set.Get(vaultName, &meta); meta.Locks {
+		if file, there := m.set.Get(vaultName, nil); there {
 			vault, err = duplicate(file)
 		} else {
 			err = cmp.Or(m.trouble, errNoVault)
@@ -776,31 +718,13 @@ func deviceAt(fd int, name string) (uint64, error) {
 // openNoLinks opens a directory by a path without links. Those of a container could lead
 // anywhere in it, at any moment.
 func openNoLinks(path string) (int, error) {
-	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+	if errors.Is(err, unix.ELOOP) {
+		err = fmt.Errorf("the path, or a part of it, %w", mount.ErrLink)
+	}
 	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: "/", Err: err}
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
-		if name == "" {
-			break
-		}
-		next, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		unix.Close(at)
-		if err != nil {
-			return -1, &os.PathError{Op: "open", Path: path, Err: err}
-		}
-		at = next
-		var stat unix.Statx_t
-		if err := unix.Statx(at, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat); err != nil {
-			return -1, &os.PathError{Op: "statx", Path: path, Err: err}
-		}
-		switch stat.Mode & unix.S_IFMT {
-		case unix.S_IFDIR:
-		case unix.S_IFLNK:
-			return -1, &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("%q on the way %w", name, mount.ErrLink)}
-		default:
-			return -1, &os.PathError{Op: "open", Path: path, Err: unix.ENOTDIR}
-		}
-	}
-	return at, nil
+	return fd, nil
 }
