@@ -391,8 +391,7 @@ func (s Servers) detach(dir string) (more bool, err error) {
 }
 
 // forget removes what there is of a volume, which is mounted nowhere in the kubelet's
-// directories. A container that still has it keeps it, and may serve nothing by it. Until the mounter
-// is of this version, a volume of version 0.1.1 has a directory where the FIFO is.
+// directories. A container that still has it keeps it, and may serve nothing by it.
 func (s Servers) forget(id volume.ID) error {
-	return errors.Join(os.RemoveAll(s.FIFO(id)), mount.Remove(s.assembly(id)), s.ServerVolumes().Delete(id))
+	return errors.Join(mount.Remove(s.FIFO(id)), mount.Remove(s.assembly(id)), s.ServerVolumes().Delete(id))
 }

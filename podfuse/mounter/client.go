@@ -190,9 +190,6 @@ func (c Client) Status() (Status, error) {
 	for err == nil && len(r.Volumes) == mostVolumesTold {
 		from := r.Volumes[len(r.Volumes)-1].Volume + 1
 		r, _, err = c.ask(request{Kind: askStatus, Volume: from}, answerTime)
-		if len(r.Volumes) > 0 && r.Volumes[0].Volume < from { // of a version before, which tells no more
-			break
-		}
 		all.Volumes = append(all.Volumes, r.Volumes...)
 	}
 	return all, err

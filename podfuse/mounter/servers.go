@@ -66,26 +66,12 @@ func (m *mounter) makePods(table *mount.Table) error {
 	return nil
 }
 
-// makeFIFOs makes the tmpfs of the FIFOs. Call-outs fill it: it stays writable. That of version 0.1.1,
-// which has the socket, has directories for FIFOs. Whoever has one of them mounted keeps it.
+// makeFIFOs makes the tmpfs of the FIFOs. Call-outs fill it: it stays writable.
 func (m *mounter) makeFIFOs(table *mount.Table) error {
 	point, err := openTmpfs(m.Servers(), table)
-	if err != nil {
-		return err
+	if err == nil && point == nil {
+		point, err = m.mountTmpfs(m.Servers(), "size=1m")
 	}
-	if point != nil {
-		defer point.Close()
-		_, err := os.Lstat(filepath.Join(m.Servers(), wire.Socket))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if err := point.Detach(); err != nil {
-			return err
-		}
-	}
-	point, err = m.mountTmpfs(m.Servers(), "size=1m")
 	closePoint(point)
 	return err
 }
@@ -282,12 +268,8 @@ func (m *mounter) makeSocket(table *mount.Table) error {
 	}
 	defer func() { closePoint(point) }()
 	var meta podsMeta
-	socket, kept := m.set.Get(podsName, &meta)
-	if kept && point != nil && point.Device() == meta.Device {
-		if err := refuseFiles(socket); err != nil { // that of a version before does not
-			return err
-		}
-	} else {
+	_, kept := m.set.Get(podsName, &meta)
+	if !kept || point == nil || point.Device() != meta.Device {
 		if point != nil {
 			if err := point.Detach(); err != nil {
 				return err
@@ -297,6 +279,7 @@ func (m *mounter) makeSocket(table *mount.Table) error {
 		if point, err = m.mountTmpfs(m.SocketDir(), "size=64k"); err != nil { // then there is none to close
 			return err
 		}
+		var socket *os.File
 		if socket, err = m.listen(m.Socket()); err == nil {
 			err = point.Seal()
 		}
