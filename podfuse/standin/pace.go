@@ -14,9 +14,11 @@ import (
 // pace bounds the processor's time that this process takes to look at the processes of one volume's pod, while others
 // wait: to list the mounts of a container that has made a thousand takes the kernel a millisecond, and
 // thousands of threads can ask at once. Beyond its share, a volume's requests are looked at later, one
-// after the other. The host's are never. The time by the clock would be that of all who are busy on the machine:
+// after the other: the kernel may take its time, and each look that waits for it takes a thread. The host's are never. The time by the clock would be that of all who are busy on the machine:
 // where these are many, the requests of a program that has just died would wait for the next period.
 type pace struct {
+	look chan struct{} // taken by who looks later
+
 	mu      sync.Mutex // guards what follows
 	volumes map[volume.ID]*spell
 	parked  map[caller]*time.Timer
@@ -34,7 +36,7 @@ const period = time.Second
 var share = 100 * time.Millisecond // a test sets it
 
 func newPace() *pace {
-	return &pace{volumes: map[volume.ID]*spell{}, parked: map[caller]*time.Timer{}}
+	return &pace{look: make(chan struct{}, 1), volumes: map[volume.ID]*spell{}, parked: map[caller]*time.Timer{}}
 }
 
 // may tells whether a volume has something left of its share.
@@ -69,6 +71,8 @@ func (p *pace) park(c caller, look func()) bool {
 		return false
 	}
 	p.parked[c] = time.AfterFunc(period, func() {
+		p.look <- struct{}{}
+		defer func() { <-p.look }()
 		if p.leave(c) {
 			look()
 		}

@@ -32,6 +32,26 @@ func TestAVolumesShareOfTime(t *testing.T) {
 	})
 }
 
+// Who is looked at later is looked at one after the other, however many there are.
+func TestLaterLooksAreOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		looks, most, all := 0, 0, 0
+		for id := range uint64(1000) {
+			p.park(caller{id: id}, func() {
+				looks, all = looks+1, all+1
+				most = max(most, looks)
+				time.Sleep(time.Millisecond)
+				looks--
+			})
+		}
+		time.Sleep(period + 2*time.Second)
+		if most != 1 || all != 1000 {
+			t.Errorf("%d looks, and %d at a time", all, most)
+		}
+	})
+}
+
 // In a cgroup of its pod, whoever asks too often is looked at later. Its cgroup is faked.
 func TestWhoAsksTooOftenWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

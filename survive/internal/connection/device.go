@@ -149,8 +149,7 @@ func (d *device) next(buffer []byte) (n int, err error) {
 			// ENOENT: the request was interrupted while it was read
 			// (fs/fuse/dev.c, fuse_dev_do_read).
 		case err == nil && opcode(buffer) == opInterrupt:
-			d.trials.interrupt(buffer[:n])
-			d.held.interrupt(buffer[:n])
+			d.held.interrupt(buffer[:n], d.trials.interrupt(buffer[:n]))
 		case err == nil && d.trials.take(buffer[:n]):
 			return 0, errHeld
 		case err == nil && d.held.take(buffer[:n]):

@@ -141,8 +141,9 @@ func (h *held) has(id uint64) bool {
 }
 
 // interrupt lets the reader go that a FUSE_INTERRUPT is about, if it is to die. One whose request
-// is not held has its answer in a moment.
-func (h *held) interrupt(request []byte) {
+// is not held has its answer in a moment; but one that waits among the trials may be held afterwards, and the kernel
+// tells again.
+func (h *held) interrupt(request []byte, waits bool) {
 	in := message[fuse.InterruptIn](request)
 	if h == nil || in == nil {
 		return
@@ -153,21 +154,21 @@ func (h *held) interrupt(request []byte) {
 	waiting := len(h.ids)
 	h.mu.Unlock()
 	switch {
-	case !held:
-	case proc.IsKilled(thread):
+	case !held && !waits:
+	case held && proc.IsKilled(thread):
 		if h.fail(id, fuse.EINTR) {
 			h.holder.Interrupted(id)
 		}
 	default:
-		time.AfterFunc(proc.UntilKilled(waiting), func() { h.again(id, interrupt) })
+		time.AfterFunc(proc.UntilKilled(waiting), func() { h.again(interrupt) })
 	}
 }
 
-// again has the kernel tell once more of a signal for a reader that still waits.
-func (h *held) again(id, interrupt uint64) {
+// again has the kernel tell once more of a signal, if the reader still waits (fs/fuse/dev.c, fuse_dev_do_write).
+func (h *held) again(interrupt uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, held := h.ids[id]; held {
+	if h.ids != nil {
 		h.reply(interrupt, fuse.EAGAIN)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"example.com/pod-info-fuse/fs"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/counters"
+	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
 // linux/fuse.h, enum fuse_opcode
@@ -126,7 +127,13 @@ func (l *late) letGo(status fuse.Status) {
 // has it end in good order.
 func (m *mounted) serveLate(l *late) (stop func()) {
 	m.t.Helper()
-	c, err := connection.New(m.device, m.agreed, l, buffers(m.t, 2), new(counters.Counters), func(problem string) { m.t.Error(problem) })
+	_, stop = m.serveLateWith(l, new(counters.Counters))
+	return stop
+}
+
+func (m *mounted) serveLateWith(l *late, counts *counters.Counters) (c *connection.Connection, stop func()) {
+	m.t.Helper()
+	c, err := connection.New(m.device, m.agreed, l, buffers(m.t, 2), counts, func(problem string) { m.t.Error(problem) })
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -143,7 +150,7 @@ func (m *mounted) serveLate(l *late) (stop func()) {
 	})
 	m.t.Cleanup(stop)
 	m.t.Cleanup(func() { _ = unix.Unmount(m.root, unix.MNT_FORCE) }) // or a failed test would never end
-	return stop
+	return c, stop
 }
 
 const (
@@ -260,6 +267,38 @@ func TestWhoIsKilledWhileHeldEnds(t *testing.T) {
 }
 
 // The path leads to what is mounted there by then.
+// A process has died, maybe of these requests. They wait for a standby, their readers are killed meanwhile, and they are
+// held afterwards.
+func TestWhoIsKilledBeforeItIsHeldEnds(t *testing.T) {
+	m := mountOne(t)
+	skipWithoutResend(t, m)
+	first := m.late(opGetAttr)
+	stop := m.serveLate(first)
+	process := m.wait()
+	first.await(t, waiters)
+	counts, now := new(counters.Counters), time.Now()
+	first.mu.Lock()
+	for _, r := range first.held {
+		counts.Suspects.Note(0).Begin(suspects.Subject{Node: r.Node, Opcode: opGetAttr}, r.ID, now.Add(-time.Second))
+	}
+	first.mu.Unlock()
+	counts.Suspects.Judge(false, now)
+	stop()
+	last := m.late(opGetAttr)
+	c, _ := m.serveLateWith(last, counts)
+	time.Sleep(100 * time.Millisecond) // for the requests to be read
+	if n := last.count(); n > 0 {
+		t.Fatalf("%d requests are held, and there is no standby", n)
+	}
+	if err := process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // for the kernel to tell of it
+	c.SetStandby(true)
+	end(t, process)
+	last.await(t, 0)
+}
+
 func TestAfterESTALEThePathIsWalkedAgain(t *testing.T) {
 	m := mountOne(t)
 	l := m.late(opGetAttr)

@@ -155,23 +155,29 @@ func (t *trials) ended(s suspects.Subject, id uint64) {
 }
 
 // interrupt lets a reader go that was sent a signal, and whose request the process before hung in: it has
-// waited long. Other requests are answered in a moment. The kernel tells of a signal when a request is read again.
-func (t *trials) interrupt(request []byte) {
+// waited long. Of another request, it tells whether that still waits. The kernel tells of a signal when a request is read
+// again.
+func (t *trials) interrupt(request []byte) (waits bool) {
 	in := message[fuse.InterruptIn](request)
 	if t == nil || in == nil || t.waiting.Load() == 0 {
-		return
+		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, waits := range t.waits {
-		if id, _ := requestID(waits.request); id == in.Unique && waits.hung {
-			t.waits = append(t.waits[:i:i], t.waits[i+1:]...)
-			t.waiting.Add(-1)
-			t.table.Gone(subjectOf(waits.request), firstID(waits.request))
-			t.reply(waits.request, fuse.EINTR)
-			return
+	for i, one := range t.waits {
+		if id, _ := requestID(one.request); id != in.Unique {
+			continue
 		}
+		if !one.hung {
+			return true
+		}
+		t.waits = append(t.waits[:i:i], t.waits[i+1:]...)
+		t.waiting.Add(-1)
+		t.table.Gone(subjectOf(one.request), firstID(one.request))
+		t.reply(one.request, fuse.EINTR)
+		return false
 	}
+	return false
 }
 
 // setStandby says whether another process would take over now.
