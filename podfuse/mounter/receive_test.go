@@ -143,10 +143,6 @@ func TestPodsSendNoDescriptors(t *testing.T) {
 		}
 	}
 	refused("at first")
-	_ = unix.SetsockoptInt(w.podsNumber(), unix.SOL_SOCKET, unix.SO_PASSRIGHTS, 1) // as a version before has it
-	if answer := c.refused(0, launchOptions{Encloses: true}); answer != "served" {
-		t.Fatalf("by the socket of a version before: %q", answer)
-	}
 	newer := w.client
 	newer.Version = "2.0"
 	_, err := newer.Ensure()
