@@ -46,6 +46,7 @@ func TestLaterLooksAreOneAfterTheOther(t *testing.T) {
 			})
 		}
 		time.Sleep(period + 2*time.Second)
+		synctest.Wait()
 		if most != 1 || all != 1000 {
 			t.Errorf("%d looks, and %d at a time", all, most)
 		}
