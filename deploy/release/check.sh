@@ -66,7 +66,7 @@ for packager in deb rpm; do
 		mkdir "$root/upper" "$root/work" "$root/root"
 		mount -t overlay -o "lowerdir=$debian,upperdir=$root/upper,workdir=$root/work" overlay "$root/root"
 		cd "$root/root"
-		mkdir packages binaries
+		mkdir packages binaries host
 		mount --bind "$1/packages" packages
 		mount --bind "$1/binaries" binaries
 		mount -t proc proc proc
@@ -75,7 +75,12 @@ for packager in deb rpm; do
 		touch dev/fuse
 		mount --bind /dev/fuse dev/fuse
 		shift 2
+		# No chroot: who has another root directory than its mount namespace may make no user namespace.
+		pivot_root . host
+		cd /
+		umount -l /host
+		rmdir /host
 		exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive \
-			chroot . sh /packages/node.sh "$@"
+			sh /packages/node.sh "$@"
 	' sh "$scratch" "$PWD/e2e/bin/debian" $packager "$old" "$version" </dev/null
 done
