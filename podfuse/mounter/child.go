@@ -176,8 +176,11 @@ func (m *mounter) enter(pod string, most int, limit time.Duration, j job, files 
 	ended := func() {
 		m.do(func() {
 			p := m.children[pod]
-			if p.running--; hangs {
-				p.hanging[j.hangsAt()]--
+			p.running--
+			if at := j.hangsAt(); hangs {
+				if p.hanging[at]--; p.hanging[at] == 0 {
+					delete(p.hanging, at) // a pod can name as many as it likes
+				}
 			}
 			if p.running == 0 {
 				delete(m.children, pod)

@@ -356,6 +356,7 @@ func mountAgain(connection int) (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
+	defer unix.Close(context)
 	for _, option := range [][2]string{{"fd", strconv.Itoa(connection)}, {"rootmode", "40000"}, {"user_id", "0"}, {"group_id", "0"}} {
 		if err := unix.FsconfigSetString(context, option[0], option[1]); err != nil {
 			return -1, err
