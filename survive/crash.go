@@ -94,24 +94,30 @@ func withLastWords(err error, crash *os.File) error {
 	if err == nil {
 		return nil
 	}
-	text := string(takeCrash(crash))
-	words, waits := "", strings.HasPrefix(text, "SIGQUIT") // of one that was not ready: where it waits
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if !waits && strings.HasPrefix(line, "goroutine ") {
-			break // of a panic, the reason is before that
-		}
-		switch {
-		case !waits:
-			words = cmp.Or(line, words)
-		case strings.HasPrefix(line, "example.com/"):
-			words += line + " "
-		}
-	}
+	words := lastWords(string(takeCrash(crash)))
 	if words == "" {
 		return err
 	}
 	return fmt.Errorf("%w; it said %.300q", err, words)
+}
+
+// lastWords are the reason of a panic, which is the last line before the goroutines; of a process that was told to quit,
+// the functions of ours that its goroutines are in.
+func lastWords(text string) (words string) {
+	quits := strings.HasPrefix(text, "SIGQUIT")
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case quits && strings.HasPrefix(line, "example.com/"):
+			words += line + " "
+		case quits:
+		case strings.HasPrefix(line, "goroutine "):
+			return words
+		default:
+			words = cmp.Or(line, words)
+		}
+	}
+	return words
 }
 
 // limitFiles keeps this process, and those that it starts, from filling the file system of the run directory

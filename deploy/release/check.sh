@@ -75,7 +75,8 @@ for packager in deb rpm; do
 		touch dev/fuse
 		mount --bind /dev/fuse dev/fuse
 		shift 2
-		# No chroot: who has another root directory than its mount namespace may make no user namespace.
+		# By chroot, the node would have another root directory than its mount namespace. The kernel lets nobody
+		# make a user namespace there, and pod-fuse makes one.
 		pivot_root . host
 		cd /
 		umount -l /host

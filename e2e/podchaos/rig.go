@@ -65,8 +65,8 @@ func (d *driver) replace(binary string) error {
 	return os.Rename(hidden, d.binary)
 }
 
-// callOut calls the driver as the kubelet does, which repeats what fails. That is told, and allowed for one failure
-// only: a process that a machine gave no processor for ten seconds.
+// callOut calls the driver as the kubelet does, which repeats what fails. Only one failure is repeated, and told: a process
+// of the daemon that is not ready in time. One start in thousands fails so, and nobody knows why yet.
 func (d *driver) callOut(args ...string) error {
 	err := d.callOnce(args...)
 	if err != nil && strings.Contains(err.Error(), "was not ready within") {

@@ -190,7 +190,8 @@ starts_podfuse() {
 	mkdir -p "$client" "$server"
 	has "$("$podfuse" mount "$client" "{\"kubernetes.io/pod.uid\":\"$uid\",\"wait\":\"0s\"}")" '"Success"'
 	has "$("$podfuse" mount "$server" "{\"kubernetes.io/pod.uid\":\"$uid\",\"serves\":\"data\"}")" '"Success"'
-	# The host must not have the mounts of containers. The server volume has the FIFO and the socket mounted in it.
+	# The host must not have the mounts of containers. The server volume comes with what is mounted in it: the FIFO
+	# and the socket.
 	binds="mount --bind $client \$root/mnt && mount -o rbind $server \$root/srv"
 }
 ends_podfuse() {

@@ -38,7 +38,7 @@ func (c *child) ends(t *testing.T) {
 	}
 }
 
-// Whatever comes by its socket, a child ends.
+// Whatever comes by its pipe, a child ends.
 func TestAChildWithoutAnErrand(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":        "",
@@ -59,7 +59,7 @@ func TestAChildWithoutAnErrand(t *testing.T) {
 	}
 }
 
-// nothing is an errand for tests: the children are of this binary.
+// These errands are for tests: the children are of this binary.
 func init() {
 	errands["nothing"] = func(job) (result, error) { return result{}, nil }
 	// Its first child dies, as it does where all processes of the driver are killed.

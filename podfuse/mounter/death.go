@@ -57,7 +57,7 @@ const (
 	killedTime = 20 * time.Millisecond
 )
 
-// waitDead watches a connection, which was sent at a time, until its program is dead.
+// waitDead watches a connection until its program is dead. sent is when the program was given it.
 func (m *mounter) waitDead(c *connection, sent time.Time) {
 	select {
 	case <-time.After(min(startTime, startTime-time.Since(sent))): // the clock may have been set back

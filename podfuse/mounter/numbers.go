@@ -41,18 +41,18 @@ func (c Config) itself() (*process, error) {
 		if err != nil {
 			continue
 		}
-		var namespace string
-		if still, err := lockHolder(file); err == nil && still == p.pid { // and so /proc/PID is this process's
-			namespace, _ = proc.Link(p.pid, "ns/pid")
-		}
-		if own, err := proc.Link(os.Getpid(), "ns/pid"); namespace != "" && p.alive() == nil {
-			if err == nil && own == namespace {
-				return p, nil
-			}
+		still, lockErr := lockHolder(file)
+		theirs, linkErr := proc.Link(p.pid, "ns/pid")
+		ours, err := proc.Link(os.Getpid(), "ns/pid")
+		switch {
+		case lockErr != nil || linkErr != nil || still != p.pid || p.alive() != nil: // another one takes over
+			p.close()
+		case err != nil || ours != theirs:
 			p.close()
 			return nil, errors.Join(errElsewhere, err)
+		default:
+			return p, nil
 		}
-		p.close()
 	}
 	return nil, errors.New("the processes that are the mounter end, one after the other")
 }

@@ -238,7 +238,7 @@ func (m *mounter) usedLaunchers() (used int, err error) {
 			devices[deviceOf(info)] = true
 		}
 	}
-	for _, info := range all { // whole: the one that another driver's volumes get
+	for _, info := range all { // another driver has its launcher mounted as a whole
 		if info.Root == "/" && info.Mountpoint != m.Launcher() {
 			delete(devices, deviceOf(info))
 		}

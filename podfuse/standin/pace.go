@@ -13,9 +13,12 @@ import (
 
 // pace bounds the processor's time that this process takes to look at the processes of one volume's pod, while others
 // wait: to list the mounts of a container that has made a thousand takes the kernel a millisecond, and
-// thousands of threads can ask at once. Beyond its share, a volume's requests are looked at later, one
-// after the other: the kernel may take its time, and each look that waits for it takes a thread. The host's are never. The time by the clock would be that of all who are busy on the machine:
+// thousands of threads can ask at once. Beyond its share, a volume's requests are looked at later. The host's
+// requests are never put off. The time by the clock would be that of all who are busy on the machine:
 // where these are many, the requests of a program that has just died would wait for the next period.
+//
+// What was put off is looked at one after the other: a look that waits for the kernel takes a thread, and this
+// process ends where its cgroup has no room for another thread.
 type pace struct {
 	look chan struct{} // taken by who looks later
 

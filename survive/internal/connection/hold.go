@@ -141,8 +141,8 @@ func (h *held) has(id uint64) bool {
 }
 
 // interrupt lets the reader go that a FUSE_INTERRUPT is about, if it is to die. One whose request
-// is not held has its answer in a moment; but one that waits among the trials may be held afterwards, and the kernel
-// tells again.
+// is not held has its answer in a moment. But a request that waits among the trials may be held afterwards: the kernel is
+// asked to tell of the signal once more.
 func (h *held) interrupt(request []byte, waits bool) {
 	in := message[fuse.InterruptIn](request)
 	if h == nil || in == nil {

@@ -266,7 +266,6 @@ func TestWhoIsKilledWhileHeldEnds(t *testing.T) {
 	}
 }
 
-// The path leads to what is mounted there by then.
 // A process has died, maybe of these requests. They wait for a standby, their readers are killed meanwhile, and they are
 // held afterwards.
 func TestWhoIsKilledBeforeItIsHeldEnds(t *testing.T) {
@@ -299,6 +298,7 @@ func TestWhoIsKilledBeforeItIsHeldEnds(t *testing.T) {
 	last.await(t, 0)
 }
 
+// The path leads to what is mounted there by then.
 func TestAfterESTALEThePathIsWalkedAgain(t *testing.T) {
 	m := mountOne(t)
 	l := m.late(opGetAttr)

@@ -155,8 +155,8 @@ func (t *trials) ended(s suspects.Subject, id uint64) {
 }
 
 // interrupt lets a reader go that was sent a signal, and whose request the process before hung in: it has
-// waited long. Of another request, it tells whether that still waits. The kernel tells of a signal when a request is read
-// again.
+// waited long. The kernel tells of a signal when a request is read again. waits says that the request is another one, and
+// still waits here.
 func (t *trials) interrupt(request []byte) (waits bool) {
 	in := message[fuse.InterruptIn](request)
 	if t == nil || in == nil || t.waiting.Load() == 0 {

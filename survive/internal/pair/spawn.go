@@ -73,19 +73,26 @@ func (at Place) start(args []string, r Resources, end *os.File, introduce func(*
 			_, _ = process.Wait()
 			close(ended)
 		}()
-		if errors.Is(err, errNotReady) { // Go's runtime writes into the crash file what each goroutine waits for
-			_ = process.Signal(unix.SIGQUIT)
-			select {
-			case <-ended:
-			case <-time.After(time.Second):
-				status, _ := proc.StatusIn(fmt.Sprintf("/proc/%d", process.Pid))
-				err = fmt.Errorf("%w; it does not end either, and is in state %q", err, status["State"])
-			}
+		if errors.Is(err, errNotReady) {
+			err = quit(process, ended)
 		}
 		_ = process.Kill()
 		return nil, err
 	}
 	return process, nil
+}
+
+// quit has Go's runtime write into the crash file what each goroutine of a process waits for, and end the process. It
+// returns errNotReady, and the process's state if that does not end.
+func quit(process *os.Process, ended <-chan struct{}) error {
+	_ = process.Signal(unix.SIGQUIT)
+	select {
+	case <-ended:
+		return errNotReady
+	case <-time.After(time.Second):
+		status, _ := proc.StatusIn(fmt.Sprintf("/proc/%d", process.Pid))
+		return fmt.Errorf("%w; it does not end either, and is in state %q", errNotReady, status["State"])
+	}
 }
 
 // Workers is how many requests are served at a time: while one waits for a disk, another
