@@ -267,19 +267,6 @@ func (f *FS) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntry
 // to flush.
 func (*FS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
-// SetLk refuses to lock a file. The kernel would keep the locks of a file system that
-// does not ask for them with the inode (fs/fuse/file.c, fuse_file_flock), and that of a
-// fact is the same in all volumes: a pod could lock out others.
-func (*FS) SetLk(<-chan struct{}, *fuse.LkIn) fuse.Status { return fuse.Status(unix.EOPNOTSUPP) }
-
-// SetLkw refuses as [FS.SetLk] does.
-func (f *FS) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status { return f.SetLk(cancel, in) }
-
-// GetLk refuses as [FS.SetLk] does.
-func (f *FS) GetLk(cancel <-chan struct{}, in *fuse.LkIn, _ *fuse.LkOut) fuse.Status {
-	return f.SetLk(cancel, in)
-}
-
 func statusOf(err error) fuse.Status {
 	var errno unix.Errno
 	switch {

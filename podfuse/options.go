@@ -39,9 +39,7 @@ type Attributes struct {
 const attributesFormat = 1
 
 // Check reads the options of a mount into the record's attributes, or refuses them.
-func Check(options flex.Options, r *volume.Record) error { return flex.Invalid(check(options, r)) }
-
-func check(options flex.Options, r *volume.Record) error {
+func Check(options flex.Options, r *volume.Record) error {
 	a := Attributes{Format: attributesFormat, Wait: DefaultWait}
 	given := map[string]bool{}
 	for key, value := range options.Own() {

@@ -17,8 +17,8 @@ type CallOuts struct {
 	ConfigError error
 	// Check reads the options of a mount that are the driver's own, those of
 	// [flex.Options.Own], into the record's attributes. The pod's author wrote them: it must
-	// refuse those that it does not know, with a [flex.Invalid] error, and nil refuses all. Its error
-	// fails mount.
+	// refuse those that it does not know, and nil refuses all. Its error fails mount, as one of the
+	// caller's: see [flex.Invalid].
 	Check func(options flex.Options, record *volume.Record) error
 	// Repeated is told that mount has found the volume mounted: a CSI kubelet repeats itself
 	// about every minute, for each volume. nil: nobody is told.
@@ -112,7 +112,7 @@ func (c CallOuts) Record(dir string, options flex.Options) (volume.Record, error
 	}
 	if c.Check != nil {
 		if err := c.Check(options, &record); err != nil {
-			return volume.Record{}, err
+			return volume.Record{}, flex.Invalid(err)
 		}
 	}
 	// An option that is not known comes first: it may be a look-alike of this one.

@@ -93,8 +93,8 @@ type Site struct {
 //     A link that is to lead elsewhere needs another one.
 //   - It remembers names and attributes for as long as Lookup and GetAttr say. A listing has
 //     names only: ReadDirPlus is not called.
-//   - Locks are the file system's affair, and not the kernel's. It must refuse them, as one
-//     that a process keeps is lost with it: without SetLk and SetLkw, callers get ENOSYS.
+//   - There are no locks: flock(2) and fcntl(2) get EOPNOTSUPP, since one that a process keeps
+//     would be lost with it.
 //
 // It is called by several goroutines at the same time. It may also be a [Sharer], a [Prompter],
 // a [Varier] and a [Holder].

@@ -410,8 +410,8 @@ func (h Healed) String() string {
 	if h.PID != 0 {
 		what += fmt.Sprintf(" in the container of process %d (%s)", h.PID, h.Command)
 	}
-	if h.Volume.PodUID != "" {
-		what += fmt.Sprintf(", pod %s/%s", h.Volume.PodNamespace, h.Volume.PodName)
+	if pod := h.Volume.Pod(); pod != "" {
+		what += ", pod " + pod
 	}
 	if h.Err == nil {
 		return "healed: " + what

@@ -37,11 +37,14 @@ func (n Node) Log(format string, args ...any) { n.log.Line("daemon: "+format, ar
 
 // fileSystem makes the file system of the node mount.
 func (n Node) fileSystem(input *os.File, given []*os.File) FileSystem {
+	if n.FileSystem == nil {
+		return nil
+	}
 	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, Given: given, Report: n.problem})
 }
 
 // errNoFileSystem says that the driver could not make one.
-var errNoFileSystem = errors.New("the driver's FileSystem has made none")
+var errNoFileSystem = errors.New("the driver has no file system: its field FileSystem is nil, or has returned nil")
 
 // problem logs a problem that does not end the process.
 func (n Node) problem(problem string) { n.Log("%s", problem) }

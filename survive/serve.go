@@ -115,7 +115,11 @@ func (n Node) describe(s suspects.Subject, files FileSystem) string {
 	if err != nil {
 		return text
 	}
-	return fmt.Sprintf("%s, in volume %s of pod %s/%s, %s", text, id, record.PodNamespace, record.PodName, record.Dir)
+	text += ", in volume " + id.String()
+	if pod := record.Pod(); pod != "" {
+		text += " of pod " + pod
+	}
+	return text + ", " + record.Dir
 }
 
 // count counts a take-over. A process that was not started by one of the pair was by a call-out, and then

@@ -22,7 +22,7 @@ func ask(options flex.Options, operators []string, record *volume.Record) error 
 	asked := slices.Clone(operators)
 	for key, list := range options.Own() {
 		if key != optionFacts {
-			return flex.Invalid(fmt.Errorf("option %q is not known; remove it from the pod's volume", key))
+			return fmt.Errorf("option %q is not known; remove it from the pod's volume", key)
 		}
 		if strings.TrimSpace(list) == "" {
 			continue
@@ -30,7 +30,7 @@ func ask(options flex.Options, operators []string, record *volume.Record) error 
 		for name := range strings.SplitSeq(list, ",") {
 			name = strings.TrimSpace(name)
 			if !slices.Contains(fs.PodFacts(), name) {
-				return flex.Invalid(fmt.Errorf("option %q has %.70q; a pod can ask for %s", optionFacts, name, strings.Join(fs.PodFacts(), ", ")))
+				return fmt.Errorf("option %q has %.70q; a pod can ask for %s", optionFacts, name, strings.Join(fs.PodFacts(), ", "))
 			}
 			if !slices.Contains(asked, name) { // a name that is asked for twice is recorded once
 				asked = append(asked, name)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -148,7 +149,8 @@ func PrintLines(lines [][2]string) error {
 	return table.Flush()
 }
 
-func podOf(v survive.Volume) string { return Printable(v.PodNamespace+"/"+v.PodName, 0) }
+// podOf is a volume's pod, for people.
+func podOf(v survive.Volume) string { return cmp.Or(Printable(v.Pod(), 0), "-") }
 
 // daemonReport is the report of status on the processes that serve.
 type daemonReport struct {

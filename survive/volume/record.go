@@ -55,6 +55,14 @@ func Unmarshal(data []byte, into any, format *int, newest int) error {
 // ID is the volume's identity.
 func (r Record) ID() ID { return NewID(r.Dir) }
 
+// Pod is the pod, NAMESPACE/NAME, for people; "" where whoever has mounted the volume did not say.
+func (r Record) Pod() string {
+	if r.PodName == "" {
+		return ""
+	}
+	return r.PodNamespace + "/" + r.PodName
+}
+
 // Generation tells volumes apart that followed each other on one directory.
 // It depends on the pod alone, so that a volume that is mounted again for the
 // same pod is the same one. The kernel keeps 32 bits of it

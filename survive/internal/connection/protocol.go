@@ -39,6 +39,9 @@ const (
 	opListXAttr   = 23
 	opInit        = 26
 	opReadDir     = 28
+	opGetLk       = 31
+	opSetLk       = 32
+	opSetLkw      = 33
 	opInterrupt   = 36
 	opBatchForget = 42
 
@@ -77,7 +80,7 @@ func newProtocol(fs fuse.RawFileSystem, o Options, report func(problem string)) 
 		ExtraCapabilities:    noExportSupport,
 		DisableReadDirPlus:   true, // for small directories: nothing to gain
 		EnableSymlinkCaching: true,
-		EnableLocks:          true,                       // the file system refuses them
+		EnableLocks:          true,                       // they are refused
 		Logger:               log.New(io.Discard, "", 0), // it reports the errors of callers
 		PanicHandler:         p.panicked,
 	})
@@ -104,6 +107,11 @@ func (p protocol) handle(request, reply [][]byte) int {
 		// There are no extended attributes, and after this answer the kernel does not ask
 		// again. go-fuse would give it only if the caller's buffer fits into ours.
 		return refuse(request[0], reply[0], fuse.ENOSYS)
+	case opGetLk, opSetLk, opSetLkw:
+		// A process that keeps a lock can end. Nor may the kernel keep locks, as it does for a file
+		// system that does not ask for them: it keeps them with the inode (fs/fuse/file.c,
+		// fuse_file_flock), and one that several volumes show would let a pod lock out others.
+		return refuse(request[0], reply[0], fuse.Status(unix.EOPNOTSUPP))
 	}
 	n, status := p.indirect(request, reply)
 	if status.Ok() {
