@@ -33,7 +33,7 @@ func (b *bench) perOperation() (err error) {
 // read-only, each listing, and each read that the daemon serves, makes the kernel forget the
 // time of the last access, and the next stat(2) asks for it (fs/fuse/dir.c,
 // fuse_invalidate_atime). What the daemon writes to the kernel before the attributes of pod
-// and pod.nodename counts as a reply, too (package connection, Varier).
+// and pod.nodename counts as a reply, too (survive.SizeVarier).
 func (b *bench) listing(s *server) (err error) {
 	back, err := besideServer(s)
 	if err != nil {

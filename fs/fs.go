@@ -40,10 +40,10 @@ func New(site survive.Site) *FS {
 	return f
 }
 
-// IsPrompt tells whether requests about a node, or about names in it, are answered without any
+// NeverBlocks tells whether requests about a node, or about names in it, are answered without any
 // wait but for a record. Where there are facts of the operator's, those about names are not, nor
 // those about versions that are not kept any more: their disk may be slow.
-func (f *FS) IsPrompt(node uint64, names bool) bool {
+func (f *FS) NeverBlocks(node uint64, names bool) bool {
 	if names {
 		return f.facts.File == nil || node == fuse.FUSE_ROOT_ID
 	}
@@ -55,7 +55,7 @@ func (f *FS) IsPrompt(node uint64, names bool) bool {
 }
 
 // Varying returns the kinds whose size depends on who asks.
-func (*FS) Varying() (kinds []uint8) {
+func (*FS) VaryingSizes() (kinds []uint8) {
 	for k := range files {
 		if files[k].live != nil {
 			kinds = append(kinds, kind(k))

@@ -59,7 +59,7 @@ func TestAVersionIsInstalledWhereTheOneBeforeCannotLeave(t *testing.T) {
 	target.Leave = func(Target, []byte) func() error { return func() error { return errors.New("a forged list") } }
 	k := &Keeper{
 		Target: target, Binary: two.Binary, Config: func() ([]byte, error) { return two.Config, nil },
-		Node: survive.Driver{Program: target.Program}.On(target.Driver, survive.Settings{Log: "off"}), Log: t.Logf,
+		Node: survive.Driver{Program: target.Program}.NodeFor(target.Driver, survive.Settings{Log: "off"}), Log: t.Logf,
 	}
 	if err := k.Look(); err == nil || !strings.Contains(err.Error(), "is installed, but: a forged list") {
 		t.Errorf("the first look: %v", err)

@@ -14,7 +14,7 @@ import (
 func TestFlexVolumeIsClosedWhenNoneIsMounted(t *testing.T) {
 	target := newTarget(t, nil)
 	mustInstall(t, target, content(t, version("1")))
-	node := survive.Driver{Program: "pod-info-fuse", Version: "1"}.On(target.Driver, survive.Settings{Log: "off"})
+	node := survive.Driver{Program: "pod-info-fuse", Version: "1"}.NodeFor(target.Driver, survive.Settings{Log: "off"})
 	node.RunDir = t.TempDir()
 	volumes := node.Volumes()
 	if err := os.Mkdir(volumes.Dir, 0o700); err != nil {

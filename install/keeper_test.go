@@ -10,7 +10,7 @@ import (
 func TestALookDoesNotWriteToTheNode(t *testing.T) {
 	target := newTarget(t, nil)
 	k := &Keeper{
-		Target: target, Binary: content(t, version("1")).Binary, Node: survive.Driver{Program: "pod-info-fuse", Version: "1"}.On(target.Driver, survive.Settings{Log: "off"}),
+		Target: target, Binary: content(t, version("1")).Binary, Node: survive.Driver{Program: "pod-info-fuse", Version: "1"}.NodeFor(target.Driver, survive.Settings{Log: "off"}),
 		Config: func() ([]byte, error) { return nil, nil }, Log: t.Logf,
 	}
 	before := k.Node

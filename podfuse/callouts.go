@@ -32,7 +32,7 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if _, err := servers.check(record.Dir); err != nil {
 		return err
 	}
-	release, err := c.Node.Use()
+	release, err := c.Node.Acquire()
 	if err != nil {
 		return err
 	}

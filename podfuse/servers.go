@@ -31,7 +31,7 @@ type Servers struct {
 	Node survive.Node // that they are on
 }
 
-var _ survive.Others = Servers{}
+var _ survive.OtherVolumes = Servers{}
 
 // ServersOn are those of a node.
 func ServersOn(n survive.Node) Servers { return Servers{Layout{n.RunDir}, n} }

@@ -17,14 +17,14 @@ import (
 
 // varying returns the numbers of the files that vary.
 func (n Node) varying() []uint8 {
-	if files, vary := n.fileSystem(nil, nil).(Varier); vary {
-		return files.Varying()
+	if files, vary := n.fileSystem(nil, nil).(SizeVarier); vary {
+		return files.VaryingSizes()
 	}
 	return nil
 }
 
 // introduce has the kernel keep the attributes of a volume's files that vary, see
-// [connection.Varier], and opens the volume's directory. Nobody else may have the volume yet.
+// [SizeVarier], and opens the volume's directory. Nobody else may have the volume yet.
 func (n Node) introduce(record volume.Record, varying []uint8) (*mount.Point, error) {
 	aliases := make([]string, len(varying))
 	for i, number := range varying {

@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"example.com/pod-info-fuse/e2e/attack"
+	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/internal/suspects"
@@ -36,7 +37,7 @@ func init() {
 		}
 		if n.Version == attack.Orders {
 			orders := func() { attack.OnMounter(n.RunDir, given[1], given[0], n.Log) }
-			return ordering{files, files.(Sharer), files.(Prompter), orders, &sync.Once{}}
+			return ordering{files, files.(VolumeMapper), files.(NonBlocker), orders, &sync.Once{}}
 		}
 		return attack.Lie(n.Version, n.fsPath(), files)
 	}
@@ -60,17 +61,17 @@ func condemn(name string) {
 // those of the driver: one that gets no processor for seconds is replaced.
 type ordering struct {
 	FileSystem
-	Sharer
-	Prompter
+	VolumeMapper
+	NonBlocker
 	orders func()
 	once   *sync.Once // a process may serve again
 }
 
-func (ordering) Hold(Request) bool { return false }
+func (ordering) Hold(hold.Request) bool { return false }
 
 func (ordering) Interrupted(uint64) {}
 
-func (o ordering) Begin(Answerer) (end func()) {
+func (o ordering) Begin(hold.Answerer) (end func()) {
 	go o.once.Do(o.orders)
 	return func() {}
 }

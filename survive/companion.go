@@ -10,7 +10,7 @@ import (
 // not have, for example. A call-out starts it, as root, and gives descriptors of it to the pair,
 // such as an end of a pair of sockets and a socket that listens.
 //
-// Each process of the pair has the same descriptors, in [Site.Given], and hands them on to the
+// Each process of the pair has the same descriptors, in [Site.CompanionFiles], and hands them on to the
 // next: a standby takes over with what it has. The first process of a pair, and of another version,
 // gets them from Give.
 type Companion interface {

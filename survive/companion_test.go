@@ -44,7 +44,7 @@ func TestACompanionIsStartedUnderTheLock(t *testing.T) {
 	locked, unlocked := 0, 0
 	n := Driver{Program: "companion-test", Version: "2", Companion: func(n Node) Companion {
 		return watchedCompanion{n, &locked, &unlocked}
-	}}.On(name, Settings{})
+	}}.NodeFor(name, Settings{})
 	n.RunDir = t.TempDir()
 	if err := os.Mkdir(n.Volumes().Dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/calllog"
-	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
@@ -49,15 +48,15 @@ type Driver struct {
 	Reads func() []string
 	// Companion is the process beside the two that serve; nil: none.
 	Companion func(n Node) Companion
-	// Others are the node's volumes that its call-outs mount beside those of [CallOuts]; nil: none.
-	Others func(n Node) Others
+	// OtherVolumes are the node's volumes that its call-outs mount beside those of [CallOuts]; nil: none.
+	OtherVolumes func(n Node) OtherVolumes
 	// Sockets lets the two processes serve clients by sockets that the Companion gives: accept them,
 	// and send to them, also descriptors, and have 4096 descriptors open in the place of 128.
 	Sockets bool
 }
 
 // User is the user and the group of the two processes that serve.
-type User = confine.User
+type User struct{ UID, GID uint32 }
 
 // Site is what a file system is given by the process that serves it.
 type Site struct {
@@ -66,104 +65,13 @@ type Site struct {
 	// by its path, or to what is mounted in it, may wait for ever for another file system;
 	// openat2(2) with this descriptor and RESOLVE_NO_XDEV does not.
 	Input *os.File
-	// Given are the descriptors of the [Companion], in the order in which it gave them. All
+	// CompanionFiles are the descriptors of the [Companion], in the order in which it gave them. All
 	// processes of the pair have the same, and one hands them on to the next: do not close them. A
 	// call-out has none.
-	Given []*os.File
+	CompanionFiles []*os.File
 	// Report logs a line. It may be called from any goroutine.
 	Report func(problem string)
 }
-
-// FileSystem answers the kernel's requests, in every process that serves, one after the
-// other and for moments at the same time. What it needs to survive the change from one
-// process to the next:
-//
-//   - A fresh process can answer for any node id: ids are computed, from the volume's id and
-//     what the node is in it, and never handed out by a counter or kept in a table.
-//   - There are no handles: Open and OpenDir leave Fh at 0, and Read and ReadDir know from
-//     the node id and the offset what they are to return.
-//   - A cache may be lost at any time. What a node id stands for does not depend on one.
-//   - Lookup counts are nobody's: Forget does nothing.
-//
-// Some things are the same for every file system:
-//
-//   - All is read-only: a request that would change something is answered with EROFS.
-//   - There are no extended attributes: ENOSYS, after which the kernel does not ask again.
-//   - The kernel remembers where a symbolic link leads for as long as it knows the node id.
-//     A link that is to lead elsewhere needs another one.
-//   - It remembers names and attributes for as long as Lookup and GetAttr say. A listing has
-//     names only: ReadDirPlus is not called.
-//   - There are no locks: flock(2) and fcntl(2) get EOPNOTSUPP, since one that a process keeps
-//     would be lost with it.
-//
-// It is called by several goroutines at the same time. It may also be a [Sharer], a [Prompter],
-// a [Varier] and a [Holder].
-type FileSystem = connection.FileSystem
-
-// Sharer is implemented by file systems whose nodes belong to volumes, which are served in
-// turn. One that is none has all of its requests answered in the order in which they come.
-type Sharer = connection.Sharer
-
-// Prompter is implemented by file systems that answer some requests without any wait. Its
-// method, IsPrompt(node uint64, names bool) bool, tells so of the requests for names in a
-// directory (Lookup, ReadDir), or of all others about a node. Of the answers that may take long,
-// one is given at a time, so that the others are never waited for, but for two cases: an answer
-// that takes more than a second, and, before Linux 6.9 or of a name of more than 119 bytes, a
-// second one at the same time. Without a Prompter, every answer may take long.
-type Prompter = connection.Prompter
-
-// Varier is implemented by file systems with files whose size depends on who asks. Its method,
-// Varying() []uint8, returns the numbers that these files have in each volume (volume.Node).
-// The kernel keeps what it needs of them to check permissions, so that an open asks for
-// nothing else; that is so from Linux 6.1 on, and before, every open asks for attributes.
-//
-// They are regular files in the directory of a volume, whose mode and owner never change, and
-// Open sets FOPEN_DIRECT_IO. GetAttr answers for them also where there is no such volume. Lookup
-// and GetAttr give their attributes no time of validity.
-type Varier = connection.Varier
-
-// Holder is implemented by file systems some of whose answers come late, minutes after they were
-// asked for. Until then no worker waits, and no other reader. Its methods are
-//
-//	Hold(r Request) bool
-//	Interrupted(id uint64)
-//	Begin(a Answerer) (end func())
-//
-// Begin is called when this process begins to serve, and what it returns when that has ended. All
-// requests that were held then, by whatever process, are asked about again.
-//
-// Hold is asked about every request that somebody waits for when it is read, in the order in which
-// they come and by one goroutine. False: it is answered like any other. True: it is the file
-// system's, which ends it by [Answerer] with an error, and with no other answer. ESTALE has the kernel
-// walk the path once more, in which it finds what was mounted there meanwhile. Hold is asked
-// before what would change something is refused. It must not wait, as all requests wait for it, nor
-// hold what ends nothing: a RELEASE, which no signal ends, or a request that this process itself
-// waits for.
-//
-// Interrupted is told that a request was answered: with EINTR, as its reader is about to die of a
-// signal, or as the kernel limits the time of requests, below. It may be called from any goroutine. Where
-// Driver.Reads has no /proc, every signal counts.
-//
-// A request is held for two thirds of the kernel's limit at most (fs.fuse.max_request_timeout, 0 by default;
-// Linux 6.15), and ends with ENOTCONN: the kernel would abort the connection, which is that of all readers. With
-// such a limit, requests that another process had held end with ESTALE, as before Linux 6.9.
-//
-// Hold GETATTR where you can: for a directory whose attributes have no time of validity, the kernel
-// asks for them whenever a path goes through it, and has no lock meanwhile. While a LOOKUP is held, or
-// what would change the directory, nothing can be mounted on that directory, and another reader of
-// that name waits in the kernel, where no signal ends it (fs/namespace.c, do_lock_mount;
-// fs/dcache.c, d_alloc_parallel).
-//
-// Before Linux 6.9, requests that are held are ended with ESTALE when another process
-// begins to serve: so path operations are asked for again, and those that were asked for
-// again already, or have an open file, show the error to the reader.
-type Holder = connection.Holder
-
-// Request is what a [Holder] is asked about.
-type Request = connection.Request
-
-// Answerer is by what a [Holder] answers.
-type Answerer = connection.Answerer
 
 // Settings are those of one installation of a driver, from its configuration.
 type Settings struct {
@@ -172,9 +80,9 @@ type Settings struct {
 	Input string // a directory on a local file system that the file system reads, beside the volumes' records; "" for none
 }
 
-// On returns the presence on this node of the installation that has a name. It touches
+// NodeFor returns the presence on this node of the installation that has a name. It touches
 // nothing.
-func (d Driver) On(name flex.Name, settings Settings) Node {
+func (d Driver) NodeFor(name flex.Name, settings Settings) Node {
 	return Node{
 		Driver: d, Name: name, Settings: settings,
 		RunDir: filepath.Join("/run", d.Program, name.Dir()),
@@ -193,7 +101,7 @@ func (d Driver) CheckName(name flex.Name) error {
 	if len(d.Version) == 0 || len(d.Version) > 256 || !utf8.ValidString(d.Version) {
 		return fmt.Errorf("the driver's version %.20q, of %d bytes, is no text of 1 to 256 bytes", d.Version, len(d.Version))
 	}
-	if more := len(d.On(name, Settings{}).socket()) - longest; more > 0 {
+	if more := len(d.NodeFor(name, Settings{}).socket()) - longest; more > 0 {
 		return fmt.Errorf("the driver's name %q has %d bytes, and its program's, %q, %d: together they are %d too long for the path of a socket",
 			name, len(name.String()), d.Program, len(d.Program), more)
 	}

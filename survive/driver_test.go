@@ -37,7 +37,7 @@ func TestNamesOfProgramsAndDrivers(t *testing.T) {
 			continue
 		}
 		// The kernel agrees, wherever paths of this length begin.
-		n := d.On(name, Settings{})
+		n := d.NodeFor(name, Settings{})
 		dir := "/tmp/" + strings.Repeat("x", len(n.RunDir)-len("/tmp/"))
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)

@@ -65,10 +65,10 @@ func (n Node) Restore() ([]Healed, error) {
 	return healed, nil
 }
 
-// Use makes sure that the node mount is there and served, and keeps Stop away until release
+// Acquire makes sure that the node mount is there and served, and keeps Stop away until release
 // is called, which heals dead mounts in containers. It is for a driver's own call-outs: those of
 // [CallOuts] use the node by themselves.
-func (n Node) Use() (release func(), err error) {
+func (n Node) Acquire() (release func(), err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("mounting needs root")
 	}

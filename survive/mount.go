@@ -22,7 +22,7 @@ func (n Node) mountVolume(record volume.Record) (mounted bool, err error) {
 		return false, err
 	}
 	point.Close()
-	release, err := n.Use()
+	release, err := n.Acquire()
 	if err != nil {
 		return false, err
 	}

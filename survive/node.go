@@ -11,6 +11,7 @@ import (
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/pair"
@@ -40,7 +41,7 @@ func (n Node) fileSystem(input *os.File, given []*os.File) FileSystem {
 	if n.FileSystem == nil {
 		return nil
 	}
-	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, Given: given, Report: n.problem})
+	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, CompanionFiles: given, Report: n.problem})
 }
 
 // errNoFileSystem says that the driver could not make one.
@@ -79,7 +80,7 @@ func (n Node) fsPath() string { return n.path("fs") }
 
 // pair says where to find the processes that serve.
 func (n Node) pair() pair.Place {
-	return pair.Place{Socket: n.socket(), Lock: n.path("daemon.lock"), User: n.User()}
+	return pair.Place{Socket: n.socket(), Lock: n.path("daemon.lock"), User: confine.User(n.User())}
 }
 
 func (n Node) socket() string { return n.path("control") }

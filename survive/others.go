@@ -2,10 +2,10 @@ package survive
 
 import "slices"
 
-// Others are the node's volumes that the node mount has no part in, of a driver whose call-outs
+// OtherVolumes are the node's volumes that the node mount has no part in, of a driver whose call-outs
 // mount volumes of another kind, too. They are in use like all others: status shows them, and stop
 // refuses while they are mounted.
-type Others interface {
+type OtherVolumes interface {
 	// Volumes lists those that are recorded, with their states, and those that are mounted, but have
 	// no record: [VolumeUnrecorded]; see [Node.WithoutRecord].
 	Volumes() ([]Volume, error)
@@ -16,8 +16,8 @@ type Others interface {
 
 // removeAll removes all mounts of the driver from the directory.
 func (n Node) removeAll(dir string) error {
-	if n.Others != nil {
-		if err := n.Others(n).Unmount(dir); err != nil {
+	if n.OtherVolumes != nil {
+		if err := n.OtherVolumes(n).Unmount(dir); err != nil {
 			return err
 		}
 	}
@@ -26,10 +26,10 @@ func (n Node) removeAll(dir string) error {
 
 // others lists the driver's other volumes.
 func (n Node) others() ([]Volume, error) {
-	if n.Others == nil {
+	if n.OtherVolumes == nil {
 		return nil, nil
 	}
-	return n.Others(n).Volumes()
+	return n.OtherVolumes(n).Volumes()
 }
 
 // lostOthers lists those of them that are mounted, but have no record.

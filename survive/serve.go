@@ -42,7 +42,7 @@ func (d Driver) serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	n := d.On(name, Settings{})
+	n := d.NodeFor(name, Settings{})
 	n.log = pair.InheritedLog(d.Program)
 	limitFiles(n.log.IsFile())
 	input, given := pair.InheritedInput(), pair.InheritedGiven()
@@ -78,7 +78,7 @@ func (d Driver) becomeUser(uid string) error {
 	if err != nil {
 		return notByHand(pair.Verb)
 	}
-	return confine.Become(User{UID: uint32(number), GID: confine.GroupOf(d.Program)}, d.Sockets)
+	return confine.Become(confine.User{UID: uint32(number), GID: confine.GroupOf(d.Program)}, d.Sockets)
 }
 
 // tookOver notes that this process takes over: it counts that, and says what the process before may have died
@@ -106,7 +106,7 @@ func (n Node) lostStandby(oneOfMany bool) {
 // describe is a request that is suspected, for people.
 func (n Node) describe(s suspects.Subject, files FileSystem) string {
 	text := fmt.Sprintf("%s of node %d", s.Operation(), s.Node)
-	sharer, is := files.(Sharer)
+	sharer, is := files.(VolumeMapper)
 	if !is {
 		return text
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/metrics"
 	"example.com/pod-info-fuse/survive/internal/pair"
@@ -71,7 +72,7 @@ func (n Node) mountAndServe() error {
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
 	}
-	if _, holds := files.(Holder); holds && agreed.RequestTimeout > 0 {
+	if _, holds := files.(hold.Holder); holds && agreed.RequestTimeout > 0 {
 		n.Log("the kernel aborts a FUSE connection that leaves a request without an answer for %d seconds (sysctl fs.fuse.max_request_timeout, or fs.fuse.default_request_timeout): nobody waits for longer than %v",
 			agreed.RequestTimeout, agreed.HoldTimeout())
 	}

@@ -21,18 +21,43 @@ import (
 
 // Status is the condition of the driver on this node.
 type Status struct {
-	Mount   MountState
-	Locks   pair.Locks
-	Daemon  *pair.Report // what the daemon says, its PIDs included; nil: there is none, or DaemonError
-	Volumes []Volume
-	Active  *Process // nil: none
-	Standby *Process // nil: none is ready, or the daemon does not say
+	Mount     MountState
+	Volumes   []Volume
+	Active    *Process   // nil: none
+	Standby   *Process   // nil: none is ready, or the daemon does not say
+	Takeovers *Takeovers // nil: there is no daemon, or DaemonError
 	// DaemonError says why the daemon did not report, or which of its processes is not known.
 	DaemonError error
 	// CgroupProblem says why the daemon is still in the cgroup of the kubelet, "" when it is
 	// not.
 	CgroupProblem string
 	FailedUpgrade *FailedUpgrade // nil: the last one succeeded
+
+	locks pair.Locks
+	says  *pair.Report // its PIDs included; nil: there is no daemon, or DaemonError
+}
+
+// Takeovers are the changes of the active process, since the daemon was started, as it says.
+type Takeovers struct {
+	All      int
+	Upgrades int       // of all, those by another version
+	Last     *Takeover // nil: there was none
+}
+
+// Takeover is one change of the active process.
+type Takeover struct {
+	Cause string    `json:"cause"` // "start", "crash", "hang" or "planned"
+	At    time.Time `json:"at"`
+	// Milliseconds from the cause, as the successor saw it, until it served.
+	Milliseconds float64 `json:"milliseconds"`
+}
+
+func takeoversOf(h pair.History) *Takeovers {
+	t := &Takeovers{All: h.Takeovers, Upgrades: h.Upgrades}
+	if h.Last != nil {
+		t.Last = &Takeover{string(h.Last.Cause), h.Last.At, h.Last.Milliseconds}
+	}
+	return t
 }
 
 // Process is a process of the daemon, as status shows it.
@@ -43,17 +68,32 @@ type Process struct {
 	Version string    `json:"version"` // as it says, like Started; "": it does not answer
 	Started time.Time `json:"started"`
 
-	Confinement *Confinement  `json:"-"` // nil: not known
-	Cgroup      string        `json:"-"` // for people to read
-	Limits      cgroup.Limits `json:"-"` // of that
-	OOMScoreAdj string        `json:"-"` // a number, see proc_pid_oom_score_adj(5)
+	Confinement *Confinement `json:"-"` // nil: not known
+	Cgroup      string       `json:"-"` // for people to read
+	Limits      Limits       `json:"-"` // of that
+	OOMScoreAdj string       `json:"-"` // a number, see proc_pid_oom_score_adj(5)
 }
 
 // Confinement is a process's confinement, as the kernel tells, and for Landlock, as the process
 // says.
 type Confinement struct {
-	confine.Report
-	Landlock bool `json:"landlock"`
+	UID          uint32   `json:"uid"` // effective
+	GID          uint32   `json:"gid"`
+	Groups       []uint32 `json:"groups"`       // supplementary
+	Capabilities string   `json:"capabilities"` // effective, as a hexadecimal number
+	NoNewPrivs   bool     `json:"noNewPrivs"`
+	Dumpable     bool     `json:"dumpable"`
+	// ReadableBinary: everybody can read the binary, and so a process of the user can trace
+	// another one that has just been started. False where that is not known.
+	ReadableBinary bool `json:"readableBinary"`
+	Seccomp        bool `json:"seccomp"` // a filter is in force
+	Landlock       bool `json:"landlock"`
+}
+
+// Limits are those of a cgroup.
+type Limits struct {
+	Threads uint64 `json:"threads,omitempty"` // 0: none
+	Memory  uint64 `json:"memory,omitempty"`  // bytes; 0: none
 }
 
 // Volume is a recorded volume and its condition.
@@ -136,19 +176,19 @@ func (n Node) Processes() (Status, error) {
 }
 
 func (n Node) processes(there look) (Status, error) {
-	status := Status{Mount: there.state(), Locks: there.locks}
+	status := Status{Mount: there.state(), locks: there.locks}
 	if !there.locks.Held() {
 		return status, nil
 	}
 	// While processes replace each other, what they say is out of date at once. Those that
 	// are honest answer in milliseconds.
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		status.Daemon, status.DaemonError = n.report(glance)
+		status.says, status.DaemonError = n.report(glance)
 		if n.inspect(&status) || time.Since(begun) > 200*time.Millisecond {
 			return status, nil
 		}
 		var err error
-		if status.Locks, err = n.daemon(); err != nil {
+		if status.locks, err = n.daemon(); err != nil {
 			return Status{}, err
 		}
 	}
@@ -174,7 +214,7 @@ func (d Driver) NameOf(dir string) (name flex.Name, ok bool) {
 // has the active lock, and tells whether it knows them. Somebody who has taken the daemon over
 // can name any process.
 func (n Node) inspect(status *Status) (known bool) {
-	known, status.Active, status.Standby = true, nil, nil
+	known, status.Active, status.Standby, status.Takeovers = true, nil, nil, nil
 	look := func(says *pair.Process) *Process {
 		if says == nil {
 			return nil
@@ -184,9 +224,10 @@ func (n Node) inspect(status *Status) (known bool) {
 		seen := *p
 		err := n.pair().Inspect(says.PID, func() error {
 			report, err := confine.Of(says.PID)
-			seen.PID, seen.Confinement = says.PID, &Confinement{report, says.Landlock}
+			report.Landlock = says.Landlock
+			seen.PID, seen.Confinement = says.PID, (*Confinement)(&report)
 			seen.Cgroup, unknown = cgroup.Of(says.PID)
-			seen.Limits = cgroup.LimitsOf(says.PID)
+			seen.Limits = Limits(cgroup.LimitsOf(says.PID))
 			score, scoreErr := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", says.PID))
 			seen.OOMScoreAdj = strings.TrimSpace(string(score))
 			err = errors.Join(err, scoreErr)
@@ -203,9 +244,9 @@ func (n Node) inspect(status *Status) (known bool) {
 		}
 		return p
 	}
-	if d := status.Daemon; d != nil {
-		status.Active, status.Standby = look(&d.Active), look(d.Standby)
-	} else if holder := status.Locks.Active; holder.Held {
+	if d := status.says; d != nil {
+		status.Active, status.Standby, status.Takeovers = look(&d.Active), look(d.Standby), takeoversOf(d.History)
+	} else if holder := status.locks.Active; holder.Held {
 		status.Active = look(&pair.Process{PID: holder.PID})
 		status.Active.Confinement = nil // it did not say whether Landlock is in force
 	}

@@ -23,11 +23,11 @@ func program() command.Program {
 				return standin.New(site, podfuse.Layout{RunDir: filepath.Dir(site.Volumes.Dir)})
 			},
 			// Whose view a process has, say its mounts and its cgroup.
-			Reads:       func() []string { return []string{"/proc"} },
-			CheckRecord: func(r volume.Record) error { _, err := podfuse.AttributesOf(r); return err },
-			Companion:   func(n survive.Node) survive.Companion { return client(n) },
-			Others:      func(n survive.Node) survive.Others { return podfuse.ServersOn(n) },
-			Sockets:     true,
+			Reads:        func() []string { return []string{"/proc"} },
+			CheckRecord:  func(r volume.Record) error { _, err := podfuse.AttributesOf(r); return err },
+			Companion:    func(n survive.Node) survive.Companion { return client(n) },
+			OtherVolumes: func(n survive.Node) survive.OtherVolumes { return podfuse.ServersOn(n) },
+			Sockets:      true,
 		},
 		Name:  "example.com/pod-fuse",
 		About: "pod-fuse is a FlexVolume driver that mounts what FUSE programs in pods serve.",

@@ -55,7 +55,7 @@ func Lie(version, mountPoint string, files fuse.RawFileSystem) fuse.RawFileSyste
 type whole interface {
 	fuse.RawFileSystem
 	VolumeOf(node uint64) (volume uint64)
-	IsPrompt(node uint64, names bool) bool
+	NeverBlocks(node uint64, names bool) bool
 }
 
 type hostile struct {
@@ -134,9 +134,9 @@ func (s stuck) StatFs(cancel <-chan struct{}, in *fuse.InHeader, out *fuse.Statf
 	return s.whole.StatFs(cancel, in, out)
 }
 
-// IsPrompt has StatFs wait where it keeps nobody else waiting.
-func (s stuck) IsPrompt(node uint64, names bool) bool {
-	return (names || node != fuse.FUSE_ROOT_ID) && s.whole.IsPrompt(node, names)
+// NeverBlocks has StatFs wait where it keeps nobody else waiting.
+func (s stuck) NeverBlocks(node uint64, names bool) bool {
+	return (names || node != fuse.FUSE_ROOT_ID) && s.whole.NeverBlocks(node, names)
 }
 
 type marked struct{ whole }

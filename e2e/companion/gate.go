@@ -11,7 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -21,14 +21,14 @@ type gate struct {
 	given []*os.File // the link to the companion, and the socket for clients
 
 	mu       sync.Mutex // guards what follows
-	answerer survive.Answerer
+	answerer hold.Answerer
 	held     map[uint64]bool
 	open     bool
 	link     net.Conn
 }
 
 // Begin learns from the companion whether the gate is open, and serves clients.
-func (g *gate) Begin(a survive.Answerer) (end func()) {
+func (g *gate) Begin(a hold.Answerer) (end func()) {
 	listener, listenErr := net.FileListener(g.given[1])
 	link, err := net.FileConn(g.given[0])
 	if listenErr != nil || err != nil {
@@ -86,7 +86,7 @@ func (g *gate) client(conn *net.UnixConn) {
 	_ = send(conn, fmt.Sprintf("%s %d %s", version, os.Getpid(), answer), g.given[1])
 }
 
-func (g *gate) Hold(r survive.Request) bool {
+func (g *gate) Hold(r hold.Request) bool {
 	const getAttr = 3 // linux/fuse.h, enum fuse_opcode
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -22,7 +22,7 @@ func main() {
 			Program: "companion",
 			Version: version,
 			FileSystem: func(site survive.Site) survive.FileSystem {
-				return &gate{Root: volume.NewRoot(site.Volumes), given: site.Given}
+				return &gate{Root: volume.NewRoot(site.Volumes), given: site.CompanionFiles}
 			},
 			Companion: func(n survive.Node) survive.Companion { return beside{n} },
 			Sockets:   true,
@@ -49,7 +49,7 @@ func (c callOuts) Mount(dir string, options flex.Options) error {
 	if options.Get(kind) != "scratch" {
 		return c.CallOuts.Mount(dir, options)
 	}
-	release, err := c.Node.Use()
+	release, err := c.Node.Acquire()
 	if err != nil {
 		return err
 	}

@@ -23,10 +23,11 @@ type Report struct {
 	// another one that has just been started. False where that is not known.
 	ReadableBinary bool `json:"readableBinary"`
 	Seccomp        bool `json:"seccomp"` // a filter is in force
+	Landlock       bool `json:"landlock"`
 }
 
 // Of reads a process's confinement from /proc. Only root can tell whether it is dumpable.
-// Landlock cannot be seen from outside.
+// Landlock cannot be seen from outside: the caller sets that.
 func Of(pid int) (Report, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	status, err := proc.StatusIn(path)

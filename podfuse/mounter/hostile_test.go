@@ -380,7 +380,7 @@ func newNode(t *testing.T) *node {
 	})
 	t.Cleanup(w.checkLeft)
 	files := func(given ...*os.File) *standin.FileSystem {
-		return standin.New(survive.Site{Volumes: w.client.Clients(), Given: given, Report: func(problem string) {
+		return standin.New(survive.Site{Volumes: w.client.Clients(), CompanionFiles: given, Report: func(problem string) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.lines = append(n.lines, problem)

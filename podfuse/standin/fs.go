@@ -32,18 +32,19 @@ import (
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive"
+	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
 var (
-	_ survive.FileSystem = (*FileSystem)(nil)
-	_ survive.Holder     = (*FileSystem)(nil)
-	_ survive.Sharer     = (*FileSystem)(nil)
-	_ survive.Prompter   = (*FileSystem)(nil)
+	_ survive.FileSystem   = (*FileSystem)(nil)
+	_ hold.Holder          = (*FileSystem)(nil)
+	_ survive.VolumeMapper = (*FileSystem)(nil)
+	_ survive.NonBlocker   = (*FileSystem)(nil)
 )
 
 // FileSystem has a directory for each client volume. It is a [survive.FileSystem], and a
-// [survive.Holder].
+// [hold.Holder].
 type FileSystem struct {
 	volume.Root
 	layout podfuse.Layout
@@ -63,7 +64,7 @@ type FileSystem struct {
 // listening socket of pods, and an end of a link.
 func New(site survive.Site, layout podfuse.Layout) *FileSystem {
 	return &FileSystem{
-		Root: volume.NewRoot(site.Volumes), layout: layout, given: site.Given, report: site.Report,
+		Root: volume.NewRoot(site.Volumes), layout: layout, given: site.CompanionFiles, report: site.Report,
 		self: "/proc/self/cgroup", requestTime: requestTime, prefixes: map[uint64][]volume.ID{},
 	}
 }
@@ -84,8 +85,8 @@ func nodeBelow(parent uint64, name string) uint64 {
 // VolumeOf returns what a node belongs to. Volumes are served in turn.
 func (*FileSystem) VolumeOf(node uint64) uint64 { return node >> hashBits }
 
-// IsPrompt says that no answer waits for anything.
-func (*FileSystem) IsPrompt(uint64, bool) bool { return true }
+// NeverBlocks says that no answer waits for anything.
+func (*FileSystem) NeverBlocks(uint64, bool) bool { return true }
 
 // idsOf are the volumes that a node can be of, of which nearly always there is one.
 func (f *FileSystem) idsOf(node uint64) []volume.ID {
@@ -177,7 +178,7 @@ var held = [...]bool{opGetAttr: true, opOpen: true, opStatFS: true, opGetXAttr: 
 
 // Hold holds what a container's process asks by a path: the kernel walks it again when the answer
 // is ESTALE.
-func (f *FileSystem) Hold(r survive.Request) bool {
+func (f *FileSystem) Hold(r hold.Request) bool {
 	s := f.service.Load()
 	if s == nil || r.Node == fuse.FUSE_ROOT_ID || int(r.Opcode) >= len(held) || !held[r.Opcode] {
 		return false
@@ -203,7 +204,7 @@ func (f *FileSystem) Interrupted(id uint64) {
 }
 
 // Begin is the beginning of all that this process does beside answering at once.
-func (f *FileSystem) Begin(a survive.Answerer) (end func()) {
+func (f *FileSystem) Begin(a hold.Answerer) (end func()) {
 	s := &service{fs: f, standins: standins{a}}
 	var random [4]byte
 	_, _ = rand.Read(random[:])
@@ -217,7 +218,7 @@ func (f *FileSystem) Begin(a survive.Answerer) (end func()) {
 }
 
 // standins are the connection of the stand-ins.
-type standins struct{ survive.Answerer }
+type standins struct{ hold.Answerer }
 
 func (s standins) fail(id uint64, status fuse.Status) { s.Fail(id, status) }
 

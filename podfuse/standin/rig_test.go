@@ -264,7 +264,7 @@ func newRigOn(t *testing.T, kubelets string, wait time.Duration, changes ...func
 }
 
 func (r *rig) files() *FileSystem {
-	files := New(survive.Site{Volumes: r.layout.Clients(), Given: r.given, Report: func(problem string) {
+	files := New(survive.Site{Volumes: r.layout.Clients(), CompanionFiles: r.given, Report: func(problem string) {
 		select {
 		case r.logged <- problem:
 		default:

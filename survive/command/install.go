@@ -109,7 +109,7 @@ func (p Program) install(args []string) error {
 
 // silent is the installation in a place, without its configuration and its log.
 func (p Program) silent(t install.Target) survive.Node {
-	return p.On(t.Driver, survive.Settings{Log: "off"})
+	return p.NodeFor(t.Driver, survive.Settings{Log: "off"})
 }
 
 // inputDue tells whether the driver, when it is called, gives the processes that serve
@@ -117,7 +117,7 @@ func (p Program) silent(t install.Target) survive.Node {
 func (p Program) inputDue(t install.Target) bool {
 	settings, err := p.settingsIn(t.Dir())
 	settings.Log = "off"
-	_, due := p.On(t.Driver, settings).InputStale()
+	_, due := p.NodeFor(t.Driver, settings).InputStale()
 	return err == nil && due
 }
 

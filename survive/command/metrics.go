@@ -28,7 +28,7 @@ func (p Program) nodeMetrics(n survive.Node) string {
 	}
 	writeVolumes(t, status)
 	t.Family("upgrade_failed", "gauge", "Whether the last upgrade failed.").Sample(truth(status.FailedUpgrade != nil))
-	if status.Daemon != nil {
+	if status.Takeovers != nil {
 		writeDaemon(t, status, n.User())
 	}
 	if p.Status != nil {
@@ -66,7 +66,7 @@ func writeVolumes(t *metrics.Text, status survive.Status) {
 }
 
 func writeDaemon(t *metrics.Text, status survive.Status, user survive.User) {
-	t.Family("upgrades_total", "counter", "How often another version took over, since the daemon was started.").Sample(float64(status.Daemon.Upgrades))
+	t.Family("upgrades_total", "counter", "How often another version took over, since the daemon was started.").Sample(float64(status.Takeovers.Upgrades))
 	roles := []struct {
 		name string
 		*survive.Process

@@ -32,7 +32,7 @@ func (p Program) installation(name string) (i survive.CallOuts, err error) {
 // installationIn is the installation of a driver that has its configuration in a directory.
 func (p Program) installationIn(dir string, id flex.Name) survive.CallOuts {
 	settings, problem := p.settingsIn(dir)
-	n := p.On(id, settings)
+	n := p.NodeFor(id, settings)
 	if problem != nil {
 		n.KeepInput()
 	}

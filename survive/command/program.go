@@ -40,7 +40,7 @@ type Program struct {
 	Check func(options flex.Options, r *volume.Record) error
 	// CallOuts adds to the call-outs, or replaces them: it returns what the kubelet's calls
 	// go to. nil: to the call-outs themselves. A driver with volumes of another kind tells them
-	// by their options, or by a record of its own, and has [survive.Node.Use] start the daemon.
+	// by their options, or by a record of its own, and has [survive.Node.Acquire] start the daemon.
 	CallOuts func(c survive.CallOuts) flex.Driver
 	// Status returns the driver's sections of status and metrics, within seconds. nil: none.
 	Status func(n survive.Node) []Section

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"example.com/pod-info-fuse/survive"
-	"example.com/pod-info-fuse/survive/internal/cgroup"
-	"example.com/pod-info-fuse/survive/internal/pair"
 )
 
 // Section is a part of status that a driver adds, and of the metrics.
@@ -154,18 +152,18 @@ func podOf(v survive.Volume) string { return cmp.Or(Printable(v.Pod(), 0), "-") 
 
 // daemonReport is the report of status on the processes that serve.
 type daemonReport struct {
-	Active       *survive.Process `json:"active,omitempty"`
-	Standby      *survive.Process `json:"standby,omitempty"` // once it is ready
-	Takeovers    int              `json:"takeovers"`
-	Upgrades     int              `json:"upgrades"`
-	Last         *pair.Takeover   `json:"lastTakeover,omitempty"`
-	Confinement  confinements     `json:"confinement"`
-	Cgroup       string           `json:"cgroup,omitempty"`
-	CgroupError  string           `json:"cgroupError,omitempty"`
-	Limits       cgroup.Limits    `json:"limits"` // of that cgroup
-	OOMScoreAdj  oomScores        `json:"oomScoreAdj"`
-	UpgradeError string           `json:"upgradeError,omitempty"`
-	Error        string           `json:"error,omitempty"` // why it does not report, or what is not known
+	Active       *survive.Process  `json:"active,omitempty"`
+	Standby      *survive.Process  `json:"standby,omitempty"` // once it is ready
+	Takeovers    int               `json:"takeovers"`
+	Upgrades     int               `json:"upgrades"`
+	Last         *survive.Takeover `json:"lastTakeover,omitempty"`
+	Confinement  confinements      `json:"confinement"`
+	Cgroup       string            `json:"cgroup,omitempty"`
+	CgroupError  string            `json:"cgroupError,omitempty"`
+	Limits       survive.Limits    `json:"limits"` // of that cgroup
+	OOMScoreAdj  oomScores         `json:"oomScoreAdj"`
+	UpgradeError string            `json:"upgradeError,omitempty"`
+	Error        string            `json:"error,omitempty"` // why it does not report, or what is not known
 }
 
 // confinements are those of both processes; nil where there is no process, or it is not known.
@@ -182,8 +180,8 @@ type oomScores struct {
 
 func newDaemonReport(now survive.Status) daemonReport {
 	r := daemonReport{Active: now.Active, Standby: now.Standby, CgroupError: now.CgroupProblem}
-	if d := now.Daemon; d != nil {
-		r.Takeovers, r.Upgrades, r.Last = d.Takeovers, d.Upgrades, d.Last
+	if t := now.Takeovers; t != nil {
+		r.Takeovers, r.Upgrades, r.Last = t.All, t.Upgrades, t.Last
 	}
 	if p := now.Active; p != nil {
 		r.Cgroup, r.Limits, r.Confinement.Active = p.Cgroup, p.Limits, p.Confinement
@@ -228,7 +226,7 @@ func (r daemonReport) lines(user survive.User) (all [][2]string) {
 	}
 	add("take-overs", "%d, %d of them by another version", r.Takeovers, r.Upgrades)
 	if l := r.Last; l != nil {
-		add("last change", "%s ago (%s, %.1f ms)", age(l.At), Printable(string(l.Cause), longestWord), l.Milliseconds)
+		add("last change", "%s ago (%s, %.1f ms)", age(l.At), Printable(l.Cause, longestWord), l.Milliseconds)
 	}
 	for _, problem := range [][2]string{{"cgroup problem", r.CgroupError}, {"upgrade failed", r.UpgradeError}, {"problem", r.Error}} {
 		if problem[1] != "" {
@@ -260,7 +258,7 @@ func processText(p *survive.Process) string {
 func age(then time.Time) time.Duration { return time.Since(then).Round(time.Second) }
 
 // limitsText tells of the limits, and of those that the cgroup lacks.
-func limitsText(l cgroup.Limits) string {
+func limitsText(l survive.Limits) string {
 	threads, memory := "none of threads", "none of memory"
 	if l.Threads != 0 {
 		threads = fmt.Sprintf("%d threads", l.Threads)

@@ -164,8 +164,8 @@ func (l *live) ask() {
 	case status.Active != nil && status.Active.PID != 0:
 		l.serves = fmt.Sprintf("process %d answers", status.Active.PID)
 	}
-	if err == nil && status.Daemon != nil {
-		l.changes.see(status.Daemon.Takeovers)
+	if err == nil && status.Takeovers != nil {
+		l.changes.see(status.Takeovers.All)
 	}
 }
 

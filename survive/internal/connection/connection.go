@@ -14,34 +14,31 @@ import (
 // FileSystem answers the requests.
 type FileSystem = fuse.RawFileSystem
 
-// Sharer is a FileSystem whose nodes belong to volumes.
-type Sharer interface {
-	// VolumeOf returns what a node belongs to. Volumes are served in turn.
-	VolumeOf(node uint64) (volume uint64)
-}
-
-// Prompter is a FileSystem that knows which requests it answers without a wait.
-type Prompter interface {
-	// IsPrompt tells whether requests about a node are answered without any wait, but for files
-	// that are in memory, such as those of the run directory: requests for names in a directory
-	// (Lookup, ReadDir), or all others.
-	IsPrompt(node uint64, names bool) bool
-}
+// What a FileSystem may be besides: see package survive.
+type (
+	volumeMapper interface {
+		VolumeOf(node uint64) (volume uint64)
+	}
+	nonBlocker interface {
+		NeverBlocks(node uint64, names bool) bool
+	}
+	sizeVarier interface{ VaryingSizes() (numbers []uint8) }
+)
 
 // Connection is a FUSE connection that this process serves.
 type Connection struct {
-	device   *device
-	protocol protocol
-	counts   *counters.Counters
-	volumeOf func(node uint64) uint64
-	isPrompt func(node uint64, names bool) bool
-	workers  []*worker
-	slow     *slow
-	trials   *trials
-	stopped  atomic.Bool
-	asked    atomic.Bool   // for a sign of life
-	round    chan struct{} // gets an element when a sign was given
-	ended    chan struct{} // closed when Serve returns
+	device      *device
+	protocol    protocol
+	counts      *counters.Counters
+	volumeOf    func(node uint64) uint64
+	neverBlocks func(node uint64, names bool) bool
+	workers     []*worker
+	slow        *slow
+	trials      *trials
+	stopped     atomic.Bool
+	asked       atomic.Bool   // for a sign of life
+	round       chan struct{} // gets an element when a sign was given
+	ended       chan struct{} // closed when Serve returns
 
 	lead  *lead // of the worker that takes requests; guards what follows
 	turns turns
@@ -58,7 +55,7 @@ type Connection struct {
 func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters.Counters, report func(problem string)) (*Connection, error) {
 	c := &Connection{
 		counts:   counts,
-		volumeOf: func(uint64) uint64 { return 0 }, isPrompt: func(uint64, bool) bool { return false },
+		volumeOf: func(uint64) uint64 { return 0 }, neverBlocks: func(uint64, bool) bool { return false },
 		round: make(chan struct{}, 1), ended: make(chan struct{}),
 		slow: newSlow(buffers.workers()), lead: newLead(), turns: newTurns(), ahead: agreed.canResend(),
 	}
@@ -72,11 +69,11 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters
 		c.Close()
 		return nil, fmt.Errorf("resume the FUSE connection: %w", err)
 	}
-	if sharer, is := fs.(Sharer); is {
-		c.volumeOf = sharer.VolumeOf
+	if mapper, is := fs.(volumeMapper); is {
+		c.volumeOf = mapper.VolumeOf
 	}
-	if prompter, is := fs.(Prompter); is {
-		c.isPrompt = prompter.IsPrompt
+	if blocker, is := fs.(nonBlocker); is {
+		c.neverBlocks = blocker.NeverBlocks
 	}
 	c.trials = newTrials(c)
 	for i := range buffers.workers() {
@@ -153,7 +150,7 @@ func (c *Connection) others(request []byte) bool {
 // called at any time.
 func (c *Connection) SetStandby(is bool) { c.trials.setStandby(is) }
 
-// Holds tells whether the file system is a [Holder]. Then a process that serves next must Recover,
+// Holds tells whether the file system holds requests: see package hold. Then a process that serves next must Recover,
 // however this one ends.
 func (c *Connection) Holds() bool { return c.device.held != nil }
 

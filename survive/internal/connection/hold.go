@@ -9,34 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
-// Holder is a FileSystem some of whose answers come late. survive.Holder says what it must do.
-type Holder interface {
-	Hold(r Request) bool
-	Interrupted(id uint64)
-	Begin(a Answerer) (end func())
-}
-
-// Request is what a Holder is asked about.
-type Request struct {
-	ID     uint64 // the kernel's, for as long as this process serves: another may get the request with another id
-	Node   uint64
-	Opcode uint32 // linux/fuse.h, enum fuse_opcode
-	PID    uint32 // the thread that waits, by its number in the PID namespace of who mounted; 0: it has none there
-}
-
-// Answerer answers requests that are held.
-type Answerer interface {
-	// Fail ends a request with an error. It ignores an id that is not held, or not any more, as when
-	// this process does not serve any more. It may be called from any goroutine, also before Hold
-	// has returned.
-	Fail(id uint64, status fuse.Status)
-}
-
-// held are the requests that a Holder has; nil: the file system is no Holder.
+// held are the requests that a [hold.Holder] has; nil: the file system is no Holder.
 //
 // The Holder is asked about a request when it is read, before that gets a turn. From then on
 // only the kernel has the request, and the Holder its id: it takes no buffer, no worker and no
@@ -49,7 +27,7 @@ type Answerer interface {
 // die is let go. Another one is not, since open(2) and its like fail with EINTR on no local
 // file system; EAGAIN in the place of an answer has the kernel tell again.
 type held struct {
-	holder Holder
+	holder hold.Holder
 	device *device
 	counts *counters.Counters
 	note   *suspects.Note
@@ -64,7 +42,7 @@ type held struct {
 var errHeld = errors.New("the request is held")
 
 func newHeld(fs FileSystem, agreed Params, d *device, counts *counters.Counters) *held {
-	if holder, is := fs.(Holder); is {
+	if holder, is := fs.(hold.Holder); is {
 		return &held{holder: holder, device: d, counts: counts, note: counts.Suspects.Note(suspects.MostWorkers - 1), limit: agreed.HoldTimeout()}
 	}
 	return nil
@@ -103,7 +81,7 @@ func (h *held) take(request []byte) bool {
 	h.mu.Unlock()
 	h.note.Begin(subjectOf(request), firstID(request), time.Now())
 	defer h.note.End()
-	if h.holder.Hold(Request{id, node(request), opcode(request), sender(request)}) {
+	if h.holder.Hold(hold.Request{ID: id, Node: node(request), Opcode: opcode(request), PID: sender(request)}) {
 		h.counts.Held()
 		h.expire(id)
 		return true
@@ -173,7 +151,7 @@ func (h *held) again(interrupt uint64) {
 	}
 }
 
-// Fail implements Answerer.
+// Fail implements hold.Answerer.
 func (h *held) Fail(id uint64, status fuse.Status) { h.fail(id, status) }
 
 // fail answers a request if it is held, and tells whether it was.

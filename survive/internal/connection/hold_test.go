@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/fs"
+	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/suspects"
@@ -34,18 +35,18 @@ type late struct {
 	opcode uint32
 
 	mu       sync.Mutex // guards what follows
-	answerer connection.Answerer
-	held     map[uint64]connection.Request
+	answerer hold.Answerer
+	held     map[uint64]hold.Request
 	open     bool // it holds nothing more
 	begun    int
 	ended    int
 }
 
 func (m *mounted) late(opcode uint32) *late {
-	return &late{FS: m.fs, opcode: opcode, held: map[uint64]connection.Request{}}
+	return &late{FS: m.fs, opcode: opcode, held: map[uint64]hold.Request{}}
 }
 
-func (l *late) Hold(r connection.Request) bool {
+func (l *late) Hold(r hold.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open || r.Opcode != l.opcode || r.Node == fuse.FUSE_ROOT_ID {
@@ -61,7 +62,7 @@ func (l *late) Interrupted(id uint64) {
 	delete(l.held, id)
 }
 
-func (l *late) Begin(a connection.Answerer) (end func()) {
+func (l *late) Begin(a hold.Answerer) (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answerer = a
@@ -363,7 +364,7 @@ func TestStopLeavesWhatIsHeld(t *testing.T) {
 // hasty is a file system that answers before it says that it will.
 type hasty struct{ *late }
 
-func (h hasty) Hold(r connection.Request) bool {
+func (h hasty) Hold(r hold.Request) bool {
 	held := h.late.Hold(r)
 	if held {
 		h.answerer.Fail(r.ID, fuse.Status(unix.ENXIO))

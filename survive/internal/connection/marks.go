@@ -14,16 +14,10 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Varier is a FileSystem with files whose size depends on who asks: each has the size of what
-// its caller would read. What else they must be, survive.Varier says.
+// A file whose size depends on who asks has, for each, the size of what that would read. So the kernel
+// would ask for the attributes at every open, since it checks permissions. The connection has it keep
+// those that a permission depends on, where it can.
 //
-// So the kernel would ask for the attributes at every open, since it checks permissions. The
-// connection has it keep those that a permission depends on, where it can: marks.go says how.
-type Varier interface {
-	// Varying returns the numbers that these files have in each volume: see [volume.Node].
-	Varying() []uint8
-}
-
 // The kernel asks for attributes when their time is over, or when one that is wanted is
 // marked as unknown (fs/fuse/dir.c, fuse_update_get_attr). A permission depends on mode, user
 // and group only (fuse_permission). So the attributes of a file that varies are valid for
@@ -61,8 +55,8 @@ type marking struct {
 
 // withMarks adds marks to a file system that needs them, where the kernel can.
 func withMarks(fs FileSystem, agreed Params, d *device) FileSystem {
-	if varier, is := fs.(Varier); is && agreed.Marks {
-		return marking{fs, varier.Varying(), d}
+	if varier, is := fs.(sizeVarier); is && agreed.Marks {
+		return marking{fs, varier.VaryingSizes(), d}
 	}
 	return fs
 }

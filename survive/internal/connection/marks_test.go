@@ -69,7 +69,7 @@ func (m *mounted) lookUpAliases(t *testing.T, c *counting) {
 	c.more.Store(3)
 	defer c.more.Store(0)
 	record := m.record(t)
-	for _, number := range m.fs.Varying() {
+	for _, number := range m.fs.VaryingSizes() {
 		alias := connection.Alias(volume.Node(record.ID(), number), record.Generation())
 		if err := lookUp(filepath.Join(m.root, alias)); err != nil {
 			t.Fatal(err)
@@ -244,7 +244,7 @@ func TestAnAliasIsFoundInTheRootOnly(t *testing.T) {
 	_, stop := m.serveCounting(m.agreed)
 	defer stop()
 	record := m.record(t)
-	varies := connection.Alias(volume.Node(record.ID(), m.fs.Varying()[0]), record.Generation())
+	varies := connection.Alias(volume.Node(record.ID(), m.fs.VaryingSizes()[0]), record.Generation())
 	const podUID = 1
 	for _, path := range []string{
 		filepath.Join(m.volume, varies),

@@ -25,7 +25,7 @@ type Params struct {
 	// room for one: see requestSize. 0: it is MaxRead, as versions agreed that did not record it.
 	MaxWrite int `json:"maxWrite,omitempty"`
 	// Marks tells whether the kernel can mark sizes as unknown, and the file system needs it:
-	// see Varier. A process that does not know of it can go on with the connection.
+	// see marks.go. A process that does not know of it can go on with the connection.
 	Marks bool `json:"marks,omitempty"`
 	// RequestTimeout is after how many seconds without an answer to a request the kernel aborts the
 	// connection; 0: never.

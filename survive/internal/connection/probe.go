@@ -30,7 +30,7 @@ type probe struct {
 
 var probeNode = volume.Node(1, 1)
 
-func (*probe) Varying() []uint8 { return []uint8{1} }
+func (*probe) VaryingSizes() []uint8 { return []uint8{1} }
 
 // GetAttr counts.
 func (p *probe) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {

@@ -24,7 +24,9 @@ type slowNames struct {
 	goOn  func()
 }
 
-func (slowNames) IsPrompt(node uint64, names bool) bool { return !names || node == fuse.FUSE_ROOT_ID }
+func (slowNames) NeverBlocks(node uint64, names bool) bool {
+	return !names || node == fuse.FUSE_ROOT_ID
+}
 
 func (s slowNames) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if strings.HasPrefix(name, "hangs") {

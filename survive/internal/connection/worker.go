@@ -170,7 +170,7 @@ func (w *worker) next() (n int, slow bool, err error) {
 func (w *worker) isSlow(request []byte) bool {
 	op := opcode(request)
 	names := op == opLookup || op == opReadDir
-	return !w.isPrompt(node(request), names) && !changes(request) // which is refused
+	return !w.neverBlocks(node(request), names) && !changes(request) // which is refused
 }
 
 // answer answers the request.
