@@ -2,6 +2,7 @@ package survive
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"example.com/pod-info-fuse/flex"
@@ -31,6 +32,14 @@ func TestAVolumeOfNoPodHasNoPodsName(t *testing.T) {
 	} {
 		if got := h.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestAConfigThatNoProcessCanBeGivenIsAnError(t *testing.T) {
+	for config, good := range map[string]bool{"": true, strings.Repeat("c", 64<<10): true, strings.Repeat("c", 64<<10+1): false, "a\x00b": false} {
+		if err := (Node{Settings: Settings{Config: config}}).checkConfig(); (err == nil) != good {
+			t.Errorf("a config of %d bytes: %v", len(config), err)
 		}
 	}
 }

@@ -69,6 +69,8 @@ type Site struct {
 	// processes of the pair have the same, and one hands them on to the next: do not close them. A
 	// call-out has none.
 	CompanionFiles []*os.File
+	// Config is that of Settings. All processes of a pair have the same.
+	Config string
 	// Report logs a line. It may be called from any goroutine.
 	Report func(problem string)
 }
@@ -78,6 +80,9 @@ type Settings struct {
 	Log   string // where lines go: "syslog" or "", "off", or the path of a file
 	Label string // the SELinux context to mount with; "" for what the policy says
 	Input string // a directory on a local file system that the file system reads, beside the volumes' records; "" for none
+	// Config is what the file system is to know of the configuration, for [Site]: a text of at most 64 KiB,
+	// without a zero byte. When it has changed, the next call-out starts the pair anew, as in an upgrade.
+	Config string
 }
 
 // NodeFor returns the presence on this node of the installation that has a name. It touches

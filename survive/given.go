@@ -21,6 +21,9 @@ type given struct {
 // give opens it for a process that is about to be started. With knows, it is told which requests
 // processes have died of.
 func (n Node) give(knows bool) (g given, err error) {
+	if err := n.checkConfig(); err != nil {
+		return given{}, err
+	}
 	g.notes = map[string]string{}
 	if n.Companion != nil {
 		if g.notes[noteOfCompanion], err = n.ensureCompanion(); err != nil {

@@ -35,15 +35,15 @@ func OpenInput(path string) (*os.File, error) {
 	return directory, err
 }
 
-// openInput opens the input as well, nil for none, and tells which directory it is, in lines
-// that are compared with those noted; "" if nothing could be found out.
+// openInput opens the input as well, nil for none, and tells what the file system is given: which directory
+// that is, in two lines, and the Config. It is compared with what was noted; "" if nothing could be found out.
 func (n Node) openInput() (directory *os.File, identity string, err error) {
 	directory, err = OpenInput(n.Input)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return nil, n.Input + "\nis not there\n", err
+		return nil, n.Input + "\nis not there\n" + n.Config, err
 	case errors.Is(err, mount.ErrNotLocal):
-		return nil, n.Input + "\nis not local\n", err
+		return nil, n.Input + "\nis not local\n" + n.Config, err
 	case err != nil:
 		return nil, "", err
 	}
@@ -53,7 +53,7 @@ func (n Node) openInput() (directory *os.File, identity string, err error) {
 		return nil, "", err
 	}
 	stat := info.Sys().(*syscall.Stat_t)
-	return directory, fmt.Sprintf("%s\n%d %d\n", n.Input, stat.Dev, stat.Ino), nil
+	return directory, fmt.Sprintf("%s\n%d %d\n%s", n.Input, stat.Dev, stat.Ino, n.Config), nil
 }
 
 // giveInput opens the input for a process that is about to be started.
@@ -86,8 +86,22 @@ func (n Node) inputNote() string {
 // inputGiven tells whether the pair was given the directory that is there now.
 func (n Node) inputGiven() bool { return n.inputNote() == n.inputIdentity() }
 
-// KeepInput leaves the pair its input. It is for a configuration that cannot be read.
-func (n *Node) KeepInput() { n.Input, _, _ = strings.Cut(n.inputNote(), "\n") }
+// KeepInput leaves the pair its input and its Config. It is for a configuration that cannot be read.
+func (n *Node) KeepInput() {
+	var rest string
+	n.Input, rest, _ = strings.Cut(n.inputNote(), "\n")
+	_, n.Config, _ = strings.Cut(rest, "\n")
+}
+
+// checkConfig returns an error if the Config cannot be handed to a process.
+func (n Node) checkConfig() error {
+	if len(n.Config) > maxConfig || strings.ContainsRune(n.Config, 0) {
+		return fmt.Errorf("the driver's Settings have a Config of %d bytes; it can have %d, and none that is zero", len(n.Config), maxConfig)
+	}
+	return nil
+}
+
+const maxConfig = 64 << 10
 
 // InputStale tells whether the pair was given another input than the one that is there, and
 // whether the next call-out tries to change that.

@@ -41,7 +41,7 @@ func (n Node) fileSystem(input *os.File, given []*os.File) FileSystem {
 	if n.FileSystem == nil {
 		return nil
 	}
-	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, CompanionFiles: given, Report: n.problem})
+	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, CompanionFiles: given, Config: n.Config, Report: n.problem})
 }
 
 // errNoFileSystem says that the driver could not make one.

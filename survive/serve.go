@@ -42,7 +42,7 @@ func (d Driver) serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	n := d.NodeFor(name, Settings{})
+	n := d.NodeFor(name, Settings{Config: pair.InheritedConfig()})
 	n.log = pair.InheritedLog(d.Program)
 	limitFiles(n.log.IsFile())
 	input, given := pair.InheritedInput(), pair.InheritedGiven()

@@ -130,7 +130,7 @@ func (n Node) startDaemon(device int) error {
 		return err
 	}
 	defer given.close()
-	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files}
+	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files, Config: n.Config}
 	keepNotes, err := n.noteStarted(given)
 	if err == nil {
 		err = keepNotes()

@@ -159,7 +159,7 @@ func (n Node) replaceDaemon() error {
 	var ours cgroup.Group
 	var escaped error
 	left, err := n.pair().Upgrade(there.device, pair.Successor{
-		Args: n.firstArgs(), Version: n.Version, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files,
+		Args: n.firstArgs(), Version: n.Version, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files, Config: n.Config,
 		Settle: func(pid int) (err error) { ours, escaped, err = n.settle(pid); return err },
 		Sweep:  func() { n.endBefore(ours) },
 	}, time.Now().Add(upgradeTimeout))

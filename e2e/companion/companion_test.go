@@ -110,6 +110,7 @@ type answer struct {
 	version           string
 	active, companion int
 	open              bool
+	config            string
 }
 
 // runDir is the driver's.
@@ -158,7 +159,7 @@ func (d installed) say(text string) (a answer) {
 		d.t.Fatalf("the answer is %q with %d descriptors, %v", reply, len(files), err)
 	}
 	files[0].Close()
-	if _, err := fmt.Sscan(reply, &a.version, &a.active, &a.companion, &a.open); err != nil {
+	if _, err := fmt.Sscan(reply, &a.version, &a.active, &a.companion, &a.open, &a.config); err != nil {
 		d.t.Fatalf("the answer is %q: %v", reply, err)
 	}
 	return a
@@ -272,5 +273,41 @@ func TestAVolumeOfAnotherKind(t *testing.T) {
 	}
 	if a := d.say("hello"); a.active == 0 {
 		t.Errorf("a client hears %+v", a)
+	}
+}
+
+// The file system has the configuration, all processes of a pair have the same, and a new one is for a new pair.
+func TestAConfigurationReachesTheFileSystem(t *testing.T) {
+	d := install(t)
+	configure := func(content string) {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(d.path), "config.json"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(want string) (a answer) {
+		t.Helper()
+		if a = d.say("hello"); a.config != want+"." {
+			t.Errorf("the file system has %q, want %q", a.config, want)
+		}
+		return a
+	}
+	dir := d.mount()
+	has("")
+	configure("one")
+	d.call("mount", dir, uid)
+	first := has("one")
+	if d.call("init"); has("one").active != first.active {
+		t.Error("init has replaced a pair that has the configuration")
+	}
+	configure("two")
+	for range 2 {
+		kill(t, d.status().Active.PID)
+		has("one")
+	}
+	d.call("init")
+	second := has("two")
+	configure("wrong")
+	if d.call("init"); has("two").active != second.active {
+		t.Error("init has replaced a pair for a configuration that cannot be read")
 	}
 }

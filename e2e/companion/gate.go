@@ -18,7 +18,8 @@ import (
 // gate is the file system: empty volumes that nobody gets into while it is shut.
 type gate struct {
 	volume.Root
-	given []*os.File // the link to the companion, and the socket for clients
+	config string
+	given  []*os.File // the link to the companion, and the socket for clients
 
 	mu       sync.Mutex // guards what follows
 	answerer hold.Answerer
@@ -83,7 +84,7 @@ func (g *gate) client(conn *net.UnixConn) {
 		return
 	}
 	answer := g.ask(text)
-	_ = send(conn, fmt.Sprintf("%s %d %s", version, os.Getpid(), answer), g.given[1])
+	_ = send(conn, fmt.Sprintf("%s %d %s %s.", version, os.Getpid(), answer, g.config), g.given[1])
 }
 
 func (g *gate) Hold(r hold.Request) bool {

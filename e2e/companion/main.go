@@ -5,6 +5,9 @@
 package main
 
 import (
+	"errors"
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/flex"
@@ -22,13 +25,19 @@ func main() {
 			Program: "companion",
 			Version: version,
 			FileSystem: func(site survive.Site) survive.FileSystem {
-				return &gate{Root: volume.NewRoot(site.Volumes), given: site.CompanionFiles}
+				return &gate{Root: volume.NewRoot(site.Volumes), given: site.CompanionFiles, config: site.Config}
 			},
 			Companion: func(n survive.Node) survive.Companion { return beside{n} },
 			Sockets:   true,
 		},
-		Name:     "example.com/companion",
-		About:    "companion is a driver for tests.",
+		Name:  "example.com/companion",
+		About: "companion is a driver for tests.",
+		Configure: func(configuration []byte) (s survive.Settings, err error) {
+			if s.Config = strings.TrimSpace(string(configuration)); s.Config == "wrong" {
+				err = errors.New("it is wrong")
+			}
+			return s, err
+		},
 		CallOuts: func(c survive.CallOuts) flex.Driver { return callOuts{c} },
 		Commands: []command.Command{{Name: verb, Help: "be the companion", Run: func(p command.Program, args []string) error {
 			n, err := p.Node(p.Flags(verb), args)

@@ -33,7 +33,8 @@ type Program struct {
 	// Configure reads the configuration, the content of config.json beside the binary; nil
 	// if there is no file. When it fails, mount fails with its error, all else goes on with
 	// the settings that it returns, and install does not install the file. nil: there is
-	// nothing to configure.
+	// nothing to configure. The file system has what it puts into Settings.Config: another process
+	// serves, and sees nothing else of what Configure has read.
 	Configure func(configuration []byte) (survive.Settings, error)
 	// Check accepts or refuses the options of a mount, and writes into the record everything
 	// that the file system has to know of the volume. nil: there are no options.

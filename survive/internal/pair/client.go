@@ -122,6 +122,7 @@ type Successor struct {
 	Log     *os.File // see Resources; it may differ from the one before, as
 	Input   *os.File // this may, and
 	Given   []*os.File
+	Config  string // as this may
 	// Counters is what the process counts in, which may be what the one before does; see Resources.
 	Counters *os.File
 	Crash    *os.File // see Resources
@@ -202,7 +203,7 @@ func (at Place) takeOverFrom(active *peer, mount uint64, next Successor, deadlin
 	}
 	defer resources.close()
 	resources.Log, resources.Input, resources.Counters, resources.Given = next.Log, next.Input, next.Counters, next.Given
-	resources.Crash = next.Crash
+	resources.Crash, resources.Config = next.Crash, next.Config
 	theirs, ours, err := socketPair()
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func inherited(config Config) *system {
 	return &system{args: config.Args, log: config.Log, Resources: Resources{
 		Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"),
 		Control: os.NewFile(controlFD, "control socket"), Log: os.NewFile(logFD, "log"),
-		Input: config.Input, Counters: config.Counters, Crash: os.Stderr, Given: config.Given,
+		Input: config.Input, Counters: config.Counters, Crash: os.Stderr, Given: config.Given, Config: InheritedConfig(),
 	}}
 }
 

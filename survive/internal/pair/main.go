@@ -107,6 +107,9 @@ func InheritedGiven() (given []*os.File) {
 	}
 }
 
+// InheritedConfig is the file system's configuration that this process was started with.
+func InheritedConfig() string { return os.Getenv(configVariable) }
+
 // Main is the life of a process of the pair: first it stands by, then it
 // serves. It returns when its successor serves, or when it is not needed.
 func Main(config Config) error {

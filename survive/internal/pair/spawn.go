@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -42,6 +43,9 @@ type Resources struct {
 	// Crash is the standard error, where Go's runtime says why it ends the process; nil: /dev/null.
 	Crash *os.File
 	Given []*os.File
+	// Config is the file system's configuration. It is passed on in the environment, which only root
+	// can read: a process of the pair is not dumpable.
+	Config string
 }
 
 // start executes this process's own binary as the first process of a pair, or of a new
@@ -105,6 +109,8 @@ const Workers = 2
 // kubelet's may hold secrets.
 var environment = []string{"GOMAXPROCS=" + strconv.Itoa(Workers)}
 
+const configVariable = "CONFIG"
+
 // spawn executes this process's own binary as a process of the pair: in a
 // session of its own, in /, with /dev/null on descriptors 0 and 1 and nothing
 // else of ours. In particular it must not hold the pipe that the kubelet reads to
@@ -129,7 +135,7 @@ func spawn(args []string, r Resources, end, null *os.File) (*os.Process, error) 
 	}
 	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0], Verb}, args...), &os.ProcAttr{
 		Dir:   "/",
-		Env:   environment,
+		Env:   append(slices.Clip(environment), configVariable+"="+r.Config),
 		Files: append(files, r.Given...),
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
