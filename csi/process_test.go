@@ -53,7 +53,7 @@ func (w *world) inContainer(more []string, args ...string) *exec.Cmd {
 func (w *world) start(more ...string) *process {
 	w.t.Helper()
 	p := &process{output: &output{}}
-	p.Cmd = w.inContainer(more, plugin, "serve", "--driver", w.plugin.Driver.String(), "--node-id", "node-1", "--socket", w.socket,
+	p.Cmd = w.inContainer(more, plugin, "serve", "--driver", w.plugin.Driver.String(), "--node-id", "node-1", "--endpoint", "unix://"+w.socket,
 		"--registration-dir", w.registrationDir(), "--kubelet-dir", w.kubelet, "--binary", w.binary, "--attributes", strings.Join(w.plugin.Attributes, ","))
 	p.Stdout, p.Stderr = p.output, p.output
 	if err := p.Start(); err != nil {
@@ -89,7 +89,7 @@ func (p *process) end(signal syscall.Signal) error {
 // probe executes the command, and returns its exit status and what it prints.
 func (w *world) probe() (status int, output string) {
 	w.t.Helper()
-	command := exec.Command(plugin, "probe", "--socket", w.socket)
+	command := exec.Command(plugin, "probe", "--endpoint", "unix://"+w.socket)
 	text, err := command.CombinedOutput()
 	if command.ProcessState == nil {
 		w.t.Fatal(err)
@@ -285,7 +285,7 @@ func TestAPluginThatCannotReachTheHostSaysSo(t *testing.T) {
 func TestAPluginWithoutPrivilegesSaysSo(t *testing.T) {
 	w := place(t)
 	script := w.inContainer(nil, "setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--", plugin, "serve",
-		"--driver", w.plugin.Driver.String(), "--node-id", "node-1", "--socket", w.socket,
+		"--driver", w.plugin.Driver.String(), "--node-id", "node-1", "--endpoint", "unix://"+w.socket,
 		"--registration-dir", w.registrationDir(), "--kubelet-dir", w.kubelet, "--binary", w.binary)
 	said := &output{}
 	script.Stdout, script.Stderr = said, said
@@ -320,9 +320,11 @@ func TestTheCommandLine(t *testing.T) {
 		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "kubelet"}, 1, "not an absolute path"},
 		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "/" + strings.Repeat("k", 90)}, 1, "a socket's can have 107"},
 		{[]string{"serve", "--node-id", "n", "--kubelet-dir", "/" + strings.Repeat("k", 60)}, 1, "-reg.sock\" has 113 bytes"},
-		{[]string{"serve", "--node-id", "n", "--socket", "/dev/null"}, 1, "is not a socket"},
-		{[]string{"serve", "--node-id", "n", "--socket", "/none/csi.sock"}, 1, "no such file or directory"},
-		{[]string{"probe", "--socket", "/none/csi.sock"}, 1, "no such file or directory"},
+		{[]string{"serve", "--node-id", "n", "--endpoint", "/dev/null"}, 1, "is not a socket"},
+		{[]string{"serve", "--node-id", "n", "--endpoint", "unix:///none/csi.sock"}, 1, "no such file or directory"},
+		{[]string{"serve", "--node-id", "n", "--endpoint", "tcp://127.0.0.1:1"}, 2, "is not of the form unix:///PATH"},
+		{[]string{"serve", "--node-id", "n", "--log-format", "xml"}, 2, `there are "text" and "json"`},
+		{[]string{"probe", "--endpoint", "unix:///none/csi.sock"}, 1, "no such file or directory"},
 	} {
 		command := exec.Command(plugin, row.args...)
 		command.Env = []string{}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -53,6 +54,15 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 	case err := <-ended:
 		return err
 	}
+}
+
+// Socket returns the path of an endpoint: unix://PATH, or PATH alone (CSI specification, "Endpoint").
+func Socket(endpoint string) (path string, err error) {
+	path = strings.TrimPrefix(endpoint, "unix://")
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("%.200q is not of the form unix:///PATH; a plugin serves at a socket of this machine", endpoint)
+	}
+	return path, nil
 }
 
 // stopTime is how long requests may go on after the end was asked for. A call-out that is killed

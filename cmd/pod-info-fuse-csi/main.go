@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,14 @@ const usage = `pod-info-fuse-csi is the CSI node plugin of pod-info-fuse.
 Each command has --help.
 `
 
-// defaultSocket is where the socket's directory is in the container.
-const defaultSocket = "/csi/csi.sock"
+// endpoint adds the flag that says where the plugin serves. Its default is that of the CSI specification
+// ("Operational Recommendations"), or else where the socket's directory is in the container.
+func endpoint(set *pflag.FlagSet, what string) *string {
+	return set.String("endpoint", cmp.Or(os.Getenv("CSI_ENDPOINT"), "unix:///csi/csi.sock"), what)
+}
+
+// logFormat is how this process logs.
+var logFormat = calllog.Text
 
 func main() { os.Exit(run(os.Args[1:])) }
 
@@ -95,7 +102,8 @@ func serve(args []string) error {
 	p := csi.Plugin{Version: version, Log: logLine}
 	set.StringSliceVar(&p.Attributes, "attributes", []string{"facts"}, "the `NAMES` of the volumeAttributes that pods may set, the driver's options")
 	set.StringVar(&p.NodeID, "node-id", os.Getenv("NODE_NAME"), "`NAME` of the node; without it, $NODE_NAME")
-	socket := set.String("socket", defaultSocket, "`PATH` of the socket to serve at, which on the host is KUBELET-DIR/plugins/CSI-NAME/csi.sock")
+	at := endpoint(set, "`URL` of the socket to serve at, unix://PATH, which on the host is KUBELET-DIR/plugins/CSI-NAME/csi.sock; without it, $CSI_ENDPOINT")
+	set.Var(&logFormat, "log-format", "text, or json for an object a message")
 	registration := set.String("registration-dir", "/registration", "`DIR` where the kubelet looks for plugins, which on the host is KUBELET-DIR/plugins_registry; empty: the plugin is not registered")
 	set.StringVar(&p.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's root `DIR`, in its own words")
 	set.StringVar(&p.Binary, "binary", "", "`PATH` of the installed driver on the host; without it, where it is installed for the kubelet, or else KUBELET-DIR/plugins/CSI-NAME/VENDOR~DRIVER/DRIVER")
@@ -106,13 +114,17 @@ func serve(args []string) error {
 	if p.Driver, err = flex.ParseName(*driver); err != nil {
 		return err
 	}
+	socket, err := csi.Socket(*at)
+	if err != nil {
+		return fmt.Errorf("--endpoint: %w; %w", err, errUsage)
+	}
 	if p.NodeID == "" {
 		return fmt.Errorf("the node's name is not known; say it with --node-id or in $NODE_NAME; %w", errUsage)
 	}
 	bound()
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	return p.Serve(ctx, *socket, *registration)
+	return p.Serve(ctx, socket, *registration)
 }
 
 // bound keeps the memory small: there are some requests a minute.
@@ -123,15 +135,19 @@ func bound() {
 
 func probe(args []string) error {
 	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
-	socket := set.String("socket", defaultSocket, "`PATH` of the socket that is served at")
+	at := endpoint(set, "`URL` of the socket that is served at; without it, $CSI_ENDPOINT")
 	live := set.Bool("live", false, "only tell whether it answers at all")
 	limit := set.Duration("timeout", 4*time.Second, "`TIME` to wait until the answer is a good one")
 	if err := parse(set, args); err != nil {
 		return err
 	}
+	socket, err := csi.Socket(*at)
+	if err != nil {
+		return fmt.Errorf("--endpoint: %w; %w", err, errUsage)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)
 	defer cancel()
-	return probeUntil(ctx, *socket, *live)
+	return probeUntil(ctx, socket, *live)
 }
 
 // probeInterval is how long to wait between two probes that fail.
@@ -155,5 +171,5 @@ func probeUntil(ctx context.Context, socket string, live bool) error {
 
 // logLine writes to where containers log. What is in a line may be from elsewhere.
 func logLine(format string, args ...any) {
-	calllog.Container(os.Stderr, fmt.Sprintf(format, args...))
+	logFormat.Container(os.Stderr, fmt.Sprintf(format, args...))
 }

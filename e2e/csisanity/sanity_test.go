@@ -121,7 +121,7 @@ func start(t *testing.T, dir string) (stop func()) {
 		t.Fatal(err)
 	}
 	plugin := exec.Command(filepath.Join(bin, "pod-info-fuse-csi"), "serve", "--driver", vendor+"/pod-info-fuse", "--node-id", "node-1",
-		"--socket", filepath.Join(dir, "csi.sock"), "--registration-dir", "", "--kubelet-dir", dir, "--binary", installed)
+		"--endpoint", "unix://"+filepath.Join(dir, "csi.sock"), "--registration-dir", "", "--kubelet-dir", dir, "--binary", installed)
 	plugin.Stdout, plugin.Stderr = os.Stdout, os.Stderr
 	if err := plugin.Start(); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func Start(ctx context.Context, binary string, d Driver) (*Plugin, error) {
 	defer log.Close()
 	p := &Plugin{root: d.Root}
 	p.process = exec.Command(binary, "serve", "--driver", d.Name, "--node-id", "node",
-		"--socket", socket, "--registration-dir", "", "--kubelet-dir", d.Root, "--binary", d.Binary)
+		"--endpoint", "unix://"+socket, "--registration-dir", "", "--kubelet-dir", d.Root, "--binary", d.Binary)
 	p.process.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:       true, // as a pod is
 		Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP,

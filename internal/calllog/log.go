@@ -5,6 +5,7 @@ package calllog
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -108,13 +109,44 @@ func (l Log) Line(format string, args ...any) {
 	s.write(fmt.Sprintf("%s[%d]: %s", l.tag, os.Getpid(), oneLine(fmt.Sprintf(format, args...))))
 }
 
-// Container writes a text to where a container logs. Each of its lines begins with the time; those after
-// the first one are indented, so that none of them can pass for another message.
-func Container(to io.Writer, text string) {
-	now := time.Now().UTC().Format(time.RFC3339)
+// Format is how the lines of a container's log are written. It is a flag's value (pflag.Value).
+type Format string
+
+// The formats. Text begins each line of a message with the time; those after the first one are indented, so
+// that none of them can pass for another message. JSON is an object for each message, with "time" and "msg".
+const (
+	Text Format = "text"
+	JSON Format = "json"
+)
+
+// Set takes the format that a flag names.
+func (f *Format) Set(name string) error {
+	switch *f = Format(name); *f {
+	case Text, JSON:
+		return nil
+	}
+	return fmt.Errorf("there are %q and %q", Text, JSON)
+}
+
+func (f *Format) String() string { return string(*f) }
+
+// Type names the value in a command's help.
+func (*Format) Type() string { return "FORMAT" }
+
+// Container writes a message to where a container logs.
+func (f Format) Container(to io.Writer, text string) {
+	now := time.Now().UTC()
+	if f == JSON {
+		data, _ := json.Marshal(struct { // which cannot fail
+			Time time.Time `json:"time"`
+			Msg  string    `json:"msg"`
+		}{now, strings.ToValidUTF8(text, "?")})
+		fmt.Fprintf(to, "%s\n", data)
+		return
+	}
 	indent := " "
 	for line := range strings.Lines(text) {
-		fmt.Fprintf(to, "%s%s%s\n", now, indent, oneLine(strings.TrimSpace(line)))
+		fmt.Fprintf(to, "%s%s%s\n", now.Format(time.RFC3339), indent, oneLine(strings.TrimSpace(line)))
 		indent = "   "
 	}
 }

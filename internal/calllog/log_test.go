@@ -1,6 +1,7 @@
 package calllog
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -34,7 +35,7 @@ func TestFileGetsOneLinePerCall(t *testing.T) {
 
 func TestAContainersLogHasALineForEachOfAText(t *testing.T) {
 	var log strings.Builder
-	Container(&log, "volumes are in use:\n  /a\x1b[1m  shop/web-0\n2026-11-27T00:00:00Z forged")
+	Text.Container(&log, "volumes are in use:\n  /a\x1b[1m  shop/web-0\n2026-11-27T00:00:00Z forged")
 	want := regexp.MustCompile(`^20\S+Z volumes are in use:\n20\S+Z   /a\?\[1m  shop/web-0\n20\S+Z   2026-11-27T00:00:00Z forged\n$`)
 	if !want.MatchString(log.String()) {
 		t.Errorf("%q", log.String())
@@ -154,5 +155,34 @@ func TestTheLastLinesAreKeptForASyslogThatIsNotThere(t *testing.T) {
 		if want := fmt.Sprintf(": line %d.", i); err != nil || !strings.HasSuffix(string(buffer[:n]), want) {
 			t.Fatalf("%q, %v, want %q", buffer[:n], err, want)
 		}
+	}
+}
+
+// Whoever collects JSON gets one object a message, whatever is in it.
+func TestAContainersLogInJSON(t *testing.T) {
+	var log strings.Builder
+	format := Text
+	if err := format.Set("json"); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"volumes are in use:\n  /a\x1b[1m", `a "quoted" one`, "no UTF-8: \xff"} {
+		format.Container(&log, text)
+	}
+	want := []string{"volumes are in use:\n  /a\x1b[1m", `a "quoted" one`, "no UTF-8: ?"}
+	for line := range strings.Lines(log.String()) {
+		var message struct {
+			Time time.Time
+			Msg  string
+		}
+		if err := json.Unmarshal([]byte(line), &message); err != nil || message.Msg != want[0] || time.Since(message.Time) > time.Minute {
+			t.Errorf("%q: %v, want %q", line, err, want[0])
+		}
+		want = want[1:]
+	}
+	if len(want) > 0 {
+		t.Errorf("there is no %q", want)
+	}
+	if err := format.Set("xml"); err == nil {
+		t.Error("xml is a format")
 	}
 }

@@ -70,9 +70,9 @@ func (p Program) install(args []string) error {
 		fmt.Printf("%s is the version before again (%s)\n", target.Binary(), why)
 		return nil
 	case i.watch:
-		logLine("version %s is to be %s (%s)", p.Version, target.Binary(), why)
+		i.log("version %s is to be %s (%s)", p.Version, target.Binary(), why)
 		keeper := &install.Keeper{
-			Target: target, Binary: i.binary, Config: configuration, Log: logLine,
+			Target: target, Binary: i.binary, Config: configuration, Log: i.log,
 			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) || p.silent(target).CompanionDue() },
 		}
 		if *closeFlex != "" {
@@ -89,7 +89,7 @@ func (p Program) install(args []string) error {
 				keeper.Former = &former
 			}
 		}
-		return i.keep(keeper.Look, func() string { return p.keeperMetrics(keeper) })
+		return i.keep(keeper.Look, func() string { return p.keeperMetrics(keeper, i.log) })
 	}
 	content := install.Content{Binary: i.binary}
 	if content.Config, err = configuration(); err != nil {
@@ -139,7 +139,7 @@ func (p Program) uninstall(args []string) error {
 	if !i.watch {
 		return remove()
 	}
-	logLine("%s is to be removed (%s)", target.Dir(), why)
+	i.log("%s is to be removed (%s)", target.Dir(), why)
 	removed := false
 	look := func() error {
 		if removed {
@@ -151,9 +151,9 @@ func (p Program) uninstall(args []string) error {
 		}
 		if err == nil {
 			removed = true
-			logLine("%s is removed", target.Dir())
+			i.log("%s is removed", target.Dir())
 		}
 		return err
 	}
-	return i.keep(look, func() string { return p.nodeMetrics(p.silent(target)) })
+	return i.keep(look, func() string { return p.nodeMetrics(p.silent(target), i.log) })
 }

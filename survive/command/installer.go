@@ -29,18 +29,20 @@ type installer struct {
 	watch    bool
 	interval time.Duration
 	listen   string
+	format   calllog.Format
 
 	binary *os.File // of this process
 }
 
 func (p Program) installer(command string) *installer {
 	set := p.Flags(command)
-	i := &installer{program: p, set: set}
+	i := &installer{program: p, set: set, format: calllog.Text}
 	set.StringVar(&i.pluginDir, "plugin-dir", "", "the kubelet's plugin `DIR`; without it, what the running kubelet says, a directory that a distribution is known to use, or the default")
 	set.StringVar(&i.root, "root", "", "`DIR` where a container has the host's root directory; other paths are as the host sees them")
 	set.BoolVar(&i.watch, "watch", false, "stay, look at the node again and again and do what is due, until SIGTERM")
 	set.DurationVar(&i.interval, "interval", 2*time.Second, "with --watch: `TIME` between two looks")
 	set.StringVar(&i.listen, "listen", "", "with --watch: `ADDRESS` to serve /healthz, /readyz and /metrics on, such as :9808")
+	set.Var(&i.format, "log-format", "of what is done: text, or json for an object a message")
 	return i
 }
 
@@ -137,14 +139,14 @@ const firstLookTimeout = 4 * time.Second
 func (i *installer) keep(look func() error, page func() string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	watch := &install.Watch{Look: look, Interval: i.interval, Log: logLine}
+	watch := &install.Watch{Look: look, Interval: i.interval, Log: i.log}
 	failed := make(chan error, 1)
 	if i.listen != "" {
 		listener, err := net.Listen("tcp", i.listen)
 		if err != nil {
 			return fmt.Errorf("serve metrics: %w", err)
 		}
-		logLine("listening on %s", listener.Addr())
+		i.log("listening on %s", listener.Addr())
 		go func() { failed <- metrics.Serve(listener, i.pages(watch, page)) }()
 	}
 	go watch.Run(ctx)
@@ -187,7 +189,7 @@ func (i *installer) pages(watch *install.Watch, page func() string) map[string]f
 	}
 }
 
-// logLine writes to where containers log.
-func logLine(format string, args ...any) {
-	calllog.Container(os.Stderr, lines(fmt.Sprintf(format, args...)))
+// log writes to where containers log.
+func (i *installer) log(format string, args ...any) {
+	i.format.Container(os.Stderr, lines(fmt.Sprintf(format, args...)))
 }

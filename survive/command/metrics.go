@@ -11,14 +11,14 @@ import (
 )
 
 // keeperMetrics is the page of install --watch.
-func (p Program) keeperMetrics(k *install.Keeper) string {
+func (p Program) keeperMetrics(k *install.Keeper, log func(format string, args ...any)) string {
 	t := metrics.NewText(k.Node.Program)
 	t.Family("repairs_total", "counter", "Installations because the driver was missing or altered.").Sample(float64(k.Repairs()))
-	return t.String() + p.nodeMetrics(k.Node)
+	return t.String() + p.nodeMetrics(k.Node, log)
 }
 
-// nodeMetrics are the metrics of the driver on the node.
-func (p Program) nodeMetrics(n survive.Node) string {
+// nodeMetrics are the metrics of the driver on the node. log is told of those that cannot be read.
+func (p Program) nodeMetrics(n survive.Node, log func(format string, args ...any)) string {
 	t := metrics.NewText(n.Program)
 	t.Family("installer_info", "gauge", "The version of the installer.").Sample(1, "version", n.Version, "driver", n.Name.String())
 	status, err := n.Status()
@@ -39,13 +39,13 @@ func (p Program) nodeMetrics(n survive.Node) string {
 	case err == nil:
 		metrics.WriteCounts(t, counts)
 	case !errors.Is(err, fs.ErrNotExist): // as for the following
-		logLine("%v", err)
+		log("%v", err)
 	}
 	switch calls, err := metrics.ReadCalls(n.CallsFile()); {
 	case err == nil:
 		calls.Write(t)
 	case !errors.Is(err, fs.ErrNotExist): // before the first mount, there is none
-		logLine("%v", err)
+		log("%v", err)
 	}
 	return t.String()
 }
