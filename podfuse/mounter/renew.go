@@ -103,10 +103,14 @@ type otherSocket struct {
 	record    volume.Record // of the server volume
 }
 
-// renewElsewhere mounts the new socket in all other mount namespaces. Where that fails, the container's program
-// cannot serve any more when it dies, until the container is started anew. here says that the sockets in our
-// own mount namespace are renewed. If some sockets could not be looked for, a later mend tries again.
-func (m *mounter) renewElsewhere(meta podsMeta, here bool) {
+// renew mounts the new socket in our mount namespace, and then in all others. Where that fails, the container's program
+// cannot serve any more when it dies, until the container is started anew. If some sockets could not be looked for, a
+// later mend tries again.
+func (m *mounter) renew(meta podsMeta) {
+	hereErr := m.renewHere(meta)
+	if hereErr != nil { // only the volumes that it names lack the new socket
+		m.log("give volumes the new socket: %v; it is tried again", hereErr)
+	}
 	begun := time.Now()
 	until := begun.Add(renewTimeout)
 	pods, all := m.socketsElsewhere(meta, begun.Add(renewTimeout/2))
@@ -121,7 +125,7 @@ func (m *mounter) renewElsewhere(meta podsMeta, here bool) {
 			return // there is another socket by now
 		}
 		m.renewNext = time.Now().Add(min(10*time.Since(begun), renewTimeout)) // or one pod could keep the mounter busy for ever
-		if here && all && ended {
+		if hereErr == nil && all && ended {
 			meta.Renewed = true
 			m.set.Note(podsName, meta)
 		}
@@ -174,7 +178,7 @@ func (m *mounter) renewPod(uid string, sockets []otherSocket, until time.Time) {
 	for _, old := range sockets {
 		left := time.Until(until)
 		if left <= 0 {
-			return // renewElsewhere does not wait any more
+			return // renew does not wait any more
 		}
 		err := inNamespace(old.namespace, cgroup{pod: uid}, func(p *process) error {
 			j := job{Kind: "socket", Dir: m.Socket(), PID: p.pid, Path: old.path, Device: old.device}

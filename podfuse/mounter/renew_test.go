@@ -111,6 +111,28 @@ func TestASocketThatIsCovered(t *testing.T) {
 	}
 }
 
+// A path of the kubelet's that hangs, as on a server that does not answer, hangs no call-out of another pod.
+func TestASocketThatHangs(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	server := exec.Command("/proc/self/exe", "everyname", dir)
+	said, err := server.StdoutPipe()
+	must(t, err)
+	must(t, server.Start())
+	defer func() { _ = server.Process.Kill(); _ = server.Wait(); _ = unix.Unmount(dir, unix.MNT_DETACH) }()
+	if _, err := said.Read(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	below := filepath.Join(dir, "below")
+	must(t, unix.Mount("tmpfs", below, "tmpfs", 0, ""))
+	w.bindServer(filepath.Join(below, "volumes"))
+	stop(t, server.Process.Pid)
+	w.loseBoth()
+	_, err = w.client.Ensure()
+	must(t, err)
+	w.now()
+}
+
 // hanging has the server volume in a directory, in the mount namespace of one process only, which hangs in execve(2).
 func (w *world) hanging(f *slowclose.File) (dir string, pid int) {
 	w.t.Helper()

@@ -294,10 +294,7 @@ func (m *mounter) makeSocket(table *mount.Table) error {
 		return nil
 	}
 	m.renews = true
-	if err = m.renewHere(meta); err != nil { // only the volumes that it names lack the new socket
-		m.log("give volumes the new socket: %v; it is tried again", err)
-	}
-	go m.renewElsewhere(meta, err == nil)
+	go m.renew(meta) // not in a turn: a path of the kubelet's may be on a server that does not answer
 	return nil
 }
 
