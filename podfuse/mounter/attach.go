@@ -130,7 +130,10 @@ func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn
 	for _, namespace := range namespaces {
 		problems = append(problems, inNamespace(namespace, group, func(p *process) error {
 			there, err := m.standIns(record, p)
-			if err != nil {
+			switch {
+			case isUnknown(err):
+				return err
+			case err != nil:
 				return nil // it has none
 			}
 			return f(p, there)
@@ -139,13 +142,19 @@ func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn
 	return errors.Join(problems...)
 }
 
+// isUnknown tells of an error of standIns whether nobody knows for now what is a stand-in.
+func isUnknown(err error) bool { return errors.Is(err, errNoNodeMount) || proc.IsShort(err) }
+
 // inNamespace calls a function with a process of a pod's mount namespace, and once more with another one
 // if that has left it meanwhile, as it does before it has ended: who waits in there is not to be
 // forgotten. A namespace without a process is no error.
 func inNamespace(namespace mount.Namespace, group cgroup, f func(*process) error) (err error) {
 	const tries = 5 // or a container could keep the mounter busy
 	for range tries {
-		if p, openErr := openProcess(namespace.PID); openErr == nil {
+		p, openErr := openProcess(namespace.PID)
+		if proc.IsShort(openErr) {
+			return openErr
+		} else if openErr == nil {
 			isIn := func() bool {
 				name, _ := proc.Link(p.pid, "ns/mnt")
 				return name == namespace.Name && p.alive() == nil

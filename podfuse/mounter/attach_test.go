@@ -2,11 +2,16 @@ package mounter
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // What a program serves takes the place of what a dead one has served, once, however many orders to do so
@@ -92,6 +97,71 @@ func TestPlaces(t *testing.T) {
 		taken[1]()
 		if len(m.places.pods) > 0 || len(m.places.node) > 0 {
 			t.Errorf("left: %v", m.places)
+		}
+	})
+}
+
+// As long as the node mount is not there, nobody knows what is a stand-in: who has one of a dead program is not passed over.
+func TestAttachWithoutANodeMount(t *testing.T) {
+	w := newWorld(t)
+	c, reader := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
+	one := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(one, reader.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	c.killProgram()
+	w.died(one)
+	two := c.serve(launchOptions{Text: "two"})
+	back := w.withoutNodeMount()
+	if problem := w.attach(two, 0); !strings.Contains(problem, errNoNodeMount.Error()) {
+		t.Errorf("without the node mount: %q", problem)
+	}
+	back()
+	if problem := w.attach(two, 0); problem != "" {
+		t.Error(problem)
+	}
+	if text, err := reader.read("/data/text"); text != "two" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A volume that somebody works on is nobody else's meanwhile, whenever its entry in the table is found to be empty.
+func TestOneWorksOnAVolume(t *testing.T) {
+	const id, some, times = volume.ID(7), 8, 500
+	m := &mounter{turns: make(chan func()), volumes: map[volume.ID]*client{}}
+	go func() {
+		for turn := range m.turns {
+			turn()
+			m.tidy(id) // as somebody does whose work has ended
+		}
+	}()
+	defer close(m.turns)
+	var working, together atomic.Int32
+	var all sync.WaitGroup
+	for range some {
+		all.Go(func() {
+			for range times {
+				release, err := m.lockVolume(id, time.Now().Add(hang))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if working.Add(1) > 1 {
+					together.Add(1)
+				}
+				runtime.Gosched()
+				working.Add(-1)
+				release()
+			}
+		})
+	}
+	all.Wait()
+	if n := together.Load(); n > 0 {
+		t.Errorf("%d times of %d, two worked on it", n, some*times)
+	}
+	m.do(func() {
+		if len(m.volumes) > 0 {
+			t.Errorf("left: %v", m.volumes)
 		}
 	})
 }

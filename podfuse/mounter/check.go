@@ -484,7 +484,9 @@ func (m *mounter) nodeDevices() (map[uint64]bool, error) {
 	devices := map[uint64]bool{}
 	for _, path := range append(paths, m.FS()) {
 		point, err := mount.Open(path)
-		if err != nil {
+		if proc.IsShort(err) {
+			return nil, err
+		} else if err != nil {
 			continue
 		}
 		if mounted, err := point.Mounted(); err == nil && mounted {

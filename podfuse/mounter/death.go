@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,6 @@ import (
 
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -293,14 +291,17 @@ func (c *connection) isStill(seen sight) bool {
 
 // isOpen tells whether a descriptor of a thread is the connection. It is a question for Ask.
 func (c *connection) isOpen(thread, fd int) bool {
-	ours, err := packet.Number(c.file)
+	raw, err := c.file.SyscallConn()
 	if err != nil {
 		return false
 	}
-	const kcmpFile = 0 // include/uapi/linux/kcmp.h
-	different, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(thread), kcmpFile, uintptr(ours), uintptr(fd), 0)
-	runtime.KeepAlive(c.file)
-	return errno == 0 && different == 0
+	is := false
+	_ = raw.Control(func(ours uintptr) { // by then it may be closed, and is not meanwhile
+		const kcmpFile = 0 // include/uapi/linux/kcmp.h
+		different, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(thread), kcmpFile, ours, uintptr(fd), 0)
+		is = errno == 0 && different == 0
+	})
+	return is
 }
 
 // sight is what a look at processes has seen.

@@ -160,6 +160,7 @@ type client struct {
 	left    []*connection // of programs that have unmounted it, and live
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
+	users   int           // who have or want that
 	// lost are its server volumes, while a mounter before may have known a program of it; see recover.
 	lost []volume.Record
 }
@@ -387,7 +388,7 @@ func (m *mounter) client(id volume.ID) *client {
 
 // tidy removes a volume's entry if nothing is in it.
 func (m *mounter) tidy(id volume.ID) {
-	if c := m.volumes[id]; c != nil && c.hasNothing() && len(c.busy) == 0 {
+	if c := m.volumes[id]; c != nil && c.hasNothing() && c.users == 0 {
 		delete(m.volumes, id)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -508,6 +509,37 @@ func TestServedWhileAnotherRequestWaits(t *testing.T) {
 	if err := <-asked; !errors.Is(err, unix.ECONNABORTED) {
 		t.Errorf("the request: %v", err)
 	}
+}
+
+// Where the kernel does not tell how many requests wait, a program is asked itself, and serves.
+func TestServedWithoutFusectl(t *testing.T) {
+	old := environment
+	environment = append(slices.Clone(environment), "NOFUSECTL=1")
+	defer func() { environment = old }()
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	if text, err := c.read("/data/text"); text != "one" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// When a program serves, those before it are unmounted in the vault, also where the mounter is killed at it.
+func TestFormerProgramsInTheVault(t *testing.T) {
+	killed := killsAt(t, "former")
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	one := c.serve(launchOptions{Text: "one"})
+	c.killProgram()
+	w.died(one)
+	c.serve(launchOptions{Text: "two"})
+	if !<-killed {
+		t.Fatal("nothing was killed")
+	}
+	eventually(t, "the vault has the second one alone", func() bool { return len(w.inVault()) == 2 })
 }
 
 // signalsTo sends SIGUSR1 to a process that listens for it.

@@ -51,48 +51,62 @@ func (m *mounter) beginRecovery() {
 		close(m.recovered)
 		return
 	}
+	listed := m.listLost()
+	go m.recoverAll(listed)
+}
+
+// listLost has all volumes looked at, and reports whether it knows which there are.
+func (m *mounter) listLost() bool {
 	ids, err := m.ServerVolumes().IDs()
-	if err != nil {
-		m.log("find the programs that a mounter before knew: %v", err)
-	}
+	lost := map[volume.ID][]volume.Record{}
 	for _, id := range ids {
-		server, err := m.ServerVolumes().Get(id)
-		if err != nil {
+		server, getErr := m.ServerVolumes().Get(id)
+		if proc.IsShort(getErr) {
+			err = getErr
+		} else if getErr != nil {
 			continue // status tells
 		}
 		if client, err := podfuse.Client(server); err == nil {
-			m.client(client).lost = append(m.client(client).lost, server)
+			lost[client] = append(lost[client], server)
 		}
 	}
-	go m.recoverAll()
+	if err != nil {
+		m.log("find the programs that a mounter before knew: %v; it is tried again", err)
+		return false
+	}
+	for id, servers := range lost {
+		m.client(id).lost = servers
+	}
+	return true
 }
 
-func (m *mounter) recoverAll() {
+func (m *mounter) recoverAll(listed bool) {
 	for pause := recoverPause; ; pause = min(2*pause, mostRecoverPause) {
 		var lost []volume.ID
 		m.do(func() {
+			listed = listed || m.listLost()
 			for id, client := range m.volumes {
 				if client.lost != nil {
 					lost = append(lost, id)
 				}
 			}
-			if len(lost) == 0 {
+			if listed && len(lost) == 0 {
 				m.set.Drop(lostName)
 			}
 		})
-		together(len(lost), mostRecoverPause, func(i int) { m.recover(lost[i]) })
+		together(len(lost), mostRecoverPause, func(i int) { _ = m.recover(lost[i]) })
 		if pause == recoverPause {
 			close(m.recovered)
 		}
-		if len(lost) == 0 {
+		if listed && len(lost) == 0 {
 			return
 		}
 		time.Sleep(pause)
 	}
 }
 
-// recover finds the program of a volume, unless that is known.
-func (m *mounter) recover(id volume.ID) {
+// recover finds the program of a volume, unless that is known. It returns an error that it has logged.
+func (m *mounter) recover(id volume.ID) error {
 	var servers []volume.Record
 	m.do(func() {
 		if client := m.volumes[id]; client != nil {
@@ -100,7 +114,7 @@ func (m *mounter) recover(id volume.ID) {
 		}
 	})
 	if servers == nil {
-		return
+		return nil
 	}
 	release, err := m.lockVolume(id, time.Now().Add(orderTime))
 	if err == nil {
@@ -115,6 +129,7 @@ func (m *mounter) recover(id volume.ID) {
 			client.lost = nil
 		}
 	})
+	return err
 }
 
 // recoverLocked finds the program of a volume, and removes the mounts of programs that have died. The caller has locked the
@@ -180,8 +195,8 @@ func (m *mounter) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) 
 			_, serves := m.serverOf(p, servers)
 			_, err := m.standIns(record, p)
 			switch {
-			case errors.Is(err, errNoNodeMount), proc.IsShort(err):
-				return err // nobody knows yet what is a stand-in
+			case isUnknown(err):
+				return err
 			case err != nil && !serves:
 				return nil // this container has nothing of the volume
 			}
@@ -306,9 +321,17 @@ func (m *mounter) recoveredMeta(id volume.ID, servers []volume.Record, mounts []
 // addRecovered mounts what a connection serves in the vault, where it is mounted for containers to come.
 func (m *mounter) addRecovered(meta connectionMeta, file *os.File, mounted fileSystem) (c *connection, err error) {
 	m.do(func() {
+		if m.client(meta.Volume).living != nil { // the look took longer than another program waits for its end
+			err = errBusy
+			return
+		}
 		meta.Generation = m.nextGeneration()
 		c = m.addConnection(meta, file)
 	})
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
 	// As serveOn: the volume may have been forgotten before the connection was there.
 	if _, err := m.ServerVolumes().Get(meta.Server); errors.Is(err, fs.ErrNotExist) {
 		m.do(func() { c.forgotten = true })

@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/e2e/slowclose"
+	"example.com/pod-info-fuse/podfuse/mounter/keep"
 	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // loses kills the mounter and its spare, and starts another mounter.
@@ -131,21 +133,71 @@ func TestProgramsOfALostMounterWithoutANodeMount(t *testing.T) {
 	if problem := w.attach(one, other.pid); problem != "" {
 		t.Fatal(problem)
 	}
-	aside := t.TempDir()
-	must(t, unix.Mount(w.client.FS(), aside, "", unix.MS_BIND, ""))
-	must(t, unix.Unmount(w.client.FS(), unix.MNT_DETACH))
-	back := func() error {
-		return errors.Join(unix.Mount(aside, w.client.FS(), "", unix.MS_BIND, ""), unix.Unmount(aside, unix.MNT_DETACH))
-	}
+	back := w.withoutNodeMount()
 	w.loses()
 	status := w.now()
-	must(t, back())
+	back()
 	if len(status.Volumes) != 1 || !status.Volumes[0].Lost {
 		t.Errorf("without the node mount: %+v", status.Volumes)
 	}
 	w.recovered(one)
 	if text, err := other.read("/data/text"); text != "one" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// withoutNodeMount unmounts it, until it is mounted back.
+func (w *world) withoutNodeMount() (back func()) {
+	w.t.Helper()
+	aside := w.t.TempDir()
+	must(w.t, unix.Mount(w.client.FS(), aside, "", unix.MS_BIND, ""))
+	must(w.t, unix.Unmount(w.client.FS(), unix.MNT_DETACH))
+	return func() {
+		w.t.Helper()
+		must(w.t, errors.Join(unix.Mount(aside, w.client.FS(), "", unix.MS_BIND, ""), unix.Unmount(aside, unix.MNT_DETACH)))
+	}
+}
+
+// A mounter that cannot read which volumes there are, as for want of descriptors, reads it later.
+func TestProgramsOfALostMounterWithoutRecords(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	one := c.serve(launchOptions{Text: "one"})
+	if problem := w.attach(one, c.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	records := w.client.ServerVolumes().Dir
+	aside := records + ".aside"
+	must(t, os.Rename(records, aside))
+	must(t, os.WriteFile(records, nil, 0o600))
+	w.loses()
+	must(t, os.Remove(records))
+	must(t, os.Rename(aside, records))
+	one = w.recovered(one)
+	c.killProgram()
+	if died := w.died(one); len(died.files) != 1 {
+		t.Errorf("%+v", died)
+	}
+}
+
+// A program that is found when another one serves by now is not put in the place of that.
+func TestAProgramThatIsFoundTooLate(t *testing.T) {
+	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf, volumes: map[volume.ID]*client{}, aborts: make(chan struct{}, 1)}
+	defer m.takesTurns()()
+	m.RunDir = t.TempDir()
+	found, other, err := os.Pipe()
+	must(t, err)
+	defer other.Close()
+	var living *connection
+	m.do(func() { living = m.addConnection(connectionMeta{Volume: 7, Generation: 1}, other) })
+	if _, err := m.addRecovered(connectionMeta{Volume: 7}, found, fileSystem{}); !errors.Is(err, errBusy) {
+		t.Errorf("%v", err)
+	}
+	if now := m.volumes[7]; now == nil || now.living != living || len(now.all()) != 1 {
+		t.Errorf("%+v", now)
+	}
+	if _, err := found.Stat(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("what was found stays open: %v", err)
 	}
 }
 

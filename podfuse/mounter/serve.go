@@ -170,7 +170,7 @@ func (m *mounter) follow(c *connection) {
 		return
 	}
 	c.followed = true
-	if !c.Served && !c.Left {
+	if !c.Left {
 		go m.waitServed(c)
 	}
 	go m.waitDead(c, c.Sent)
@@ -273,7 +273,9 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	m.recover(client)
+	if err := m.recover(client); errors.Is(err, errBusy) { // the one before is being looked for
+		return nil, err
+	}
 	fileSystem, err := m.fileSystem(server, client, o.Options, p)
 	if err != nil {
 		return nil, err
@@ -524,45 +526,60 @@ var errBusy = errors.New("other work on the volume does not end")
 
 // lockVolume keeps others from mounting and attaching what a volume has.
 func (m *mounter) lockVolume(id volume.ID, until time.Time) (release func(), err error) {
-	var busy chan struct{}
-	m.do(func() { busy = m.client(id).busy })
+	var c *client
+	m.do(func() {
+		c = m.client(id)
+		c.users++
+	})
+	leave := func() { m.do(func() { c.users--; m.tidy(id) }) }
 	select {
-	case busy <- struct{}{}:
-		return func() { m.do(func() { <-busy; m.tidy(id) }) }, nil
+	case c.busy <- struct{}{}:
+		return func() { <-c.busy; leave() }, nil
 	case <-time.After(time.Until(until)):
+		leave()
 		return nil, errBusy
 	}
 }
 
-// waitServed waits for the program's first answer. One that has been unmounted before serves nobody.
+// waitServed waits for the program's first answer, and then unmounts in the vault what dead programs have served. One
+// that has been unmounted before serves nobody.
 func (m *mounter) waitServed(c *connection) {
-	m.awaitAnswer(c)
+	if !c.Served {
+		m.awaitAnswer(c)
+	}
 	pause("served")
-	var former []string
+	var former []*connection
+	var dirs []string
 	err := m.note(c, func() {
 		if c.Dead || c.Left {
 			return
 		}
-		c.Served = true
-		m.remember(c.Volume, 1)
+		if !c.Served {
+			c.Served = true
+			m.remember(c.Volume, 1)
+			m.tell(wire.Event{Kind: wire.ServedNow, Volume: c.Volume, Generation: c.Generation})
+		}
 		for _, dead := range m.client(c.Volume).dead {
 			if !dead.Unmounted {
-				former = append(former, dead.dir())
-				dead.Unmounted = true
-				m.set.Note(dead.name(), dead.connectionMeta)
+				former, dirs = append(former, dead), append(dirs, dead.dir())
 			}
 		}
-		m.tell(wire.Event{Kind: wire.ServedNow, Volume: c.Volume, Generation: c.Generation})
 	})
-	if err == nil && len(former) > 0 {
-		// The kernel ends a connection when its last mount, in some container, is gone.
-		err := m.enter(c.pod(), mostHangingOut, childTime, job{Kind: "unmount", Dirs: former})
-		if errors.Is(err, errManyHang) || errors.Is(err, errBusy) {
-			err = m.abortIn(former)
-		}
-		if err != nil {
-			m.log("volume %s: unmount what dead programs served: %v", c.Volume, err)
-		}
+	if err != nil || len(former) == 0 {
+		return
+	}
+	pause("former")
+	// The kernel ends a connection when its last mount, in some container, is gone.
+	err = m.enter(c.pod(), mostHangingOut, childTime, job{Kind: "unmount", Dirs: dirs})
+	if errors.Is(err, errManyHang) || errors.Is(err, errBusy) {
+		err = m.abortIn(dirs)
+	}
+	if err != nil {
+		m.log("volume %s: unmount what dead programs served: %v", c.Volume, err)
+		return
+	}
+	for _, dead := range former {
+		_ = m.note(dead, func() { dead.Unmounted = true }) // or it is not there any more
 	}
 }
 
@@ -577,8 +594,8 @@ const (
 
 // awaitAnswer returns when a program has answered FUSE_INIT, or serves the volume no more. The kernel tells how many
 // requests wait for an answer, and FUSE_INIT is one of them until it is answered. Other requests come by the program's
-// own mount, or of a program that was recovered by any, and some may never be answered: then a child asks statfs(2),
-// less and less often.
+// own mount, or of a program that was recovered by any, and some may never be answered, or the kernel does not tell: then
+// a child asks statfs(2), less and less often.
 func (m *mounter) awaitAnswer(c *connection) {
 	began, next := time.Now(), askTimeout
 	for {
@@ -589,7 +606,7 @@ func (m *mounter) awaitAnswer(c *connection) {
 		asks := false
 		m.do(func() {
 			children := m.children[c.pod()]
-			asks = (c.Mountpoint != "" || c.Order == "") && (children == nil || children.running < mostAsking)
+			asks = (err != nil || c.Mountpoint != "" || c.Order == "") && (children == nil || children.running < mostAsking)
 		})
 		if asks && time.Since(began) >= next {
 			err := m.enter(c.pod(), mostAsking, childTime, job{Kind: "probe", Dir: c.dir()})

@@ -51,6 +51,9 @@ func TestMain(m *testing.M) {
 			if os.Getenv("NORESEND") != "" {
 				resend = func(int) error { return unix.EINVAL }
 			}
+			if os.Getenv("NOFUSECTL") != "" {
+				openConnections = func() (*os.File, error) { return nil, unix.EPERM }
+			}
 			attackOf(os.Getenv("ATTACK"))
 			if os.Getenv("LINUX") == "6.4" {
 				peerPIDFD = func(int) (int, error) { return -1, unix.ENOPROTOOPT }
