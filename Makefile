@@ -240,6 +240,8 @@ chaos-pod-fuse: podchaos-builds
 	$(PODCHAOS) kill $(STRICT) --kills $(FEW) --with mounter
 	$(PODCHAOS) kill $(STRICT) --kills $(FEW) --with attach --programs bindfs,loopback
 	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with storm --programs bindfs
+	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with silent --programs bindfs
+	$(PODCHAOS) kill --driver-binary bin/pod-fuse --kills $(call long,50,5) --sleepers 4000 --programs bindfs
 	$(PODCHAOS) wait $(POD_FUSE) --other-binary e2e/bin/pod-fuse-other
 	$(PODCHAOS) stop $(POD_FUSE)
 	$(PODCHAOS) vandal $(STRICT)

@@ -17,6 +17,7 @@ var disturbances = map[string]func(*trial, context.Context, int) error{
 	"upgrade": (*trial).upgrade,
 	"mounter": (*trial).killMounter,
 	"storm":   (*trial).storm,
+	"silent":  (*trial).silent,
 }
 
 // disturbed is what goes on meanwhile.

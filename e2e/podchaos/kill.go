@@ -137,6 +137,14 @@ func (t *trial) killRounds(ctx context.Context, s *served, r *reader, result *ro
 	if t.kills == 0 {
 		return sleep(ctx, 2*time.Second)
 	}
+	if err := t.killTimes(ctx, s, r, result); err != nil || t.sleepers == 0 {
+		return err
+	}
+	return t.killAmongSleepers(ctx, s, r, result)
+}
+
+// killTimes kills a program as often as was asked for.
+func (t *trial) killTimes(ctx context.Context, s *served, r *reader, result *row) error {
 	age := oldEnough
 	if result.by == byFusermount {
 		age = 100 * time.Millisecond

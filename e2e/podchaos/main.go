@@ -3,7 +3,8 @@
 //
 //	podchaos kill      SIGKILL for the program, again and again; --with does away with processes
 //	                   of the driver meanwhile: one of the pair, the mounter, or the version; or has
-//	                   a hostile pod beside
+//	                   a hostile pod beside, or programs that never answer; --sleepers compares
+//	                   outages on a node with many processes
 //	podchaos programs  the same, shortly, of each program, by fusermount and by /dev/fd/N
 //	podchaos wait      readers that wait for a program are killed, before, during and after a
 //	                   take-over; the others read when it comes

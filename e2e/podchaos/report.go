@@ -196,9 +196,9 @@ func (r *report) print() int {
 		for _, one := range r.rows {
 			other := sum(one.seen.otherOpen())
 			stale := sum(one.seen.Open) - other
-			known := slices.DeleteFunc(slices.Clone(one.outages), func(d time.Duration) bool { return d == 0 })
-			outage, most := middle(known)
-			if n := len(one.outages) - len(known); n > 0 {
+			outages := known(one.outages)
+			outage, most := middle(outages)
+			if n := len(one.outages) - len(outages); n > 0 {
 				r.lines = append(r.lines, fmt.Sprintf("%s, by %s, %d of %d outages are not known: no pulse saw them", one.name, one.by, n, len(one.outages)))
 			}
 			usual, _ := middle(one.beats)
@@ -227,6 +227,11 @@ func (r *report) print() int {
 	}
 	fmt.Println("ok")
 	return 0
+}
+
+// known are the outages that a pulse saw.
+func known(outages []time.Duration) []time.Duration {
+	return slices.DeleteFunc(slices.Clone(outages), func(d time.Duration) bool { return d == 0 })
 }
 
 // otherOpen are the errors of what was open that must not be: all but ESTALE.

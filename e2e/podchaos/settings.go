@@ -25,6 +25,7 @@ type settings struct {
 	uid      int
 	seed     uint64
 	with     string
+	sleepers int
 	control  bool
 	// These two are for Linux before 6.9.
 	staleAllowed, before6_9 bool
@@ -56,7 +57,8 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&s.threads, "threads", 12, "`NUMBER` of threads that operate on paths; two read what is open besides")
 	flags.IntVar(&s.uid, "uid", 1000, "the `UID` of the containers")
 	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "what the random choices begin with, to repeat a run")
-	flags.StringVar(&s.with, "with", "", "kill: what else is done away with: pair, hang, upgrade, mounter; storm: a hostile pod beside; attach: the mounter while a program comes back")
+	flags.StringVar(&s.with, "with", "", "kill: what else is done away with: pair, hang, upgrade, mounter; storm: a hostile pod beside; silent: 40 programs beside that never answer; attach: the mounter while a program comes back")
+	flags.IntVar(&s.sleepers, "sleepers", 0, "kill: kill each program so often again beside a `NUMBER` of processes that sleep, and compare")
 	flags.BoolVar(&s.control, "control", false, "root mounts the programs itself, without the driver, which has to fail")
 	flags.BoolVar(&s.staleAllowed, "estale-allowed", false, "wait: who waited through a take-over may get ESTALE, as before Linux 6.9")
 	flags.BoolVar(&s.before6_9, "before-6.9", false, "kill: operations may fail with EINTR, ESTALE, ECONNABORTED or ENOTCONN, as they may before Linux 6.9")
@@ -112,6 +114,8 @@ func (s *settings) check() error {
 		return errors.New("soak needs a --duration of a minute at least, as what grows slowly would not show; and a --pause")
 	case s.verb != "soak" && (s.pause != 0 || s.samples != ""):
 		return errors.New("--pause and --samples are for soak")
+	case s.sleepers != 0 && s.verb != "kill":
+		return errors.New("--sleepers is for kill")
 	case s.kills < 0 || s.threads < 1:
 		return errors.New("--threads must be positive, and --kills not negative")
 	case os.Geteuid() != 0:
