@@ -37,6 +37,9 @@ type Plugin struct {
 	// Attributes are the volumeAttributes that a pod's author may set, which are passed on as
 	// options of mount.
 	Attributes []string
+	// PolicyAttribute is one of them that an admission policy reads; "" for none. A volume that has
+	// it may have attributes for the policy as well, which are not passed on.
+	PolicyAttribute string
 	// Log writes a line.
 	Log func(format string, args ...any)
 

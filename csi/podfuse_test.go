@@ -12,15 +12,18 @@ import (
 
 // A plugin is any driver's: it is told what pods may ask it for.
 func TestThePluginOfPodFuse(t *testing.T) {
-	w := placeOf(t, podFuse, "serves", "wait", "default_permissions")
+	w := placeOf(t, podFuse, "serves", "wait", "default_permissions", "program")
+	w.plugin.PolicyAttribute = "program"
 	p := w.start()
 	client, server := w.target(podUID, "data"), w.target(podUID, "data-server")
-	isError(t, w.publish(client, with("facts", "pod.name")), codes.InvalidArgument, `"facts", which is not known; there is serves, wait, default_permissions`)
+	isError(t, w.publish(client, with("facts", "pod.name")), codes.InvalidArgument, `"facts", which is not known; there is serves, wait, default_permissions, program`)
+	isError(t, w.publish(server, with("serves", "data"), with("program", "s3fs")), codes.InvalidArgument, `option "program" is for the volume that is served`)
 	isError(t, w.publish(client, with("wait", "long")), codes.InvalidArgument, "is not a time")
 	w.isGone(client)
 	for range 2 { // the kubelet repeats it
 		w.mustPublish(server, with("serves", "data"))
-		w.mustPublish(client, with("wait", "5s"))
+		// What only an admission policy knows may be more than a process's argument can be.
+		w.mustPublish(client, with("wait", "5s"), with("program", "s3fs"), with("bucket", strings.Repeat("b", 100<<10)))
 	}
 	for name, mode := range map[string]os.FileMode{"fuse": os.ModeNamedPipe, "socket": os.ModeSocket, "pod-fuse": 0} {
 		if info, err := os.Lstat(filepath.Join(server, name)); err != nil || info.Mode().Type() != mode {

@@ -54,7 +54,8 @@ func (w *world) start(more ...string) *process {
 	w.t.Helper()
 	p := &process{output: &output{}}
 	p.Cmd = w.inContainer(more, plugin, "serve", "--driver", w.plugin.Driver.String(), "--node-id", "node-1", "--endpoint", "unix://"+w.socket,
-		"--registration-dir", w.registrationDir(), "--kubelet-dir", w.kubelet, "--binary", w.binary, "--attributes", strings.Join(w.plugin.Attributes, ","))
+		"--registration-dir", w.registrationDir(), "--kubelet-dir", w.kubelet, "--binary", w.binary, "--attributes", strings.Join(w.plugin.Attributes, ","),
+		"--policy-attribute", w.plugin.PolicyAttribute)
 	p.Stdout, p.Stderr = p.output, p.output
 	if err := p.Start(); err != nil {
 		w.t.Fatal(err)

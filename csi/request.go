@@ -96,9 +96,11 @@ const maxOptions = 64 << 10
 
 // options are the options of mount for a volume: those of the kubelet, which overrides what the
 // pod's author has written (csi_mounter.go, mergeMap), and those of the author that the driver
-// knows. Other attributes of the kubelet, which may be secrets, are left out.
+// knows. Other attributes of the kubelet, which may be secrets, are left out, and so are those that
+// are for an admission policy.
 func (p *Plugin) options(t target, attributes map[string]string) (string, error) {
 	options := map[string]string{flex.OptionVolumeName: t.name}
+	_, forPolicy := attributes[p.PolicyAttribute]
 	for _, key := range slices.Sorted(maps.Keys(attributes)) {
 		option := kubeletOptions[key]
 		if slices.Contains(p.Attributes, key) {
@@ -106,7 +108,7 @@ func (p *Plugin) options(t target, attributes map[string]string) (string, error)
 		}
 		if option != "" {
 			options[option] = attributes[key]
-		} else if !strings.HasPrefix(key, kubeletPrefix) {
+		} else if !strings.HasPrefix(key, kubeletPrefix) && (!forPolicy || p.PolicyAttribute == "") {
 			return "", invalid("volumeAttributes has %.100q, which is not known; there is %s", key, strings.Join(p.Attributes, ", "))
 		}
 	}

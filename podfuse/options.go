@@ -16,6 +16,9 @@ const (
 	OptionServes             = "serves"              // of a server volume: the name of the client volume
 	OptionWait               = "wait"                // of a client volume: how long an outage is waited for
 	OptionDefaultPermissions = "default_permissions" // of a client volume: the kernel checks modes and owners
+	// OptionProgram is of a client volume whose program an admission policy has put into the pod.
+	// The volume's other options are for the policy, and stay in the pod.
+	OptionProgram = "program"
 )
 
 const (
@@ -52,14 +55,18 @@ func Check(options flex.Options, r *volume.Record) error {
 			a.Wait, err = parseWait(value)
 		case OptionDefaultPermissions:
 			a.DefaultPermissions, err = parseBool(value)
+		case OptionProgram:
 		default:
+			if _, forPolicy := options.Lookup(OptionProgram); forPolicy {
+				continue
+			}
 			return fmt.Errorf("option %q is not known; remove it from the pod's volume", key)
 		}
 		if err != nil {
 			return fmt.Errorf("option %q: %w", key, err)
 		}
 	}
-	for _, key := range []string{OptionWait, OptionDefaultPermissions} {
+	for _, key := range []string{OptionWait, OptionDefaultPermissions, OptionProgram} {
 		if given[OptionServes] && given[key] {
 			return fmt.Errorf("option %q is for the volume that is served, and not for one with %q", key, OptionServes)
 		}

@@ -33,6 +33,8 @@ func TestOptions(t *testing.T) {
 		`{"default_permissions": "false"}`: {Wait: podfuse.DefaultWait},
 		`{"serves": "data"}`:               {Serves: "data"},
 		`{"kubernetes.io/pod.name": "p"}`:  {Wait: podfuse.DefaultWait},
+		`{"program": "s3fs", "bucket": "b", "-o": "x,y"}`: {Wait: podfuse.DefaultWait},
+		`{"program": "s3fs", "a": "b", "wait": "5s"}`:     {Wait: 5 * time.Second},
 	} {
 		want.Format = 1
 		if got, err := checked(t, options); err != nil || got != want {
@@ -56,6 +58,8 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		`{"serves": "` + strings.Repeat("a", 64) + `"}`:  "not the name of a volume",
 		`{"serves": "data", "wait": "1s"}`:               `"wait"`,
 		`{"serves": "d", "default_permissions": "true"}`: `"default_permissions"`,
+		`{"serves": "d", "program": "s3fs"}`:             `"program"`,
+		`{"program": "s3fs", "wait": "soon"}`:            `"soon" is not a time`,
 		`{"server": "data"}`:                             `"server" is not known`,
 		`{"allow_other": "true"}`:                        `"allow_other" is not known`,
 	} {

@@ -101,6 +101,7 @@ func serve(args []string) error {
 	driver := set.String("driver", "example.com/pod-info-fuse", "`VENDOR/DRIVER` whose call-outs are executed; CSI-NAME is DRIVER.VENDOR")
 	p := csi.Plugin{Version: version, Log: logLine}
 	set.StringSliceVar(&p.Attributes, "attributes", []string{"facts"}, "the `NAMES` of the volumeAttributes that pods may set, the driver's options")
+	set.StringVar(&p.PolicyAttribute, "policy-attribute", "", "`NAME` of one of them: a volume that has it may have others, which are for an admission policy")
 	set.StringVar(&p.NodeID, "node-id", os.Getenv("NODE_NAME"), "`NAME` of the node; without it, $NODE_NAME")
 	at := endpoint(set, "`URL` of the socket to serve at, unix://PATH, which on the host is KUBELET-DIR/plugins/CSI-NAME/csi.sock; without it, $CSI_ENDPOINT")
 	set.Var(&logFormat, "log-format", "text, or json for an object a message")

@@ -34,7 +34,7 @@ var effects = []struct {
 	{values: []string{"podFuse.csi.enabled"},
 		flags: []string{"--set", "podFuse.enabled=true,podFuse.csi.enabled=true,podFuse.driver=example.org/fuse,pluginDir=/home/plugins"},
 		adds: []string{"kind: CSIDriver\nmetadata:\n  name: fuse.example.org\n", "csi-ephemeral-volume-profile: baseline\n", "path: /var/lib/kubelet/plugins/fuse.example.org\n", "path: /var/lib/kubelet/plugins_registry\n",
-			"- name: pod-fuse-csi\n", "- --binary=/home/plugins/example.org~fuse/fuse\n            - --attributes=serves,wait,default_permissions\n"}},
+			"- name: pod-fuse-csi\n", "- --binary=/home/plugins/example.org~fuse/fuse\n            - --attributes=serves,wait,default_permissions,program\n            - --policy-attribute=program\n"}},
 	{values: []string{"podFuse.uninstall"},
 		flags: []string{"--set", "podFuse.uninstall=true"},
 		adds:  []string{"command: [/pod-fuse]\n          args:\n            - uninstall\n", "privileged: true", "maxUnavailable: 100%"}},

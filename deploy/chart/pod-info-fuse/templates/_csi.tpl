@@ -42,7 +42,7 @@ plugin's socket. */}}
 
 {{/* A container that serves the kubelet for a driver. It takes root, name, which is that of the
 volume with its socket as well, driver, pluginDir, uninstall; and attributes, where they are not the
-plugin's default. */}}
+plugin's default, and policyAttribute, where there is one. */}}
 {{- define "pod-info-fuse.csiPlugin" -}}
 - name: {{ .name }}
   image: {{ include "pod-info-fuse.image" .root }}
@@ -58,6 +58,9 @@ plugin's default. */}}
     {{- end }}
     {{- with .attributes }}
     - --attributes={{ . }}
+    {{- end }}
+    {{- with .policyAttribute }}
+    - --policy-attribute={{ . }}
     {{- end }}
   env:
     - name: NODE_NAME
