@@ -33,7 +33,7 @@ func mounterMetrics(now mounter.Status, unknown error) []command.Metric {
 		gauge("mounter_spare", "Whether the mounter has a spare.", truth(now.Spare != 0)),
 		gauge("mounter_linked", "Whether the pair is linked to the mounter.", truth(now.Linked)),
 		gauge("mounter_trouble", "Whether the mounter cannot be asked by pods.", truth(now.Trouble != "")),
-		gauge("mounter_attaching", "Orders to attach a mount in containers that are under way; there are 16 at most.", float64(now.Attaching)),
+		gauge("mounter_attaching", "Orders to attach a mount in containers that are under way.", float64(now.Attaching)),
 		{Name: "mounter_connections", Kind: "gauge", Help: "Connections that the mounter holds, by their program.", Samples: []command.Sample{
 			{Value: float64(living), Labels: []string{"program", "living"}}, {Value: float64(dead), Labels: []string{"program", "dead"}},
 		}},

@@ -39,11 +39,6 @@ func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) err
 		return err
 	}
 	defer release()
-	leave, err := m.place(record.PodUID, until)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	if o.PID != 0 {
 		p, err := openProcess(o.PID)
 		if err != nil {
@@ -62,60 +57,6 @@ func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) err
 		}
 		return m.attachIn(o, record, p, all, until)
 	})
-}
-
-// places are those in which children may attach at a time: so many of the node's, of which a pod has
-// a few. Its containers may keep them for as long as an order may take.
-type places struct {
-	node chan struct{}
-	pods map[string]*podPlaces // by the pod's UID
-}
-
-type podPlaces struct {
-	taken chan struct{}
-	users int // who have or want one
-}
-
-const (
-	mostPlaces  = 16
-	placesOfPod = 2
-)
-
-func newPlaces() places {
-	return places{make(chan struct{}, mostPlaces), map[string]*podPlaces{}}
-}
-
-// place waits for a place.
-func (m *mounter) place(pod string, until time.Time) (leave func(), err error) {
-	var own *podPlaces
-	m.do(func() {
-		if own = m.places.pods[pod]; own == nil {
-			own = &podPlaces{taken: make(chan struct{}, placesOfPod)}
-			m.places.pods[pod] = own
-		}
-		own.users++
-	})
-	var had []chan struct{}
-	leave = func() {
-		for _, taken := range had {
-			<-taken
-		}
-		m.do(func() {
-			if own.users--; own.users == 0 {
-				delete(m.places.pods, pod)
-			}
-		})
-	}
-	for _, wanted := range []chan struct{}{own.taken, m.places.node} {
-		select {
-		case wanted <- struct{}{}:
-			had = append(had, wanted)
-		case <-time.After(time.Until(until)):
-			leave()
-			return nil, errors.New("too many containers do not let the mounter attach; it is tried again")
-		}
-	}
-	return leave, nil
 }
 
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
@@ -181,25 +122,35 @@ func inNamespace(namespace mount.Namespace, group cgroup, f func(*process) error
 
 // attachIn attaches the program's file system on all stand-ins in the mount namespace of one process.
 func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []standIn, until time.Time) error {
-	const tries = 5 // a child of a mounter that was killed may be at it, too
-	for try := 0; ; try++ {
+	return m.change("attach", mostHanging, record, p, all, until, func(all []standIn) (*connection, []standIn, error) {
 		c, err := m.living(o)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		all = slices.DeleteFunc(all, func(s standIn) bool { return s.Top == c.Device })
-		if len(all) == 0 {
-			return nil
-		}
 		if len(all) > mostStandIns {
-			return fmt.Errorf("the container has the volume on %d paths; at most %d can be served", len(all), mostStandIns)
+			err = fmt.Errorf("the container has the volume on %d paths; at most %d can be served", len(all), mostStandIns)
+		}
+		return c, all, err
+	})
+}
+
+// change has children change what is on a container's stand-ins, until none needs it: needs returns those that do, and
+// the connection of the program.
+func (m *mounter) change(kind string, most int, record volume.Record, p *process, all []standIn, until time.Time,
+	needs func(all []standIn) (*connection, []standIn, error)) error {
+	const tries = 5 // the container may mount meanwhile, or a child of a mounter that was killed
+	for try := 0; ; try++ {
+		c, some, err := needs(all)
+		if err != nil || len(some) == 0 {
+			return err
 		}
 		left := time.Until(until)
 		if left <= 0 {
-			return errors.New("no time is left for it; it is tried again")
+			return errors.New("no time is left to change a container's mounts; it is tried again")
 		}
-		pause("attach")
-		err = m.enter(podfuse.PlainUID(record.PodUID), mostHanging, min(childTime, left), job{Kind: "attach", Dir: c.dir(), PID: p.pid, StandIns: all}, p.fd)
+		pause(kind)
+		err = m.enter(podfuse.PlainUID(record.PodUID), most, min(childTime, left), job{Kind: kind, Dir: c.dir(), PID: p.pid, StandIns: some}, p.fd)
 		if !errors.Is(err, errAgain) || try == tries {
 			return err
 		}

@@ -70,15 +70,9 @@ func peerOf(socket *packet.Socket, accepted time.Duration) (p *process, err erro
 	return p, nil
 }
 
-// errNotAccepted is for an order of a pair of another version, which is about to be replaced.
-var errNotAccepted = errors.New("the pair does not say when it accepted the connection")
-
 // checkBegan refuses a process that began after the connection of who asks was accepted: it has got the number of
 // one that has ended. What the kernel tells is rounded down.
 func (p *process) checkBegan(accepted time.Duration) error {
-	if accepted == 0 {
-		return errNotAccepted
-	}
 	text, err := startOf(p.pid)
 	if err != nil {
 		return err

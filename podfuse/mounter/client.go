@@ -2,6 +2,7 @@ package mounter
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -269,7 +270,7 @@ func (c Client) launch() error {
 		return err
 	}
 	set := keep.New()
-	set.Put(controlName, controlMeta{newIdentity()}, control)
+	set.Put(controlName, controlMeta{rand.Text()}, control)
 	defer set.Close()
 	process, err := c.startWith(set)
 	if err != nil {

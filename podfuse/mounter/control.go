@@ -45,7 +45,7 @@ type Status struct {
 	Trouble  string `json:"trouble,omitempty"`
 	// Returns counts programs that came back, of all volumes there have been.
 	Returns   uint64         `json:"returns"`
-	Attaching int            `json:"attaching"` // orders to attach that have a place
+	Attaching int            `json:"attaching"` // orders to attach that are under way
 	Volumes   []VolumeStatus `json:"volumes,omitempty"`
 }
 
@@ -313,7 +313,12 @@ func (m *mounter) status(from volume.ID) (s Status) {
 	m.do(func() {
 		var meta controlMeta
 		m.set.Get(controlName, &meta)
-		s = Status{Version: m.Version, Identity: meta.Identity, PID: os.Getpid(), Linked: m.current != 0, Returns: m.returns, Attaching: len(m.places.node)}
+		s = Status{Version: m.Version, Identity: meta.Identity, PID: os.Getpid(), Linked: m.current != 0, Returns: m.returns}
+		for _, o := range m.orders {
+			if o.Kind == wire.Attach {
+				s.Attaching++
+			}
+		}
 		if m.spare != nil {
 			s.Spare = m.spare.Pid
 		}

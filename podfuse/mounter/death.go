@@ -74,8 +74,7 @@ func (m *mounter) waitDead(c *connection, sent time.Time) {
 		pauses = max(pauses, 2*time.Since(began)) // a pod that makes looks slow gets few of them
 		switch {
 		case seen.found:
-			parent := parentOf(seen.pid)
-			m.do(func() { c.program, c.parent, c.doubted = seen.pid, parent, false })
+			m.do(func() { c.program, c.doubted = seen.pid, false })
 			c.waitHolder(seen)
 			m.do(func() { c.doubted = true })
 			pauses, hides = firstPause, time.Time{}
@@ -197,12 +196,10 @@ func (m *mounter) spent(id volume.ID, generation uint64) error {
 	if client := m.volumes[id]; client != nil {
 		for _, c := range client.dead {
 			if c.Generation == generation {
-				switch {
-				case c.Unmounted:
+				if c.Unmounted {
 					m.drop(c)
-				case !c.abandoned: // it may be told again and again
-					c.abandoned = true
-					go m.abandon(c)
+				} else { // it may be told again and again
+					m.giveUp([]*connection{c}, 0)
 				}
 				return nil
 			}
@@ -494,16 +491,9 @@ func (c *connection) isPeer(pid int) (bool, error) {
 }
 
 // isOurs tells whether a process is a child of this one.
-func isOurs(pid int) bool { return parentOf(pid) == os.Getpid() }
-
-// parentOf is the parent of a process, 0 if it is not known.
-func parentOf(pid int) int {
+func isOurs(pid int) bool {
 	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
-	if err != nil {
-		return 0
-	}
-	parent, _ := strconv.Atoi(status["PPid"])
-	return parent
+	return err == nil && status["PPid"] == strconv.Itoa(os.Getpid())
 }
 
 // isKilled tells whether a process was killed and has not ended, at two looks in a row.
@@ -560,8 +550,10 @@ func (c *connection) findIn(pid, thread int, left *int) (fd int, some bool, err 
 	const atATime = 1024 // or a process that has very many would seem to hang
 	for looked := 0; looked < mostDescriptors && *left > 0; {
 		names, err := dir.Readdirnames(atATime)
-		if len(names) == 0 {
-			return -1, some, notEOF(err)
+		if err == io.EOF {
+			return -1, some, nil
+		} else if err != nil {
+			return -1, some, err
 		}
 		some = true
 		looked += len(names)
@@ -574,13 +566,6 @@ func (c *connection) findIn(pid, thread int, left *int) (fd int, some bool, err 
 		}
 	}
 	return -1, some, nil
-}
-
-func notEOF(err error) error {
-	if err == io.EOF {
-		return nil
-	}
-	return err
 }
 
 // openAmong is the first of some descriptors of a thread that is the connection, -1 for none. It is a

@@ -1,7 +1,6 @@
 package mounter
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -91,7 +90,6 @@ func run(args []string) error {
 	m := &mounter{
 		Config: config, set: set, log: log.Line, logFile: os.NewFile(logFD, "log"), turns: make(chan func()),
 		links: map[uint64]*peer{}, volumes: map[volume.ID]*client{}, orders: map[string]*order{},
-		places:   newPlaces(),
 		failures: map[volume.ID]int{}, recovered: make(chan struct{}),
 		children: map[string]*podChildren{}, aborts: make(chan struct{}, mostAborts),
 	}
@@ -146,7 +144,6 @@ type mounter struct {
 	recovered chan struct{}     // closed when the programs of a mounter before were looked for
 	failures  map[volume.ID]int // of orders
 
-	places   places
 	children map[string]*podChildren // by the pod's UID, without dashes
 	aborts   chan struct{}           // taken by children that end connections
 	// connections is the kernel's file system of FUSE connections: see waiting.
@@ -373,8 +370,6 @@ func (m *mounter) nextGeneration() uint64 {
 	m.last = max(m.last+1, uint64(time.Now().UnixMicro()))
 	return m.last
 }
-
-func newIdentity() string { return rand.Text() }
 
 // client returns a volume's entry in the table.
 func (m *mounter) client(id volume.ID) *client {

@@ -1,7 +1,6 @@
 package mounter
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -36,7 +35,6 @@ type connection struct {
 	program int // a process that has it open; 0: not known
 	// doubted: that process has it no more, or the mounter before knew it, and whether another one has is being found out.
 	doubted bool
-	parent  int // the parent of that, which is mostly in its container, and survives it; 0: not known
 	// followed: its program's death is waited for.
 	followed bool
 	// abandoned: it is being removed, as nobody uses it any more, or there are too many.
@@ -80,9 +78,6 @@ type identity struct {
 }
 
 func (c *connection) name() string { return connectionName(c.Volume, c.Generation) }
-
-// pod is the one that its children count for. The mounter before may not have noted it.
-func (c *connection) pod() string { return cmp.Or(c.Pod, c.Peer.Pod) }
 
 // dir is its directory in the vault.
 func (c *connection) dir() string { return fmt.Sprintf("%s.%d", c.Volume, c.Generation) }
@@ -204,7 +199,7 @@ func (m *mounter) serve(o *order) error {
 
 // mayPass tells of the reason why a program is refused whether it may be another one, or none, when it asks again.
 func mayPass(err error) bool {
-	passing := []error{errServes, errBusy, errManyHang, errHangs, errDied, errNotAccepted}
+	passing := []error{errServes, errBusy, errManyHang, errHangs, errDied}
 	return proc.IsUntold(err) || slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
 }
 
@@ -326,14 +321,14 @@ func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *pr
 	}
 	pause("own")
 	if o.Mountpoint != "" {
-		if err := m.mayEnter(c.pod(), mostHanging); err != nil { // and nothing is there to be removed
+		if err := m.mayEnter(c.Pod, mostHanging); err != nil { // and nothing is there to be removed
 			return err
 		}
 		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
 			return err
 		}
 		own := job{Kind: "own", Dir: c.dir(), PID: p.pid, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p)}
-		if err := m.enter(c.pod(), mostHanging, childTime, own, p.fd); err != nil {
+		if err := m.enter(c.Pod, mostHanging, childTime, own, p.fd); err != nil {
 			return err
 		}
 	}
@@ -570,7 +565,7 @@ func (m *mounter) waitServed(c *connection) {
 	}
 	pause("former")
 	// The kernel ends a connection when its last mount, in some container, is gone.
-	err = m.enter(c.pod(), mostHangingOut, childTime, job{Kind: "unmount", Dirs: dirs})
+	err = m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "unmount", Dirs: dirs})
 	if errors.Is(err, errManyHang) || errors.Is(err, errBusy) {
 		err = m.abortIn(dirs)
 	}
@@ -605,11 +600,11 @@ func (m *mounter) awaitAnswer(c *connection) {
 		}
 		asks := false
 		m.do(func() {
-			children := m.children[c.pod()]
+			children := m.children[c.Pod]
 			asks = (err != nil || c.Mountpoint != "" || c.Order == "") && (children == nil || children.running < mostAsking)
 		})
 		if asks && time.Since(began) >= next {
-			err := m.enter(c.pod(), mostAsking, childTime, job{Kind: "probe", Dir: c.dir()})
+			err := m.enter(c.Pod, mostAsking, childTime, job{Kind: "probe", Dir: c.dir()})
 			if err == nil && !m.ended(c) {
 				return
 			}
@@ -675,21 +670,21 @@ func (m *mounter) abortIn(dirs []string) error {
 	return err
 }
 
-// detachOwn removes a program's mount from its own container.
-func (m *mounter) detachOwn(c *connection) {
+// detachOwn removes a program's mount from its own container. It returns an error that it has logged.
+func (m *mounter) detachOwn(c *connection) error {
 	var path string
 	var device uint64
-	var near int
-	m.do(func() { path, device, near = c.Mountpoint, c.Device, cmp.Or(c.parent, c.Peer.PID) })
+	m.do(func() { path, device = c.Mountpoint, c.Device })
 	if path == "" || device == 0 {
-		return
+		return nil
 	}
-	err := inNamespace(mount.Namespace{PID: near, Name: c.Peer.Mounts}, cgroup{c.Peer.Pod, c.Peer.Group}, func(p *process) error {
-		return m.enter(c.pod(), mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
+	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, cgroup{c.Peer.Pod, c.Peer.Group}, func(p *process) error {
+		return m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
 	})
 	if err == nil {
 		m.do(func() { c.Mountpoint = "" }) // or another one might be removed that has its device's number by then
 	} else if !errors.Is(err, errManyHang) { // a pod could have that at once, as often as it likes
 		m.log("volume %s: remove the program's own mount from %s: %v", c.Volume, path, err)
 	}
+	return err
 }
