@@ -322,51 +322,34 @@ func errand(args []string) error {
 	return err
 }
 
-// container is a process's mount namespace and root directory.
-type container struct{ namespace, root int }
-
-// openContainer opens them while this process's /proc is there.
-func openContainer(pid int) (c container, err error) {
-	open := func(name string, flags int) int {
+// inContainer calls a function on a thread that has the mount namespace and the root directory of a process.
+func inContainer(pid int, f func() error) (err error) {
+	open := func(name string, flags int) int { // by this process's /proc, and not the container's
 		fd, openErr := unix.Open(fmt.Sprintf("/proc/%d/%s", pid, name), flags|unix.O_CLOEXEC, 0)
 		if openErr != nil {
 			err = errors.Join(err, fmt.Errorf("open %s of process %d: %w", name, pid, openErr))
 		}
 		return fd
 	}
-	c = container{open("ns/mnt", unix.O_RDONLY), open("root", unix.O_PATH|unix.O_DIRECTORY)}
+	namespace, root := open("ns/mnt", unix.O_RDONLY), open("root", unix.O_PATH|unix.O_DIRECTORY)
 	if err == nil {
 		err = aliveAt(otherFD, pid)
 	}
-	return c, err
-}
-
-// enter makes the thread one of the container's.
-func (c container) enter() error {
-	for _, step := range []struct {
-		what string
-		do   func() error
-	}{
-		{"enter the container's mount namespace", func() error { return unix.Setns(c.namespace, unix.CLONE_NEWNS) }},
-		{"enter its root directory", func() error { return unix.Fchdir(c.root) }},
-		{"change the root directory", func() error { return unix.Chroot(".") }},
-	} {
-		if err := step.do(); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
-		}
-	}
-	return nil
-}
-
-// inContainer calls a function on a thread that has the mount namespace and the root directory of a process.
-func inContainer(pid int, f func() error) error {
-	there, err := openContainer(pid)
 	if err != nil {
 		return err
 	}
 	return proc.OnThread(func() error {
-		if err := there.enter(); err != nil {
-			return err
+		for _, step := range []struct {
+			what string
+			do   func() error
+		}{
+			{"enter the container's mount namespace", func() error { return unix.Setns(namespace, unix.CLONE_NEWNS) }},
+			{"enter its root directory", func() error { return unix.Fchdir(root) }},
+			{"change the root directory", func() error { return unix.Chroot(".") }},
+		} {
+			if err := step.do(); err != nil {
+				return fmt.Errorf("%s: %w", step.what, err)
+			}
 		}
 		return f()
 	})

@@ -23,7 +23,7 @@ import (
 
 // A program is dead when no process of its pod has its connection open any more. Which do, only
 // kcmp(2) tells: a number of a descriptor means nothing, and the process that asked for it has
-// passed it on, or has forked. The pair reads the connection of a dead program, and requests that it took from one
+// passed it on, and closed it, or has forked. The pair reads the connection of a dead program, and requests that it took from one
 // that lives would never be answered. A pod that hides the descriptor does that to its own volume only.
 //
 // A descriptor on its way through a socket is open in no process. So a connection that nobody
@@ -397,12 +397,9 @@ func (c *connection) lookAt(pids []int, left *int, seen *sight) (related []int, 
 
 func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// openIn finds the descriptor of a process as find does, but for a process that does not count: one of our
-// own, one that was killed, and the one that asked, which does not serve.
+// openIn finds the descriptor of a process as find does, but for a process that does not count: one of our own, and one
+// that was killed.
 func (c *connection) openIn(pid int, left *int) (thread, fd int, err error) {
-	if is, err := c.isPeer(pid); err != nil || is {
-		return 0, -1, err
-	}
 	thread, fd, err = c.find(pid, left)
 	if fd >= 0 && (isOurs(pid) || isKilled(pid)) {
 		return 0, -1, nil
@@ -454,41 +451,13 @@ func (c *connection) mayShare(pid int) bool {
 	return err == nil && bytes.Contains(text, []byte("/"+c.Server.String()+" "))
 }
 
-// podsOf are the UIDs of the pod that a process's cgroups name, one for each hierarchy. Of a first thread
-// that has ended, some hierarchies say nothing (kernel/cgroup/cgroup.c, proc_cgroup_show).
+// podsOf are the UIDs of the pod that a process's cgroups name, one for each hierarchy.
 func podsOf(pid int) (uids []string, err error) {
-	dir := "/proc/" + strconv.Itoa(pid)
-	text, err := proc.Read(dir+"/cgroup", make([]byte, 0, 1<<10), podfuse.MostCgroup)
-	if uids = podfuse.Pods(text); len(uids) > 0 || err != nil {
-		return uids, err
-	}
-	var tasks unix.Stat_t
-	const oneThread = 2 + 1 // links of the directory (fs/proc/base.c, proc_task_getattr)
-	if err := unix.Stat(dir+"/task", &tasks); err != nil || tasks.Nlink <= oneThread {
-		return nil, err
-	}
-	threads, err := threadsOf(pid)
-	if len(threads) > 1 {
-		text, err = proc.Read(dir+"/task/"+threads[len(threads)-1]+"/cgroup", text[:0], podfuse.MostCgroup)
-	}
+	text, err := proc.Read(fmt.Sprintf("/proc/%d/cgroup", pid), make([]byte, 0, 1<<10), podfuse.MostCgroup)
 	return podfuse.Pods(text), err
 }
 
 func threadsOf(pid int) ([]string, error) { return readNames(fmt.Sprintf("/proc/%d/task", pid)) }
-
-// isPeer tells whether a process is the one that asked, and has executed nothing else since: the
-// launcher and the proxy do not serve.
-func (c *connection) isPeer(pid int) (bool, error) {
-	if pid != c.Peer.PID {
-		return false, nil
-	}
-	start, err := startOf(pid)
-	if err != nil || start != c.Peer.Start {
-		return false, err
-	}
-	program, err := exe(pid)
-	return program == c.Peer.Exe, err
-}
 
 // isOurs tells whether a process is a child of this one.
 func isOurs(pid int) bool {
@@ -586,15 +555,6 @@ func readNames(path string) ([]string, error) {
 	}
 	defer dir.Close()
 	return dir.Readdirnames(-1)
-}
-
-// exe is the digest of the path of what a process executes. The error is that nobody tells.
-func exe(pid int) (string, error) {
-	link, err := proc.Link(pid, "exe")
-	if !proc.IsUntold(err) && !proc.IsShort(err) {
-		err = nil
-	}
-	return digest(strings.TrimSuffix(link, " (deleted)")), err
 }
 
 // startOf is when a process began (man 5 proc_pid_stat, starttime).

@@ -35,7 +35,7 @@ func (w *world) quiet(what string, d time.Duration) {
 // Neither the process that asked counts, nor the one that was started: whoever has the connection
 // open does.
 func TestWhoIsAlive(t *testing.T) {
-	for _, mode := range []string{"", "keep", "exit", "daemon", "exec"} {
+	for _, mode := range []string{"", "exit", "daemon", "exec"} {
 		t.Run("mode "+mode, func(t *testing.T) {
 			w := newWorld(t)
 			c := w.container(containerOptions{})
@@ -44,7 +44,7 @@ func TestWhoIsAlive(t *testing.T) {
 				eventually(t, "the program forks", func() bool { return len(c.programs("program")) == 1 }) // the first one ends
 			}
 			for _, pid := range c.programs("launcher") {
-				if mode != "exec" && mode != "keep" {
+				if mode != "exec" {
 					must(t, unix.Kill(pid, unix.SIGKILL))
 				}
 			}

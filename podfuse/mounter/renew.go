@@ -14,7 +14,6 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"example.com/pod-info-fuse/internal/mount"
-	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
@@ -65,7 +64,14 @@ func (m *mounter) oldSockets(namespace mount.Namespace, socket uint64) (found []
 func (m *mounter) renewHere(meta podsMeta) error {
 	all, err := m.oldSockets(mount.Own(), meta.Device)
 	for _, old := range all {
-		renewErr := mount.Own().Do(func() error { return putSocket(m.Socket(), old.path, old.device) })
+		renewErr := mount.Own().Do(func() error {
+			tree, err := cloneOf(m.Socket())
+			if err != nil {
+				return err
+			}
+			defer tree.Close()
+			return tree.Replace(old.path, 1, old.device)
+		})
 		// Where something else covers it, nobody comes to it either.
 		if !errors.Is(renewErr, mount.ErrGone) && !errors.Is(renewErr, fs.ErrNotExist) {
 			err = errors.Join(err, renewErr)
@@ -74,18 +80,14 @@ func (m *mounter) renewHere(meta podsMeta) error {
 	return err
 }
 
-func putSocket(socket, path string, device uint64) error {
-	source, err := mount.OpenFile(socket)
+// cloneOf clones the mount of a file.
+func cloneOf(path string) (*mount.Tree, error) {
+	source, err := mount.OpenFile(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer source.Close()
-	tree, err := source.Clone()
-	if err != nil {
-		return err
-	}
-	defer tree.Close()
-	return tree.Replace(path, 1, device)
+	return source.Clone()
 }
 
 const (
@@ -196,24 +198,10 @@ func (m *mounter) renewPod(uid string, sockets []otherSocket, until time.Time) {
 
 // renewSocket is the errand.
 func renewSocket(j job) (result, error) {
-	there, err := openContainer(j.PID)
-	if err != nil {
-		return result{}, err
-	}
-	source, err := mount.OpenFile(j.Dir)
-	if err != nil {
-		return result{}, err
-	}
-	defer source.Close()
-	tree, err := source.Clone()
+	tree, err := cloneOf(j.Dir)
 	if err != nil {
 		return result{}, err
 	}
 	defer tree.Close()
-	return result{}, proc.OnThread(func() error {
-		if err := there.enter(); err != nil {
-			return err
-		}
-		return again(tree.Replace(j.Path, 1, j.Device))
-	})
+	return result{}, inContainer(j.PID, func() error { return again(tree.Replace(j.Path, 1, j.Device)) })
 }

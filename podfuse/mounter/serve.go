@@ -1,8 +1,6 @@
 package mounter
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,13 +64,9 @@ type connectionMeta struct {
 // identity is what there is to know of the process that asked for it.
 type identity struct {
 	PID    int    `json:"pid"`
-	Start  string `json:"start"`  // tells processes apart that follow each other with one number
-	PIDs   string `json:"pids"`   // a namespace, such as pid:[4026531836]
-	Mounts string `json:"mounts"` // another one
-	// Exe is a digest of the path of what it executes: a pod chooses how long that is, and all of this
-	// must be within a packet.
-	Exe string `json:"exe"`
-	Pod string `json:"pod,omitempty"` // the UID that its cgroups name, without dashes; "": they name none
+	PIDs   string `json:"pids"`          // a namespace, such as pid:[4026531836]
+	Mounts string `json:"mounts"`        // another one
+	Pod    string `json:"pod,omitempty"` // the UID that its cgroups name, without dashes; "": they name none
 	// Group is the directory of the pod's cgroup, "" if that is not known.
 	Group string `json:"group,omitempty"`
 }
@@ -440,10 +434,8 @@ func groups(p *process) (all []uint32) {
 func identify(p *process) (id identity, err error) {
 	id.PID = p.pid
 	for _, step := range []func() error{
-		func() (err error) { id.Exe, err = exe(p.pid); return err },
 		func() (err error) { id.PIDs, err = proc.Link(p.pid, "ns/pid"); return err },
 		func() (err error) { id.Mounts, err = proc.Link(p.pid, "ns/mnt"); return err },
-		func() (err error) { id.Start, err = startOf(p.pid); return err },
 		func() error {
 			pods, err := podsOf(p.pid)
 			if len(pods) > 0 {
@@ -456,11 +448,6 @@ func identify(p *process) (id identity, err error) {
 		err = errors.Join(err, step())
 	}
 	return id, errors.Join(err, p.alive())
-}
-
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:16])
 }
 
 // takeOverTime is how long a program waits for the end of the one before.

@@ -76,17 +76,6 @@ func (m *mounter) makeFIFOs(table *mount.Table) error {
 	return err
 }
 
-// mostLaunchers is how many launchers there may be at a time, each of which has a copy in memory until the last
-// pod that was mounted with it has ended. A launcher that somebody has leased is replaced all the same.
-const mostLaunchers = 8
-
-// launcherMeta is kept with an open file of each launcher. Root of a pod owns the launcher, and could
-// take a lease on it, for which others' opens wait (man 2 fcntl, F_SETLEASE). The kernel refuses that
-// while somebody else has the file open.
-type launcherMeta struct {
-	Device uint64 `json:"device"`
-}
-
 // makeLauncher makes the file system with the launcher, unless that of this version is there. A volume
 // keeps the version that it was mounted with: its launcher goes on.
 func (m *mounter) makeLauncher(table *mount.Table) error {
@@ -98,26 +87,15 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 	if before == nil {
 		return m.replaceLauncher(nil, table)
 	}
-	// EAGAIN: somebody has leased the launcher while no mounter lived. Later pods get another one.
-	keep := func() error { return m.keepLauncher(m.Launcher(), before) }
 	version, err := os.ReadFile(launcherVersion(m.Launcher()))
 	if err == nil && string(version) == m.Version {
-		if err := keep(); !errors.Is(err, unix.EAGAIN) {
+		// EAGAIN: somebody has leased it while no mounter lived. Later pods get another one.
+		if err := m.keepLauncher(m.Launcher(), before); !errors.Is(err, unix.EAGAIN) {
 			return err
 		}
 	}
-	used, err := m.usedLaunchers()
-	if err != nil {
+	if err := m.dropLaunchers(); err != nil {
 		return err
-	}
-	if used >= mostLaunchers {
-		if err := keep(); !errors.Is(err, unix.EAGAIN) {
-			m.log("pods have launchers of %d versions: a volume gets one of an older version, until some have ended", used)
-			if err != nil {
-				m.log("keep it open: %v", err)
-			}
-			return nil
-		}
 	}
 	return m.replaceLauncher(before, table)
 }
@@ -155,7 +133,7 @@ func (m *mounter) replaceLauncher(before *mount.Point, table *mount.Table) error
 	}
 	if err == nil {
 		if err = m.placeLauncher(made, before); err != nil {
-			m.set.Drop(launcherName(made))
+			m.set.Drop(launcherName(made.Device()))
 		}
 	}
 	return errors.Join(err, made.Detach(), os.Remove(aside))
@@ -207,13 +185,13 @@ func (m *mounter) fillLauncher(launcher string, self io.Reader) error {
 	return errors.Join(err, os.Chmod(shared, 0o755), os.Chmod(first, 0o755), os.WriteFile(launcherVersion(launcher), []byte(m.Version), 0o600))
 }
 
-func launcherName(on *mount.Point) string {
-	return launcherPrefix + strconv.FormatUint(on.Device(), 10)
-}
+func launcherName(device uint64) string { return launcherPrefix + strconv.FormatUint(device, 10) }
 
-// keepLauncher keeps the launcher that is mounted on a path open, until usedLaunchers drops it.
+// keepLauncher keeps the launcher that is mounted on a path open, until dropLaunchers. Root of a pod owns the launcher, and
+// could take a lease on it, for which others' opens wait (man 2 fcntl, F_SETLEASE). The kernel refuses that while somebody
+// else has the file open.
 func (m *mounter) keepLauncher(launcher string, on *mount.Point) error {
-	name := launcherName(on)
+	name := launcherName(on.Device())
 	if _, kept := m.set.Get(name, nil); kept {
 		return nil
 	}
@@ -222,34 +200,28 @@ func (m *mounter) keepLauncher(launcher string, on *mount.Point) error {
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	m.set.Put(name, launcherMeta{on.Device()}, os.NewFile(uintptr(number), path))
+	m.set.Put(name, struct{}{}, os.NewFile(uintptr(number), path))
 	return nil
 }
 
-// usedLaunchers counts the launchers that volumes have, and drops those that none has.
-func (m *mounter) usedLaunchers() (used int, err error) {
+// dropLaunchers drops the launchers that no volume has.
+func (m *mounter) dropLaunchers() error {
 	all, err := new(mount.Table).All("tmpfs", wire.Source)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	devices := map[uint64]bool{}
+	used := map[string]bool{}
 	for _, info := range all {
 		if info.Root == "/"+wire.Shared {
-			devices[deviceOf(info)] = true
-		}
-	}
-	for _, info := range all { // another driver has its launcher mounted as a whole
-		if info.Root == "/" && info.Mountpoint != m.Launcher() {
-			delete(devices, deviceOf(info))
+			used[launcherName(deviceOf(info))] = true
 		}
 	}
 	for _, name := range m.set.Names(launcherPrefix) {
-		var meta launcherMeta
-		if _, good := m.set.Get(name, &meta); !good || !devices[meta.Device] {
+		if !used[name] {
 			m.set.Drop(name)
 		}
 	}
-	return len(devices), nil
+	return nil
 }
 
 // podsMeta is kept with the socket.

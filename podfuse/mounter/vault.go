@@ -395,14 +395,11 @@ func unmountInVault(j job) (result, error) {
 // attachStandIns puts a program's file system on top of stand-ins in a container, in the place of
 // former programs'.
 func attachStandIns(j job) (result, error) {
-	there, err := openContainer(j.PID)
-	if err != nil {
-		return result{}, err
-	}
 	trees := make([]*mount.Tree, len(j.StandIns))
+	var err error
 	for i := range j.StandIns {
 		if s := &j.StandIns[i]; len(s.Below) > 0 {
-			if trees[i], err = cloneWithBelow(j.Dir, s, there); err != nil {
+			if trees[i], err = cloneWithBelow(j, s); err != nil {
 				return result{}, err
 			}
 		}
@@ -423,10 +420,7 @@ func attachStandIns(j job) (result, error) {
 		return result{}, err
 	}
 	// On another thread: to leave the copy of the vault takes longer than to enter the container.
-	return result{}, proc.OnThread(func() error {
-		if err := there.enter(); err != nil {
-			return err
-		}
+	return result{}, inContainer(j.PID, func() error {
 		for i, s := range j.StandIns {
 			if err := putOn(trees[i], s); err != nil {
 				return again(err)
@@ -439,12 +433,9 @@ func attachStandIns(j job) (result, error) {
 // cloneWithBelow copies a program's mount for a stand-in that the container has other volumes below,
 // and copies these onto it: all of it appears at once. The originals stay on the stand-in, which
 // has to be uncovered: nobody asks a dead program for the way to them.
-func cloneWithBelow(dir string, s *standIn, there container) (tree *mount.Tree, err error) {
+func cloneWithBelow(j job, s *standIn) (tree *mount.Tree, err error) {
 	var below []*mount.Tree
-	err = proc.OnThread(func() error {
-		if err := there.enter(); err != nil {
-			return err
-		}
+	err = inContainer(j.PID, func() error {
 		if s.Above > 0 {
 			if err := mount.Detach(s.Path, s.Above, s.Top); err != nil {
 				return again(err)
@@ -468,8 +459,8 @@ func cloneWithBelow(dir string, s *standIn, there container) (tree *mount.Tree, 
 	if err != nil {
 		return nil, err
 	}
-	err = inCopy(vaultFD, dir, func() error {
-		base := "/" + dir
+	err = inCopy(vaultFD, j.Dir, func() error {
+		base := "/" + j.Dir
 		for i, path := range s.Below {
 			point, err := openMade(base, filepath.Join(s.Sub, path), s.ReadOnly)
 			if err != nil {
@@ -575,19 +566,12 @@ func makeDirs(base, sub string) error {
 // user could mount something there with fusermount(1): on a directory that he may write to, and
 // that is not another's with the sticky bit, in a file system that is made for files.
 func attachOwn(j job) (done result, err error) {
-	there, err := openContainer(j.PID)
-	if err != nil {
-		return done, err
-	}
 	var tree *mount.Tree
 	if err := inCopy(vaultFD, "", func() (err error) { tree, err = cloneBelow("/"+j.Dir, "", false); return err }); err != nil {
 		return done, err
 	}
 	defer tree.Close()
-	err = proc.OnThread(func() error {
-		if err := there.enter(); err != nil {
-			return err
-		}
+	return done, inContainer(j.PID, func() error {
 		fd, err := openNoLinks(j.Path)
 		if err != nil {
 			return err
@@ -612,7 +596,6 @@ func attachOwn(j job) (done result, err error) {
 		}
 		return nil
 	})
-	return done, err
 }
 
 // mountable are the file systems that fusermount mounts in (libfuse 3.17, util/fusermount.c). None of them is one of the

@@ -765,7 +765,7 @@ type launchOptions struct {
 	User       int
 	Mountpoint string
 	Text       string // that the file "text" has
-	Mode       string // "": the launcher waits; "keep": it keeps the descriptor; "exit": it does not; "daemon": the program forks; "exec": it is the program; "first": the program's first thread ends
+	Mode       string // "": the launcher waits; "exit": it does not; "daemon": the program forks; "exec": it is the program; "first": the program's first thread ends
 	Options    wire.Options
 	Silent     bool   // the program does not answer before SIGUSR1
 	Hide       string // where it has its descriptor once it serves; see hides
@@ -848,13 +848,8 @@ func launcherMain(args []string) error {
 	if err != nil || o.Mode == "exit" {
 		return err
 	}
-	if o.Mode != "keep" {
-		device.Close()
-	}
+	device.Close()
 	state, err := process.Wait()
-	if o.Mode == "keep" {
-		time.Sleep(time.Hour)
-	}
 	if err == nil {
 		err = fmt.Errorf("the program has ended: %v", state)
 	}
