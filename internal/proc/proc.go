@@ -117,20 +117,27 @@ func SharesUsers(pid int) bool {
 	return oursErr == nil && err == nil && theirs == ours
 }
 
-// OnThread calls a function on a thread that ends with it, and returns its error. The thread
-// has a root and working directory of its own: setns(2) refuses one that shares them. It is
-// never the process's first thread: Go does not end that one, and /proc/self and kill(2) take
-// it for the process.
-func OnThread(f func() error) (err error) {
+// OnThread is OnEndingThread with a root and working directory of the thread's own: setns(2) refuses a thread that
+// shares them.
+func OnThread(f func() error) error {
+	return OnEndingThread(func() error {
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return os.NewSyscallError("unshare", err)
+		}
+		return f()
+	})
+}
+
+// OnEndingThread calls a function on a thread that ends with it, and returns its error. It is never the
+// process's first thread: Go does not end that one, and /proc/self and kill(2) take it for the process.
+func OnEndingThread(f func() error) (err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked: the thread is not used again
 		if unix.Gettid() == unix.Getpid() {
-			err = OnThread(f) // on another thread, while this goroutine has the first one
+			err = OnEndingThread(f) // on another thread, while this goroutine has the first one
 			runtime.UnlockOSThread()
-		} else if err = unix.Unshare(unix.CLONE_FS); err != nil {
-			err = os.NewSyscallError("unshare", err)
 		} else {
 			err = f()
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -80,7 +81,7 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 // closeLater closes the socket of a pod, in which there may be files of the pod's: no turn waits for it.
 func closeLater(file *os.File) {
 	if file != nil {
-		go file.Close()
+		go packet.CloseAside(file)
 	}
 }
 

@@ -123,7 +123,7 @@ func (m *mounter) endLink(number uint64) {
 func (m *mounter) read(p *peer) {
 	troubles := 0
 	for {
-		text, withFiles, err := p.socket.Peek()
+		text, withFiles, err := p.socket.Peek(time.Time{})
 		if err == nil && len(text) > mostOrder {
 			err = packet.ErrTooLong
 		}

@@ -149,7 +149,10 @@ func receive(job) (done result, err error) {
 				err = mounter.Send(receiveTime, result{}, files...)
 			}
 			_, _, endErr := mounter.Receive(time.Time{}) // close, or its end
-			if packet.Close(files); err != nil || endErr != nil {
+			for _, file := range files {
+				packet.CloseAside(file)
+			}
+			if err != nil || endErr != nil {
 				return
 			}
 		}

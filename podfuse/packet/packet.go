@@ -77,6 +77,9 @@ func Over(conn *net.UnixConn) (*Socket, error) {
 // Close closes this duplicate.
 func (s *Socket) Close() { s.conn.Close() }
 
+// Duplicate returns another duplicate.
+func (s *Socket) Duplicate() (*os.File, error) { return s.conn.File() }
+
 // Control calls a function with the socket's number.
 func (s *Socket) Control(f func(fd int)) error { return s.raw.Control(func(fd uintptr) { f(int(fd)) }) }
 
@@ -136,21 +139,21 @@ func (s *Socket) Receive(deadline time.Time) (packet []byte, files []*os.File, e
 // waiting for ever. Where there is no room for them, the kernel opens no descriptors, and so there is
 // none to close (net/core/scm.c, scm_detach_fds).
 
-// Peek waits for a packet and returns its text, and whether descriptors come with it. It opens none of
-// them, and leaves the packet where it is: for PeekFiles, for Skip, or, after the death of this process,
+// Peek waits for a packet, until the deadline, and returns its text, and whether descriptors come with it. It opens
+// none of them, and leaves the packet where it is: for PeekFiles, for Skip, or, after the death of this process,
 // for the next one that has the socket.
-func (s *Socket) Peek() (packet []byte, withFiles bool, err error) {
+func (s *Socket) Peek(deadline time.Time) (packet []byte, withFiles bool, err error) {
 	buffer := make([]byte, wire.MaxPacket)
-	r, err := s.receive(time.Time{}, buffer, nil, unix.MSG_PEEK)
+	r, err := s.receive(deadline, buffer, nil, unix.MSG_PEEK)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case r.flags&unix.MSG_TRUNC != 0:
-		return nil, false, ErrTooLong
+		err = ErrTooLong
 	case r.text == 0:
-		return nil, false, io.EOF
+		err = io.EOF
 	}
-	return buffer[:r.text], r.flags&unix.MSG_CTRUNC != 0, nil
+	return buffer[:r.text], r.flags&unix.MSG_CTRUNC != 0, err
 }
 
 // PeekFiles opens the descriptors of the packet that Peek has returned: so many at most. There are more

@@ -97,7 +97,7 @@ func TestPeekOpensNothing(t *testing.T) {
 	}
 	write.Close()
 	for range 2 {
-		if packet, withFiles, err := other.Peek(); string(packet) != "2" || !withFiles || err != nil {
+		if packet, withFiles, err := other.Peek(time.Time{}); string(packet) != "2" || !withFiles || err != nil {
 			t.Fatalf("%q, %v, %v", packet, withFiles, err)
 		}
 	}
@@ -114,14 +114,14 @@ func TestPeekOpensNothing(t *testing.T) {
 	if _, err := read.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("somebody has a descriptor of what was skipped: %v", err)
 	}
-	if packet, withFiles, err := other.Peek(); string(packet) != "0" || withFiles || err != nil {
+	if packet, withFiles, err := other.Peek(time.Time{}); string(packet) != "0" || withFiles || err != nil {
 		t.Errorf("the next one: %q, %v, %v", packet, withFiles, err)
 	}
 	one.Close()
 	if err := other.Skip(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := other.Peek(); err != io.EOF {
+	if _, _, err := other.Peek(time.Time{}); err != io.EOF {
 		t.Errorf("at the end: %v", err)
 	}
 }

@@ -28,7 +28,7 @@ type link struct {
 	wake   chan struct{}
 }
 
-// sending is an order, and the descriptor that goes with it, which it owns; nil: none.
+// sending is an order, and the socket of a pod that goes with it, which it owns; nil: none.
 type sending struct {
 	order wire.Order
 	file  *os.File
@@ -63,7 +63,7 @@ func (l *link) send(order wire.Order, file *os.File) {
 	}
 	l.mu.Unlock()
 	if closed && file != nil {
-		file.Close()
+		packet.CloseAside(file)
 	}
 	select {
 	case l.wake <- struct{}{}:
@@ -102,7 +102,7 @@ func (l *link) put(s sending) {
 		_ = l.socket.Send(packet.NoLimit, s.order)
 		return
 	}
-	defer s.file.Close()
+	defer packet.CloseAside(s.file)
 	_ = l.socket.Send(packet.NoLimit, s.order, s.file)
 }
 
@@ -150,7 +150,7 @@ func (l *link) close() {
 	l.mu.Unlock()
 	for _, s := range queue {
 		if s.file != nil {
-			s.file.Close()
+			packet.CloseAside(s.file)
 		}
 	}
 	l.socket.Close()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -37,7 +38,7 @@ type desk struct {
 	mu      sync.Mutex // guards what follows
 	ended   bool
 	closed  bool                         // there is no mounter any more
-	clients map[*net.UnixConn]string     // the pods of those that are connected
+	clients map[*packet.Socket]string    // the pods of those that are connected
 	waiting map[uint64]chan<- wire.Event // for the end of an order
 	refused map[string]time.Time         // pods, of which the log was told
 }
@@ -61,7 +62,7 @@ func newDesk(s *service) *desk {
 	return &desk{
 		processes: s.processes, servers: s.fs.layout.ServerVolumes(), state: s.outages.state,
 		ticket: s.ticket, limit: s.fs.requestTime, log: s.log, send: s.send,
-		clients: map[*net.UnixConn]string{}, waiting: map[uint64]chan<- wire.Event{}, refused: map[string]time.Time{},
+		clients: map[*packet.Socket]string{}, waiting: map[uint64]chan<- wire.Event{}, refused: map[string]time.Time{},
 	}
 }
 
@@ -82,26 +83,30 @@ func (d *desk) open(socket *os.File) error {
 
 func (d *desk) accept() {
 	for {
-		conn, err := d.listener.AcceptUnix()
+		accepted, err := d.listener.AcceptUnix()
+		var conn *packet.Socket
+		if err == nil {
+			conn, err = packet.Over(accepted)
+		}
 		if errors.Is(err, net.ErrClosed) {
 			return
 		} else if err != nil {
 			time.Sleep(100 * time.Millisecond) // out of descriptors, for example
 			continue
 		}
-		accepted := wire.SinceBoot()
+		at := wire.SinceBoot()
 		pid, err := peerOf(conn)
 		var group []byte
 		if err == nil {
 			group, err = d.processes.cgroup(fmt.Sprint(pid))
 		}
 		if err != nil || !d.enter(conn, whose(group)) {
-			conn.Close()
+			conn.End()
 			continue
 		}
 		go func() {
 			defer d.leave(conn)
-			d.serve(conn, pid, accepted)
+			d.serve(conn, pid, at)
 		}()
 	}
 }
@@ -115,7 +120,7 @@ func whose(group []byte) string {
 }
 
 // enter counts a connection, unless there are too many.
-func (d *desk) enter(conn *net.UnixConn, pod string) bool {
+func (d *desk) enter(conn *packet.Socket, pod string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of := 0
@@ -131,22 +136,18 @@ func (d *desk) enter(conn *net.UnixConn, pod string) bool {
 	return true
 }
 
-func (d *desk) leave(conn *net.UnixConn) {
-	conn.Close()
+func (d *desk) leave(conn *packet.Socket) {
+	conn.End()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.clients, conn)
 }
 
 // peerOf is the process that has connected, as the kernel tells.
-func peerOf(conn *net.UnixConn) (pid int, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	failed := raw.Control(func(fd uintptr) {
+func peerOf(conn *packet.Socket) (pid int, err error) {
+	failed := conn.Control(func(fd int) {
 		var peer *unix.Ucred
-		if peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+		if peer, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			pid = int(peer.Pid)
 		}
 	})
@@ -157,16 +158,21 @@ func peerOf(conn *net.UnixConn) (pid int, err error) {
 }
 
 // serve answers one client.
-func (d *desk) serve(conn *net.UnixConn, pid int, accepted time.Duration) {
-	_ = conn.SetDeadline(time.Now().Add(d.limit))
-	// A descriptor that a client sends is not received: there is no room for it. Nor is a part
-	// of a packet that is too long.
-	packet := make([]byte, wire.MaxPacket+1)
-	n, err := conn.Read(packet)
-	if err != nil || n == 0 {
+func (d *desk) serve(conn *packet.Socket, pid int, accepted time.Duration) {
+	text, withFiles, err := conn.Peek(time.Now().Add(d.limit))
+	if err != nil && err != packet.ErrTooLong {
 		return
 	}
-	answer, err := d.request(conn, pid, accepted, packet[:n])
+	var answer *wire.Answer
+	if withFiles { // they stay in the socket, and the client may get ECONNRESET for the answer: see Socket.End
+		err = errors.New("the request comes with descriptors")
+	} else if skipErr := conn.Skip(); skipErr != nil {
+		return
+	} else if err != nil {
+		err = fmt.Errorf("the request is longer than %d bytes", wire.MaxPacket)
+	} else {
+		answer, err = d.request(conn, pid, accepted, text)
+	}
 	if err != nil {
 		answer = &wire.Answer{Error: err.Error(), Again: errors.Is(err, errTemporary)}
 		d.refusal(conn, pid, err)
@@ -175,13 +181,11 @@ func (d *desk) serve(conn *net.UnixConn, pid int, accepted time.Duration) {
 		return
 	}
 	answer.Format = wire.Format
-	if data, err := wire.Encode(answer); err == nil {
-		_, _ = conn.Write(data) // a client that is gone does not matter
-	}
+	_ = conn.Send(requestTime, answer) // a client that is gone does not matter
 }
 
 // refusal logs an error, but not often.
-func (d *desk) refusal(conn *net.UnixConn, pid int, err error) {
+func (d *desk) refusal(conn *packet.Socket, pid int, err error) {
 	d.mu.Lock()
 	pod, now := d.clients[conn], time.Now()
 	for other, last := range d.refused {
@@ -200,8 +204,8 @@ func (d *desk) refusal(conn *net.UnixConn, pid int, err error) {
 }
 
 // request does what a client wants. A nil answer was given by the mounter.
-func (d *desk) request(conn *net.UnixConn, pid int, accepted time.Duration, packet []byte) (*wire.Answer, error) {
-	r, err := parse(packet)
+func (d *desk) request(conn *packet.Socket, pid int, accepted time.Duration, text []byte) (*wire.Answer, error) {
+	r, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -222,11 +226,8 @@ func (d *desk) request(conn *net.UnixConn, pid int, accepted time.Duration, pack
 }
 
 // parse reads what a pod has written.
-func parse(packet []byte) (r wire.Request, err error) {
-	if len(packet) > wire.MaxPacket {
-		return r, fmt.Errorf("the request is longer than %d bytes", wire.MaxPacket)
-	}
-	if err := json.Unmarshal(packet, &r); err != nil && r.Format <= wire.Format {
+func parse(text []byte) (r wire.Request, err error) {
+	if err := json.Unmarshal(text, &r); err != nil && r.Format <= wire.Format {
 		return r, errors.New("the request is not JSON of the expected form")
 	}
 	switch {
@@ -288,8 +289,8 @@ func (d *desk) serverOf(pid int, id volume.ID) (volume.Record, error) {
 }
 
 // pass passes a request on to the mounter, with the client's socket, and waits until it is done.
-func (d *desk) pass(conn *net.UnixConn, order wire.Order) (*wire.Answer, error) {
-	duplicate, err := conn.File()
+func (d *desk) pass(conn *packet.Socket, order wire.Order) (*wire.Answer, error) {
+	duplicate, err := conn.Duplicate()
 	if err != nil {
 		return nil, fmt.Errorf("pass the request on: %w", err)
 	}
@@ -298,7 +299,7 @@ func (d *desk) pass(conn *net.UnixConn, order wire.Order) (*wire.Answer, error) 
 	d.mu.Lock()
 	if d.ended || d.closed {
 		d.mu.Unlock()
-		duplicate.Close()
+		duplicate.Close() // which is not the last
 		return nil, errTemporary
 	}
 	d.waiting[order.Ticket] = done
@@ -308,7 +309,6 @@ func (d *desk) pass(conn *net.UnixConn, order wire.Order) (*wire.Answer, error) 
 		defer d.mu.Unlock()
 		delete(d.waiting, order.Ticket)
 	}()
-	_ = conn.SetDeadline(time.Now().Add(serveTime + requestTime))
 	d.send(order, duplicate)
 	limit := time.NewTimer(serveTime)
 	defer limit.Stop()

@@ -2,7 +2,9 @@ package standin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/podfuse"
+	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/packet/packettest"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -244,7 +248,7 @@ func TestAClientThatSaysNothing(t *testing.T) {
 	}
 }
 
-// Whatever a client sends along is closed, and no descriptor is left of it.
+// What a client sends along is closed with its connection, and no descriptor is left of it.
 func TestDescriptorsOfClientsAreNotReceived(t *testing.T) {
 	r := newRig(t, time.Minute)
 	path := filepath.Join(r.serverDir(r.server.ID()), wire.Socket)
@@ -259,12 +263,79 @@ func TestDescriptorsOfClientsAreNotReceived(t *testing.T) {
 		r.must(err)
 		_, _, err = conn.WriteMsgUnix([]byte("x"), unix.UnixRights(0, 1, 2), nil)
 		r.must(err)
-		if n, _ := conn.Read(make([]byte, 1000)); n == 0 {
-			t.Error("there is no answer")
+		if n, err := conn.Read(make([]byte, 1000)); n == 0 && !errors.Is(err, unix.ECONNRESET) {
+			t.Errorf("there is no answer: %v", err)
 		}
 		conn.Close()
 	}
 	r.eventually("all descriptors are closed", func() bool { return open() <= before+2 })
+}
+
+// Before Linux 6.16, a client can leave a socket in its connection whose close takes as long as it wants. It keeps
+// neither the loop that accepts connections, nor a thread for each of its own.
+func TestWhatAClientLeavesKeepsNobody(t *testing.T) {
+	r := newRig(t, time.Minute)
+	connect := func() *packet.Socket {
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(r.serverDir(r.server.ID()), wire.Socket), Net: "unixpacket"})
+		r.must(err)
+		socket, err := packet.Over(conn)
+		r.must(err)
+		t.Cleanup(socket.Close)
+		return socket
+	}
+	leave := func(client *packet.Socket) {
+		left := packettest.Lingering(t)
+		defer packet.CloseAside(left) // this may be the last
+		r.must(client.Send(packet.NoLimit, "x", left))
+	}
+	answer := func(client *packet.Socket) string {
+		text, _, err := client.Receive(time.Now().Add(10 * time.Second))
+		if errors.Is(err, unix.ECONNRESET) { // said once, and before what still waits to be read
+			text, _, err = client.Receive(time.Now().Add(10 * time.Second))
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return string(text)
+	}
+	for n := range mostClientsOfPod + 2 {
+		client := connect()
+		leave(client)
+		if got := answer(client); !strings.Contains(got, "the request comes with descriptors") {
+			t.Fatalf("client %d has the answer %s", n, got)
+		}
+		r.eventually("client "+fmt.Sprint(n)+" is forgotten", func() bool { return r.fs.clients() == 0 })
+	}
+
+	var idle []*packet.Socket
+	for range mostClientsOfPod {
+		idle = append(idle, connect())
+	}
+	r.eventually("no more clients are let in", func() bool { return r.fs.clients() == mostClientsOfPod })
+	desk := r.fs.service.Load().desk
+	desk.mu.Lock() // one more is accepted when something has been left in it
+	one := connect()
+	leave(one)
+	desk.mu.Unlock()
+	if got := answer(one); got != io.EOF.Error() {
+		t.Errorf("one more than may connect has the answer %s", got)
+	}
+	for _, client := range idle {
+		client.Close()
+	}
+	r.eventually("they have left", func() bool { return r.fs.clients() == 0 })
+	last := connect()
+	r.must(last.Send(packet.NoLimit, "x"))
+	if got := answer(last); !strings.Contains(got, "not JSON") {
+		t.Errorf("another client has the answer %s", got)
+	}
+}
+
+func (f *FileSystem) clients() int {
+	d := f.service.Load().desk
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.clients)
 }
 
 func TestAMounterThatIsGoneIsLogged(t *testing.T) {

@@ -42,6 +42,12 @@ var allowed = []string{
 // descriptors. It has what else package net needs for a socket that it was given.
 var forSockets = []string{"sendmsg"}
 
+// conditionalForSockets: a thread that is to end has descriptors of its own, so that it is the last to close what
+// a client has left in a socket.
+var conditionalForSockets = []seccomp.NameWithConditions{
+	{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_FILES)},
+}
+
 // forMounting is what a process of root's may do besides that mounts for others, with its children.
 // It may make sockets, as it does for its clients.
 var forMounting = append([]string{
@@ -97,7 +103,7 @@ var conditional = []seccomp.NameWithConditions{
 
 // conditionalForMounting are those besides that who mounts may make. It enters no other namespaces
 // than of mounts. It makes one of these by clone(2), with a user namespace that it belongs to.
-var conditionalForMounting = []seccomp.NameWithConditions{
+var conditionalForMounting = append([]seccomp.NameWithConditions{
 	{Name: "clone", Conditions: seccomp.ArgumentConditions{
 		{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_NEWUSER},
 		{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_NEWNS},
@@ -112,7 +118,7 @@ var conditionalForMounting = []seccomp.NameWithConditions{
 		{Argument: 0, Operation: seccomp.Equal, Value: unix.AF_UNIX},
 		{Argument: 1, Operation: seccomp.Equal, Value: unix.SOCK_SEQPACKET | unix.SOCK_CLOEXEC},
 	}},
-}
+}, conditionalForSockets...)
 
 const (
 	kcmpFile    = 0          // include/uapi/linux/kcmp.h
@@ -128,7 +134,7 @@ type filter struct {
 
 var filters = []filter{
 	{name: "filter"},
-	{name: "filterWithSockets", more: forSockets},
+	{name: "filterWithSockets", more: forSockets, conditional: conditionalForSockets},
 	{name: "filterForMounting", more: forMounting, conditional: conditionalForMounting},
 }
 

@@ -19,7 +19,7 @@
 // link only after it has killed the spare at the other, or told it to leave.
 //
 // Neither waits for the end of a close(2): of a socket in which somebody has sent files, it may take as
-// long as these want.
+// long as these want. Nor does a thread of theirs: see [packet.CloseAside].
 package keep
 
 import (
@@ -293,13 +293,13 @@ func encode(meta any) json.RawMessage {
 
 func closeFile(file *os.File) {
 	if file != nil {
-		go file.Close()
+		go packet.CloseAside(file)
 	}
 }
 
 func closeFiles(files []*os.File) {
-	if len(files) > 0 {
-		go packet.Close(files)
+	for _, file := range files {
+		closeFile(file)
 	}
 }
 

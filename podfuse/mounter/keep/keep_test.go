@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/packet/packettest"
 )
 
 // stand starts a spare, and returns the owner's end of its link, and what becomes of it.
@@ -95,7 +96,7 @@ func TestASpareAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := socket.Peek(); err != nil { // it has come
+			if _, _, err := socket.Peek(time.Time{}); err != nil { // it has come
 				t.Fatal(err)
 			}
 			socket.Close()
@@ -111,6 +112,57 @@ func TestASpareAnswers(t *testing.T) {
 			t.Errorf("the answer was read: %v; the spare has %q", reads, names)
 		}
 	}
+}
+
+// Neither an owner nor a spare loses a thread to each file that a pod has left in a socket.
+func TestFilesThatAPodLeavesTakeNoThreads(t *testing.T) {
+	threads := func() int {
+		all, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	owner := New()
+	defer owner.Close()
+	link, became := stand(t)
+	if err := owner.Feed(link, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := threads()
+	const many = 20
+	for range many {
+		pods, ours, err := packet.Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		socket, err := packet.New(pods)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := packettest.Lingering(t)
+		if err := socket.Send(packet.NoLimit, "request", left); err != nil {
+			t.Fatal(err)
+		}
+		left.Close()
+		pods.Close()
+		socket.Close()
+		owner.Put("order", "meta", ours)
+		owner.Drop("order")
+	}
+	answered := owner.Ask()
+	if err := answered(time.Minute); err != nil {
+		t.Error(err)
+	}
+	until := time.Now().Add(10 * time.Second)
+	for threads() >= before+many/2 && time.Now().Before(until) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := threads(); got >= before+many/2 {
+		t.Errorf("%d threads, and there were %d", got, before)
+	}
+	owner.Leave()
+	_, _ = became()
 }
 
 // Its owner may live: a part of what it has is of no use to anybody.
