@@ -40,6 +40,7 @@ func program() command.Program {
 			// main executes them, before it looks for a node.
 			{Name: "run", Args: "-- PROGRAM", Help: "in a pod: start a FUSE program that serves a volume;\nsee run --help"},
 			{Name: "ready", Help: "in a pod: exit with status 0 when the volume is served"},
+			{Name: "demo", Args: "MOUNTPOINT", Help: "in a pod: a FUSE program to try the driver with"},
 		},
 	}
 }

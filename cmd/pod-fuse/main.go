@@ -31,6 +31,8 @@ func main() {
 			os.Exit(pod.Run(args))
 		case "ready":
 			os.Exit(pod.Ready(args))
+		case "demo":
+			os.Exit(pod.Demo(args))
 		default:
 			if run := mounter.Internal(verb); run != nil {
 				os.Exit(status(run(args)))

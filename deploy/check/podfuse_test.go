@@ -110,9 +110,27 @@ func TestTheDriversOfANodeAreTwo(t *testing.T) {
 	}
 }
 
-// The example's two volumes belong together, and its program gets what the driver has for it.
+// An example's two volumes belong together, and its program gets what the driver has for it.
 func TestExampleOfPodFuse(t *testing.T) {
 	objects := decode(t, read(t, "../examples/pod-fuse.yaml"))
+	program := checkExample(t, objects, map[string]string{"/run/pod-fuse": "", "/dev/fuse": "fuse", "/usr/bin/fusermount3": "fusermount3"})
+	assertHasAName(t, objects, program)
+}
+
+func TestDemoOfPodFuse(t *testing.T) {
+	objects := decode(t, read(t, "../examples/pod-fuse-demo.yaml"))
+	checkExample(t, objects, map[string]string{"/run/pod-fuse": ""})
+	pod := only[*corev1.Pod](t, objects)
+	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+		if c.Image != "busybox" {
+			t.Errorf("%s has the image %s", c.Name, c.Image)
+		}
+	}
+}
+
+// checkExample returns the program's container of an example, which has to have some mounts of the server volume.
+func checkExample(t *testing.T, objects []runtime.Object, mounts map[string]string) (program corev1.Container) {
+	t.Helper()
 	pod := only[*corev1.Pod](t, objects)
 	var client, server string
 	for _, volume := range pod.Spec.Volumes {
@@ -131,19 +149,18 @@ func TestExampleOfPodFuse(t *testing.T) {
 	if want := client + "-server serves " + client; client == "" || server != want {
 		t.Errorf("volume %q, and %q", client, server)
 	}
-	program := pod.Spec.InitContainers[0]
+	program = pod.Spec.InitContainers[0]
 	got := map[string]string{}
 	for _, mount := range program.VolumeMounts {
 		if mount.Name == client+"-server" {
 			got[mount.MountPath] = mount.SubPath
 		}
 	}
-	for path, sub := range map[string]string{"/run/pod-fuse": "", "/dev/fuse": "fuse", "/usr/bin/fusermount3": "fusermount3"} {
+	for path, sub := range mounts {
 		if have, found := got[path]; !found || have != sub {
 			t.Errorf("%s is %q of the volume (%v), want %q", path, have, found, sub)
 		}
 	}
-	assertHasAName(t, objects, program)
 	if *program.RestartPolicy != corev1.ContainerRestartPolicyAlways || program.SecurityContext == nil || program.SecurityContext.Privileged != nil {
 		t.Errorf("the program is no unprivileged sidecar: %+v", program)
 	}
@@ -152,6 +169,7 @@ func TestExampleOfPodFuse(t *testing.T) {
 			t.Errorf("%s mounts %v", reader.Name, reader.VolumeMounts)
 		}
 	}
+	return program
 }
 
 // assertHasAName checks that the user of a pod's container has a name, whatever the image has: ssh ends with

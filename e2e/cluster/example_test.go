@@ -29,7 +29,8 @@ func examples(t *testing.T, file string) []object {
 	objects := objectsIn(t, file)
 	for _, o := range objects {
 		if o["kind"] == "Pod" {
-			for _, c := range o["spec"].(object)["containers"].([]any) {
+			init, _ := o["spec"].(object)["initContainers"].([]any)
+			for _, c := range append(init, o["spec"].(object)["containers"].([]any)...) {
 				c.(object)["image"], c.(object)["imagePullPolicy"] = testImage, "Never"
 			}
 		}

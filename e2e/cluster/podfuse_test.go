@@ -43,6 +43,7 @@ func TestPodFuse(t *testing.T) {
 	label(t, "default", runsPrograms, "allowed")
 	t.Run("Policy", testPolicyOfPodFuse)
 
+	t.Run("Demo", testDemo)
 	p := runPod(t, newPodFuse("pod-fuse", byLauncher()))
 	t.Run("ReaderComesFirst", func(t *testing.T) { testReaderComesFirst(t, p) })
 	t.Run("Nested", func(t *testing.T) { testNested(t, p) })
@@ -72,6 +73,35 @@ func TestPodFuse(t *testing.T) {
 	kubectl(t, "delete", "pod", first.name, "--timeout=4m")
 	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "uninstall=true")
 	rolledOut(t)
+}
+
+// The first example of docs/pod-fuse.md, and what it says to do: the reader goes on when the program was killed.
+func testDemo(t *testing.T) {
+	p := runPod(t, examples(t, "pod-fuse-demo.yaml")[0])
+	process := func() string {
+		log := p.execIn(t, "reader", "cat", "/data/log")
+		fields := strings.Fields(log[:strings.Index(log, "\n")])
+		return fields[len(fields)-1]
+	}
+	was := process()
+	p.execIn(t, "program", "busybox", "killall", "-9", "pod-fuse")
+	err := harness.Eventually(startLimit, func() error {
+		if now := process(); now == was {
+			return fmt.Errorf("the process %s was killed, and its log is read", was)
+		}
+		log, err := p.kubectl("logs", p.name, "--tail=1")
+		if at, parseErr := time.Parse(time.RFC3339, strings.TrimSpace(log)); err == nil && (parseErr != nil || time.Since(at) > time.Minute) {
+			err = fmt.Errorf("the reader has printed %q", log)
+		}
+		return err
+	})
+	if err == nil {
+		err = p.neverEnded("reader")
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	kubectl(t, "delete", "pod", p.name, "--timeout=4m")
 }
 
 // newProgram is a container that serves the volume data. The content is there before the program

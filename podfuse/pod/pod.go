@@ -1,5 +1,5 @@
 // Package pod is what runs in a pod: a launcher of FUSE programs ([Run]), a stand-in for
-// fusermount ([Proxy]) and a probe ([Ready]). They need no privilege, no shell, and nothing of the
+// fusermount ([Proxy]), a probe ([Ready]) and a program to try it with ([Demo]). They need no privilege, no shell, and nothing of the
 // image. Each asks the driver by the socket of a server volume, which mountinfo shows, so that nothing
 // has to be configured: that of the launcher which has started the program, else that of its own binary, else
 // that of /dev/fuse.
