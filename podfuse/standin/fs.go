@@ -198,8 +198,7 @@ func (f *FileSystem) Hold(r hold.Request) bool {
 // Interrupted forgets a request.
 func (f *FileSystem) Interrupted(id uint64) {
 	if s := f.service.Load(); s != nil {
-		s.pace.leave(caller{s.standins, id})
-		s.outages.interrupted(caller{s.standins, id})
+		s.interrupted(caller{s.standins, id})
 	}
 }
 
@@ -333,16 +332,16 @@ func (s *service) spent(id volume.ID, generation uint64) {
 }
 
 // patience reads how long an outage of a volume is waited for.
-func (s *service) patience(id volume.ID) time.Duration {
+func (s *service) patience(id volume.ID) (time.Duration, error) {
 	record, err := s.fs.layout.Clients().Get(id)
 	if err != nil {
-		return podfuse.DefaultWait
+		return podfuse.DefaultWait, err
 	}
 	attributes, err := podfuse.AttributesOf(record)
 	if err != nil {
-		return podfuse.DefaultWait
+		return podfuse.DefaultWait, err
 	}
-	return attributes.Wait
+	return attributes.Wait, nil
 }
 
 // serves tells of a server volume whether its program serves a volume.

@@ -96,7 +96,7 @@ func (l *link) write() {
 	}
 }
 
-// put sends a packet. An error is the link's end, which its reader finds, too.
+// put sends a packet. No order is too long (wire.LongestPath): an error is the link's end, which its reader finds, too.
 func (l *link) put(s sending) {
 	if s.file == nil {
 		_ = l.socket.Send(packet.NoLimit, s.order)

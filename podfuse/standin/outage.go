@@ -48,8 +48,8 @@ type env interface {
 	// order sends an order to the mounter.
 	order(wire.Order)
 	ticket() uint64
-	// patience is how long an outage of a volume is waited for.
-	patience(volume.ID) time.Duration
+	// patience is how long an outage of a volume is waited for. With an error, it may be another time.
+	patience(volume.ID) (time.Duration, error)
 	log(format string, args ...any)
 }
 
@@ -245,15 +245,16 @@ func (v *outage) newView(key string) *view {
 	return &view{outage: v, key: key, callers: map[caller]uint32{}}
 }
 
-// state tells how a volume is, for who asks by its socket.
-func (o *outages) state(id volume.ID) (state wire.State) {
+// state tells how a volume is, for who asks by its socket, if this process knows.
+func (o *outages) state(id volume.ID) (state wire.State, known bool) {
 	state = wire.Waiting
 	o.do(func() {
 		if v := o.volumes[id]; v != nil {
 			state = v.state()
 		}
+		known = o.knows || state == wire.Served
 	})
-	return state
+	return state, known
 }
 
 func (v *outage) state() wire.State {
@@ -275,7 +276,11 @@ func (v *outage) gone() bool {
 
 func (v *outage) patience() time.Duration {
 	if v.wait < 0 {
-		v.wait = v.outages.patience(v.id)
+		wait, err := v.outages.patience(v.id)
+		if err != nil {
+			return wait
+		}
+		v.wait = wait
 	}
 	return v.wait
 }
@@ -290,11 +295,13 @@ func (v *outage) begin(since time.Time) {
 	}
 }
 
-// expire ends the waiting.
+// expire ends the waiting, unless the time for it was not known when it began.
 func (v *outage) expire() {
 	if v.expiry = nil; v.gone() {
-		v.say("volume %v: nobody has served it for %v, and who waits gets an error, %d requests now; see the log of the pod's program", v.id, v.wait, v.held)
+		v.say("volume %v: nobody has served it for %v, and who waits gets an error, %d requests now; see the log of the pod's program", v.id, v.patience(), v.held)
 		v.failAll(fuse.Status(unix.ENOTCONN))
+	} else if v.knows {
+		v.begin(v.since)
 	}
 }
 

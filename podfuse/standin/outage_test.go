@@ -1,6 +1,7 @@
 package standin
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -24,6 +26,7 @@ type world struct {
 	o       *outages
 	tickets uint64
 	wait    time.Duration
+	waitErr error // wait could not be read
 
 	mu      sync.Mutex   // guards what follows
 	pending []wire.Order // to attach, which the mounter has not answered
@@ -69,9 +72,9 @@ func (w *world) order(o wire.Order) {
 	}
 }
 
-func (w *world) ticket() uint64                   { w.tickets++; return w.tickets }
-func (w *world) patience(volume.ID) time.Duration { return w.wait }
-func (w *world) log(format string, args ...any)   { w.note("log") }
+func (w *world) ticket() uint64                            { w.tickets++; return w.tickets }
+func (w *world) patience(volume.ID) (time.Duration, error) { return w.wait, w.waitErr }
+func (w *world) log(format string, args ...any)            { w.note("log") }
 
 // A step is something that happens in a world.
 type step func(*world)
@@ -140,7 +143,8 @@ func isOwn(id uint64) step {
 }
 
 func passes(d time.Duration) step { return func(*world) { time.Sleep(d) } }
-func waitIs(d time.Duration) step { return func(w *world) { w.wait = d } }
+func waitIs(d time.Duration) step { return func(w *world) { w.wait, w.waitErr = d, nil } }
+func waitIsUnread(w *world)       { w.wait, w.waitErr = podfuse.DefaultWait, errors.New("no record") }
 func told(w *world)               { w.o.told() }
 func mute(w *world)               { w.o.mute() }
 func forgets(w *world)            { w.o.forgotten(one) }
@@ -163,8 +167,8 @@ func is(want ...string) step {
 // stateIs expects a state.
 func stateIs(want wire.State) step {
 	return func(w *world) {
-		if got := w.o.state(one); got != want {
-			w.t.Errorf("it is %s, want %s", got, want)
+		if got, known := w.o.state(one); got != want || !known {
+			w.t.Errorf("it is %s, known: %v; want %s", got, known, want)
 		}
 	}
 }
@@ -279,6 +283,13 @@ var stories = map[string][]step{
 	"wait is 0": {
 		waitIs(0), asks(1, "a", 10), is("log", "s1 ENOTCONN"), serves(1), asks(2, "a", 10), is(attachFor(1, 10)), attaches(""), is("s2 ESTALE"),
 		dies(1), stateIs(wire.Gone), asks(3, "a", 10), is("log", "s3 ENOTCONN"),
+	},
+	"how long to wait could not be read at first": {
+		waitIsUnread, asks(1, "a", 10), passes(podfuse.DefaultWait - 1), waitIs(time.Minute), passes(1), nothing, asks(2, "b", 20),
+		passes(time.Minute - podfuse.DefaultWait - 1), nothing, passes(1), is("log", "s1 ENOTCONN", "s2 ENOTCONN"), stateIs(wire.Gone),
+	},
+	"how long to wait can never be read": {
+		waitIsUnread, asks(1, "a", 10), passes(podfuse.DefaultWait - 1), nothing, passes(1), is("log", "s1 ENOTCONN"),
 	},
 	"a death is waited for from when it was": {
 		serves(1), diedBefore(1, 10*time.Second), stateIs(wire.Dead), asks(1, "a", 10), passes(20*time.Second - 1), nothing,

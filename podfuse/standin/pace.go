@@ -66,21 +66,37 @@ func (p *pace) spend(id volume.ID, d time.Duration) {
 	s.spent += d
 }
 
-// park has a request looked at later. There may be no more than can be held.
-func (p *pace) park(c caller, look func()) bool {
+// park has a request looked at later, and forgotten if it ends while it is looked at. There may be no more than can be
+// held.
+func (p *pace) park(c caller, look, forget func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.parked) >= mostOfAll {
 		return false
 	}
-	p.parked[c] = time.AfterFunc(period, func() {
+	var timer *time.Timer
+	timer = time.AfterFunc(period, func() {
 		p.look <- struct{}{}
 		defer func() { <-p.look }()
-		if p.leave(c) {
-			look()
+		if p.timerOf(c) != timer {
+			return
 		}
+		look()
+		switch p.timerOf(c) {
+		case timer:
+			p.leave(c)
+		case nil:
+			forget()
+		} // or it is parked again
 	})
+	p.parked[c] = timer
 	return true
+}
+
+func (p *pace) timerOf(c caller) *time.Timer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.parked[c]
 }
 
 // leave tells whether a request was parked, and forgets it.
@@ -117,7 +133,7 @@ func (s *service) hold(v volumeView, thread uint32, c caller) bool {
 			if !s.hold(v, thread, c) {
 				c.on.fail(c.id, fuse.Status(unix.ESTALE)) // the host's, which asks again
 			}
-		})
+		}, func() { s.outages.interrupted(c) })
 		if !parked {
 			c.on.fail(c.id, fuse.Status(unix.ENOTCONN))
 		}
@@ -130,6 +146,12 @@ func (s *service) hold(v volumeView, thread uint32, c caller) bool {
 		s.outages.hold(v.id, view, thread, c)
 	}
 	return is
+}
+
+// interrupted forgets a request.
+func (s *service) interrupted(c caller) {
+	s.pace.leave(c)
+	s.outages.interrupted(c)
 }
 
 // processorTime is how long a function was on a processor.

@@ -43,7 +43,7 @@ func TestLaterLooksAreOneAfterTheOther(t *testing.T) {
 				most = max(most, looks)
 				time.Sleep(time.Millisecond)
 				looks--
-			})
+			}, func() { t.Error("a request has ended") })
 		}
 		time.Sleep(period + 2*time.Second)
 		synctest.Wait()
@@ -95,14 +95,14 @@ func TestWhoAsksTooOftenWaits(t *testing.T) {
 	})
 }
 
-// What a look costs does not depend on who else is busy on the machine: here, on whoever has the kernel wait.
-func TestALookThatWaitsIsFree(t *testing.T) {
+// slowLook returns a service in which the first look at thread 101 takes as long as a function.
+func slowLook(t *testing.T, w *world, during func(*service)) *service {
+	t.Helper()
 	files := tree{}.process(t, "101", "systemd", "container")
-	w := &world{t: t, wait: time.Minute}
 	w.o = newOutages(w)
-	defer w.o.end()
+	t.Cleanup(w.o.end)
 	s := &service{processes: files.processes(t), pace: newPace(), outages: w.o}
-	defer s.pace.end()
+	t.Cleanup(s.pace.end)
 	slow := filepath.Join(s.processes.proc, "101/mountinfo")
 	if err := errors.Join(os.Remove(slow), unix.Mkfifo(slow, 0o600)); err != nil {
 		t.Fatal(err)
@@ -118,11 +118,37 @@ func TestALookThatWaitsIsFree(t *testing.T) {
 		if err := errors.Join(os.WriteFile(again, []byte(files["101/mountinfo"]), 0o600), os.Rename(again, slow)); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(2 * share)
+		during(s)
 		if _, err := file.WriteString(files["101/mountinfo"]); err != nil {
 			t.Error(err)
 		}
 	}()
+	return s
+}
+
+// A request that ends while it is looked at, later than it came, is not held.
+func TestWhoEndsDuringALookIsNotHeld(t *testing.T) {
+	w := &world{t: t, wait: time.Minute}
+	c := caller{w.on("s"), 1}
+	s := slowLook(t, w, func(s *service) { s.interrupted(c) })
+	s.pace.spend(clientRecord.ID(), time.Hour)
+	if !s.hold(viewOf(clientRecord), 101, c) {
+		t.Fatal("it is answered")
+	}
+	time.Sleep(period)
+	for deadline := time.Now().Add(soon); s.pace.timerOf(c) != nil && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	s.pace.look <- struct{}{} // the look is over
+	if _, waiting := w.o.threadOf(c); waiting != 0 {
+		t.Error("it is held")
+	}
+}
+
+// What a look costs does not depend on who else is busy on the machine: here, on whoever has the kernel wait.
+func TestALookThatWaitsIsFree(t *testing.T) {
+	w := &world{t: t, wait: time.Minute}
+	s := slowLook(t, w, func(*service) { time.Sleep(2 * share) })
 	if !s.hold(viewOf(clientRecord), 101, caller{w.on("s"), 1}) {
 		t.Error("it is not held")
 	}

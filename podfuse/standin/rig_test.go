@@ -619,7 +619,10 @@ func (p *program) dies() {
 	p.must(p.cmd.Process.Kill())
 	_ = p.cmd.Wait()
 	p.tellDeath()
-	p.eventually("its death is known", func() bool { return p.fs.service.Load().outages.state(p.record.ID()) != wire.Served })
+	p.eventually("its death is known", func() bool {
+		state, known := p.fs.service.Load().outages.state(p.record.ID())
+		return known && state != wire.Served
+	})
 }
 
 func (p *program) tellDeath() {

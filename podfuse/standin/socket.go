@@ -31,7 +31,7 @@ type desk struct {
 	servers   volume.Store
 	send      func(wire.Order, *os.File) // takes over the descriptor
 	ticket    func() uint64
-	state     func(volume.ID) wire.State
+	state     func(volume.ID) (state wire.State, known bool)
 	limit     time.Duration // for a client's request
 	log       func(format string, args ...any)
 
@@ -218,7 +218,11 @@ func (d *desk) request(conn *packet.Socket, pid int, accepted time.Duration, tex
 		return nil, fmt.Errorf("server volume %v: %w", record.ID(), err)
 	}
 	if r.Kind == wire.Ready {
-		return &wire.Answer{State: d.state(client)}, nil
+		state, known := d.state(client)
+		if !known {
+			return nil, errTemporary
+		}
+		return &wire.Answer{State: state}, nil
 	}
 	return d.pass(conn, wire.Order{
 		Kind: r.Kind, Server: record.ID(), Options: r.Options, Mountpoint: r.Mountpoint, Accepted: accepted,

@@ -145,6 +145,21 @@ func TestAProgramIsPassedToTheMounter(t *testing.T) {
 	r.ask(t, `{"format":1,"kind":"ready"}`, `{"format":1,"state":"waiting"}`)
 }
 
+// A process that has just begun to serve does not know yet what the mounter is about to tell it.
+func TestReadyIsAskedAgain(t *testing.T) {
+	r := newRig(t, time.Minute)
+	tell := make(chan struct{})
+	r.mu.Lock()
+	r.replay = func() { <-tell }
+	r.mu.Unlock()
+	r.stop()
+	r.serve()
+	ready := `{"format":1,"kind":"ready"}`
+	r.ask(t, ready, `{"format":1,"error":"`+errTemporary.Error()+`","again":true}`)
+	close(tell)
+	r.ask(t, ready, `{"format":1,"state":"waiting"}`)
+}
+
 func TestWhoMayAsk(t *testing.T) {
 	r := newRig(t, time.Minute)
 	ready := `{"format":1,"kind":"ready"}`
