@@ -204,7 +204,7 @@ step 'pod-fuse: containers use the server volume, whatever their categories are'
 starts_podfuse
 has "$(mount)" '/servers type tmpfs' "context=$default"
 for container in container container_of_another_pod; do
-	has "$($container /srv/pod-fuse ready --timeout 60s || true)" 'no program has served it yet'
+	has "$($container /srv/pod-fuse ready --timeout 10s || true)" 'no program has served it yet'
 	has "$($container /bin/sh -c 'exec 3<>/srv/fuse && echo x >&3 && echo written')" written
 done
 lacks "$(dmesg)" 'avc:  denied'

@@ -1,8 +1,8 @@
 // Package pod is what runs in a pod: a launcher of FUSE programs ([Run]), a stand-in for
-// fusermount ([Proxy]), a probe ([Ready]) and a program to try it with ([Demo]). They need no privilege, no shell, and nothing of the
-// image. Each asks the driver by the socket of a server volume, which mountinfo shows, so that nothing
-// has to be configured: that of the launcher which has started the program, else that of its own binary, else
-// that of /dev/fuse.
+// fusermount ([Proxy]), a probe ([Ready]), and a program to try the driver with ([Demo]). They need
+// no privilege, no shell, and nothing of the image. Each asks the driver by the socket of a server
+// volume, which mountinfo shows, so that nothing has to be configured: that of the launcher which
+// has started the program, else that of its own binary, else that of /dev/fuse.
 //
 //	{name: data-server, mountPath: /run/pod-fuse}                                     the socket
 //	{name: data-server, mountPath: /dev/fuse, subPath: fuse}                          a FIFO

@@ -11,35 +11,58 @@ import (
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
-const readyUsage = `usage: pod-fuse ready [--timeout 1s]
+const readyUsage = `usage: pod-fuse ready [--timeout 9s]
 
-Exits with 0 if a program serves the volume, and else with 1 and a line that says what is.
-Use it as the startup probe of the program's container. Readers of the volume do not need it: they wait by themselves.
+Waits until a program serves the volume, and exits with 0; or, at the timeout, with 1 and a line that says what is.
+Use it as the startup probe of the program's container, with timeoutSeconds: 10. Readers of the volume do not need it:
+they wait by themselves.
 
 `
 
-// Ready tells whether a program serves the volume.
+// Ready waits until a program serves the volume. A probe that does not wait is repeated after periodSeconds, 10 s by
+// default.
 func Ready(args []string) int {
 	flags := newFlags("ready", readyUsage)
-	timeout := flags.Duration("timeout", time.Second, "how long to wait for the driver")
+	// Less than the ten seconds of the probe, or the kubelet would not have the line.
+	timeout := flags.Duration("timeout", 9*time.Second, "how long to wait for a program to serve, and for the driver to answer")
 	if status, ok := parse(flags, args, 0); !ok {
 		return status
 	}
-	s, err := findServer()
-	var answer wire.Answer
-	if err == nil {
-		answer, _, err = s.ask(wire.Request{Kind: wire.Ready}, *timeout, func(string, ...any) {})
-	}
-	switch {
-	case err != nil:
+	if err := waitServed(*timeout); err != nil {
 		complain(program, "%v", err)
-		return 1
-	case answer.State != wire.Served:
-		complain(program, "the volume is not served: %s", explain(answer.State))
 		return 1
 	}
 	return 0
 }
+
+// waitServed returns an error if no program serves the volume by the timeout.
+func waitServed(timeout time.Duration) error {
+	s, err := findServer()
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(timeout)
+	for pause := firstPause; ; pause = min(2*pause, mostReadyPause) {
+		answer, _, err := s.ask(wire.Request{Kind: wire.Ready}, max(time.Until(deadline), leastReadyAnswer), func(string, ...any) {})
+		if err != nil {
+			return err
+		}
+		if answer.State == wire.Served {
+			return nil
+		}
+		if time.Until(deadline) <= pause {
+			return fmt.Errorf("the volume is not served: %s", explain(answer.State))
+		}
+		time.Sleep(pause)
+	}
+}
+
+const (
+	// mostReadyPause is the longest pause between two questions whether the volume is served.
+	mostReadyPause = 100 * time.Millisecond
+	// leastReadyAnswer is how long the driver has for the last answer, or it would be said not to run.
+	leastReadyAnswer = 500 * time.Millisecond
+)
 
 // explain is a state for a user.
 func explain(state wire.State) string {

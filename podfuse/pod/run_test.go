@@ -311,39 +311,53 @@ func TestRunTellsThatThereIsNoVolume(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	d := newNode(t)
-	var answer *wire.Answer
-	d.answer = func(_ int, r wire.Request) (*wire.Answer, bool) { return answer, false }
-	d.start()
-	for _, test := range []struct {
+	patient, soon := []string{"--timeout", hang.String()}, []string{"--timeout", "2s"}
+	type row struct {
 		answer *wire.Answer
 		args   []string
 		status int
 		prints string
-	}{
-		{&wire.Answer{State: wire.Served}, nil, 0, ""},
-		{&wire.Answer{State: wire.Waiting}, nil, 1, "pod-fuse: the volume is not served: no program has served it yet\n"},
-		{&wire.Answer{State: wire.Dead}, nil, 1, "pod-fuse: the volume is not served: its program has died; readers wait for the next one\n"},
-		{&wire.Answer{State: wire.Gone}, nil, 1, "pod-fuse: the volume is not served: no program has served it for so long that readers get an error\n"},
-		{&wire.Answer{Error: isGone}, nil, 1, "pod-fuse: " + isGone + "\n"},
-		{nil, []string{"--timeout", "100ms"}, 1, "; is the driver running on this node?\n"},
+	}
+	rows := map[*process]row{}
+	for _, row := range []row{
+		{&wire.Answer{State: wire.Served}, patient, 0, ""},
+		{&wire.Answer{State: wire.Waiting}, soon, 1, "pod-fuse: the volume is not served: no program has served it yet\n"},
+		{&wire.Answer{State: wire.Dead}, soon, 1, "pod-fuse: the volume is not served: its program has died; readers wait for the next one\n"},
+		{&wire.Answer{State: wire.Gone}, soon, 1, "pod-fuse: the volume is not served: no program has served it for so long that readers get an error\n"},
+		{&wire.Answer{Error: isGone}, patient, 1, "pod-fuse: " + isGone + "\n"},
+		{nil, soon, 1, "; is the driver running on this node?\n"},
 		{nil, []string{"--timeout", "soon"}, 2, "invalid argument \"soon\""},
 		{nil, []string{"now"}, 2, "pod-fuse: ready: \"now\" is too much; see pod-fuse ready --help\n"},
 		{nil, []string{"--help"}, 0, "usage: pod-fuse ready"},
 	} {
-		d.mu.Lock()
-		answer = test.answer
-		d.mu.Unlock()
-		args := test.args
-		if args == nil {
-			args = []string{"--timeout", hang.String()} // a second can be too short
+		d := newNode(t)
+		d.answer = func(int, wire.Request) (*wire.Answer, bool) { return row.answer, false }
+		rows[d.start().launch(append([]string{"ready"}, row.args...)...)] = row // some take two seconds
+	}
+	for p, row := range rows {
+		if status := p.status(); status != row.status {
+			t.Errorf("%q of %+v: status %d, want %d", row.args, row.answer, status, row.status)
 		}
-		p := d.launch(append([]string{"ready"}, args...)...)
-		if status := p.status(); status != test.status {
-			t.Errorf("%q of %+v: status %d, want %d", test.args, test.answer, status, test.status)
+		if got := p.text(); !strings.Contains(got, row.prints) || row.prints == "" && got != "" {
+			t.Errorf("%q of %+v printed %q, want %q", row.args, row.answer, got, row.prints)
 		}
-		if got := p.text(); !strings.Contains(got, test.prints) || test.prints == "" && got != "" {
-			t.Errorf("%q of %+v printed %q, want %q", test.args, test.answer, got, test.prints)
+	}
+}
+
+// A probe that did not wait would be asked again after ten seconds.
+func TestReadyWaitsForAProgram(t *testing.T) {
+	d := newNode(t)
+	d.answer = func(n int, _ wire.Request) (*wire.Answer, bool) {
+		if n < 5 {
+			return &wire.Answer{State: wire.Waiting}, false
 		}
+		return &wire.Answer{State: wire.Served}, false
+	}
+	p := d.start().launch("ready", "--timeout", hang.String())
+	if status, text := p.status(), p.text(); status != 0 || text != "" {
+		t.Errorf("status %d, printed %q", status, text)
+	}
+	if asked := len(d.asked(wire.Ready)); asked != 5 {
+		t.Errorf("it has asked %d times", asked)
 	}
 }
