@@ -16,8 +16,8 @@ var (
 		"allow_other auto_unmount nonempty")
 	// unmet are those that a program misses, so that it is told.
 	unmet = words("nosymfollow sync dirsync")
-	// unsafe are those that fusermount3 ignores as well, for all but root.
-	unsafe = words("suid dev")
+	// forRoot are those that fusermount3 ignores as well, for all but root.
+	forRoot = words("suid dev")
 	// private are of a mount(2) that the program has tried by itself.
 	private = words("fd rootmode user_id group_id fsname")
 )
@@ -62,7 +62,7 @@ func parseOptions(text string) (o wire.Options, warnings []string, err error) {
 				return wire.Options{}, nil, fmt.Errorf("option '%s' has no valid number of bytes", option)
 			}
 			o.MaxRead = int(n)
-		case unsafe[option]:
+		case forRoot[option]:
 			warnings = append(warnings, fmt.Sprintf("unsafe option %s ignored", option))
 		case unmet[option]:
 			warnings = append(warnings, fmt.Sprintf("option %s ignored: pod-fuse does not support it", option))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -152,8 +153,8 @@ func (l *launcher) liveOn() int {
 		} else {
 			complain(program, "%s %s; starting it again %s", l.args[0], one.how, when)
 		}
-		if s, ended := l.pause(delay); ended {
-			return statusSignalled + s
+		if _, signal := await(l, time.After(delay)); signal > 0 {
+			return statusSignalled + signal
 		}
 	}
 }
@@ -161,19 +162,17 @@ func (l *launcher) liveOn() int {
 // ends tells whether a signal is to end a launcher that restarts.
 func ends(s os.Signal) bool { return s == unix.SIGTERM || s == unix.SIGINT || s == unix.SIGQUIT }
 
-// pause waits, unless it is told to end. It reaps what ends meanwhile.
-func (l *launcher) pause(delay time.Duration) (signal int, ended bool) {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
+// await waits for a value, unless a signal tells the launcher to end. It reaps what ends meanwhile.
+func await[T any](l *launcher, values <-chan T) (value T, signal int) {
 	for {
 		select {
-		case <-timer.C:
-			return 0, false
+		case value = <-values:
+			return value, 0
 		case <-l.children:
-			reap(0)
+			reap(0, nil)
 		case s := <-l.signals:
 			if ends(s) {
-				return int(s.(syscall.Signal)), true
+				return value, int(s.(syscall.Signal))
 			}
 		}
 	}
@@ -203,13 +202,14 @@ func (l *launcher) live() life {
 				_ = unix.Kill(pid, s.(syscall.Signal))
 			}
 		case <-l.children:
-			status, ended := reap(pid)
+			status, ended := reap(pid, func() {
+				// What it has left, an ssh(1) of sshfs, may hold the descriptor, with which the
+				// driver would take the program for alive.
+				_ = unix.Kill(-pid, unix.SIGKILL)
+			})
 			if !ended {
 				continue
 			}
-			// What it has left, an ssh(1) of sshfs, may hold the descriptor, with which the
-			// driver would take the program for alive.
-			_ = unix.Kill(-pid, unix.SIGKILL)
 			one := life{length: time.Since(began), last: told}
 			if status.Signaled() {
 				one.status = statusSignalled + int(status.Signal())
@@ -241,23 +241,16 @@ func (l *launcher) connect() (device *os.File, stopped *life) {
 		})
 		results <- result{answer, device, err}
 	}()
-	for {
-		select {
-		case r := <-results:
-			if r.err == nil {
-				l.tell(r.answer.Notice)
-				return r.device, nil
-			}
-			refused, isRefusal := errors.AsType[refusal](r.err)
-			return nil, &life{status: statusRefused, err: r.err, last: isRefusal && !refused.again}
-		case <-l.children:
-			reap(0)
-		case s := <-l.signals:
-			if ends(s) {
-				return nil, &life{status: statusSignalled + int(s.(syscall.Signal)), last: true}
-			}
-		}
+	r, signal := await(l, results)
+	if signal > 0 {
+		return nil, &life{status: statusSignalled + signal, last: true}
 	}
+	if r.err != nil {
+		refused, isRefusal := errors.AsType[refusal](r.err)
+		return nil, &life{status: statusRefused, err: r.err, last: isRefusal && !refused.again}
+	}
+	l.tell(r.answer.Notice)
+	return r.device, nil
 }
 
 // tell tells the user what the driver has noticed, and not again with each program that is started.
@@ -295,16 +288,25 @@ func isTerminal(fd int) bool {
 	return err == nil
 }
 
-// reap takes all children that have ended, and returns the status of one if it has. Only the
-// goroutine that starts children calls it: os.StartProcess may have one of its own.
-func reap(pid int) (status unix.WaitStatus, ended bool) {
+// reap takes all children that have ended, and returns the status of one if it has. Before it takes that one, it calls a
+// function: after it, the number may be another process's. Only the goroutine that starts children calls reap:
+// os.StartProcess may have one of its own.
+func reap(pid int, before func()) (status unix.WaitStatus, ended bool) {
 	for {
-		var one unix.WaitStatus
-		switch child, err := unix.Wait4(-1, &one, unix.WNOHANG, nil); {
-		case err == unix.EINTR:
-		case err != nil || child == 0:
+		// siginfo_t (man 2 sigaction). Package unix does not have si_pid, which comes after three numbers, aligned.
+		var info [32]int32
+		err := unix.Waitid(unix.P_ALL, 0, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		child := int(info[2+unsafe.Sizeof(uintptr(0))/4])
+		if err == unix.EINTR {
+			continue
+		} else if err != nil || child == 0 {
 			return status, ended
-		case child == pid:
+		}
+		var one unix.WaitStatus
+		if child == pid {
+			before()
+		}
+		if _, err := unix.Wait4(child, &one, 0, nil); err == nil && child == pid {
 			status, ended = one, true
 		}
 	}
