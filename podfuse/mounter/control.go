@@ -329,7 +329,12 @@ func (m *mounter) status(from volume.ID) (s Status) {
 			if id < from || c.hasNothing() {
 				continue
 			}
-			v := VolumeStatus{Volume: id, Dead: len(c.dead), Lost: c.lost != nil, History: c.history}
+			v := VolumeStatus{Volume: id, Lost: c.lost != nil, History: c.history}
+			for _, former := range c.former {
+				if former.Dead {
+					v.Dead++
+				}
+			}
 			if c.living != nil {
 				v.Generation, v.Served, v.PID = c.living.Generation, c.living.Served, c.living.program
 			}

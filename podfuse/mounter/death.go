@@ -100,9 +100,11 @@ func (m *mounter) waitDead(c *connection, sent time.Time) {
 	}
 }
 
-// mostDead is how many connections of dead programs are kept for a volume: twice as many as a pair keeps that has not
-// been taken over (package standin).
-const mostDead = 16
+// mostFormer is how many connections of programs that are dead, or have unmounted the volume, are kept for it: twice as many
+// as a pair keeps that has not been taken over (package standin). More than that, and the first one is closed here, or a pod
+// that goes on using what it has unmounted could use up the mounter's descriptors. When that program ends, who has a file
+// of it open gets ECONNABORTED; at once, where it could not be unmounted.
+const mostFormer = 16
 
 // died deals with a connection whose program is dead.
 func (m *mounter) died(c *connection) {
@@ -160,11 +162,7 @@ func (m *mounter) keepDead(c *connection) (kept, resends, short bool) {
 		}
 		c.Dead = true
 		m.set.Put(c.name(), c.connectionMeta, c.file)
-		client := m.client(c.Volume)
-		client.remove(c)
-		client.dead = append(client.dead, c)
-		m.tellDead(c)
-		m.giveUp(client.dead, mostDead)
+		m.isFormer(c)
 	})
 	return kept, resends, short
 }
@@ -194,8 +192,8 @@ func (m *mounter) wanted(c *connection) bool {
 // spent closes the connection of a dead program.
 func (m *mounter) spent(id volume.ID, generation uint64) error {
 	if client := m.volumes[id]; client != nil {
-		for _, c := range client.dead {
-			if c.Generation == generation {
+		for _, c := range client.former {
+			if c.Dead && c.Generation == generation {
 				if c.Unmounted {
 					m.drop(c)
 				} else { // it may be told again and again

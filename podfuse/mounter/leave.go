@@ -100,11 +100,6 @@ func (m *mounter) mayUnmount(o *order, id volume.ID, uid uint32) (*connection, e
 	return c, nil
 }
 
-// mostLeft is how many programs of a volume are followed that have unmounted it. More than that, and the connection of
-// the one that left first is closed here, or a pod that goes on using what it has unmounted could use up the mounter's
-// descriptors. When that program ends, who has a file of it open gets ECONNABORTED; at once, where it could not be unmounted.
-const mostLeft = 8
-
 // leave notes that a program serves its volume no more, and tells the pair.
 func (m *mounter) leave(c *connection) error {
 	return m.note(c, func() {
@@ -112,15 +107,20 @@ func (m *mounter) leave(c *connection) error {
 			return
 		}
 		c.Left, c.Since = true, time.Now()
-		client := m.client(c.Volume)
-		client.remove(c)
-		client.left = append(client.left, c)
-		m.giveUp(client.left, mostLeft)
 		if c.Served {
 			m.remember(c.Volume, 0)
 		}
-		m.tellLeft(c)
+		m.isFormer(c)
 	})
+}
+
+// isFormer makes a connection a former one, and tells the pair.
+func (m *mounter) isFormer(c *connection) {
+	client := m.client(c.Volume)
+	client.remove(c)
+	client.former = append(client.former, c)
+	m.tellFormer(c)
+	m.giveUp(client.former, mostFormer)
 }
 
 // giveUp abandons the oldest of some connections, but for the last ones.

@@ -153,8 +153,7 @@ type mounter struct {
 // client is a volume that programs serve.
 type client struct {
 	living  *connection
-	dead    []*connection // oldest first
-	left    []*connection // of programs that have unmounted it, and live
+	former  []*connection // oldest first: of programs that are dead, or have unmounted it and live
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
 	users   int           // who have or want that
@@ -164,11 +163,10 @@ type client struct {
 
 // all are its connections.
 func (c *client) all() []*connection {
-	all := slices.Concat(c.dead, c.left)
-	if c.living != nil {
-		all = append(all, c.living)
+	if c.living == nil {
+		return c.former
 	}
-	return all
+	return append(slices.Clone(c.former), c.living)
 }
 
 // hasNothing tells that there is nothing to tell of the volume. Somebody may be at work on it all the same.
@@ -178,8 +176,7 @@ func (c *client) hasNothing() bool {
 
 // remove removes a connection.
 func (c *client) remove(gone *connection) {
-	is := func(other *connection) bool { return other == gone }
-	c.dead, c.left = slices.DeleteFunc(c.dead, is), slices.DeleteFunc(c.left, is)
+	c.former = slices.DeleteFunc(slices.Clone(c.former), func(other *connection) bool { return other == gone })
 	if c.living == gone {
 		c.living = nil
 		close(gone.over)
@@ -313,7 +310,7 @@ func (m *mounter) begin() {
 		m.resumeConnection(name)
 	}
 	for _, c := range m.volumes {
-		slices.SortFunc(c.dead, func(a, b *connection) int { return int(a.Generation) - int(b.Generation) })
+		slices.SortFunc(c.former, func(a, b *connection) int { return int(a.Generation) - int(b.Generation) })
 	}
 	m.beginRecovery()
 	for _, name := range m.set.Names(orderPrefix) {
@@ -399,14 +396,11 @@ func (m *mounter) tell(e wire.Event, files ...*os.File) {
 	}
 }
 
-// tellDead tells it that a program is dead, with its connection.
-func (m *mounter) tellDead(c *connection) {
-	m.tell(c.diedEvent(), c.file)
-}
-
-// tellLeft tells it that a program that lives serves its volume no more.
-func (m *mounter) tellLeft(c *connection) {
-	if c.Served {
+// tellFormer tells it that a program is dead, with its connection, or lives and serves its volume no more.
+func (m *mounter) tellFormer(c *connection) {
+	if c.Dead {
+		m.tell(c.diedEvent(), c.file)
+	} else if c.Served {
 		m.tell(c.diedEvent())
 	}
 }
@@ -418,11 +412,8 @@ func (c *connection) diedEvent() wire.Event {
 // tellAll tells it what it has to know of all volumes. It may know a part of it.
 func (m *mounter) tellAll() {
 	for id, c := range m.volumes {
-		for _, dead := range c.dead {
-			m.tellDead(dead)
-		}
-		for _, left := range c.left {
-			m.tellLeft(left)
+		for _, former := range c.former {
+			m.tellFormer(former)
 		}
 		if c.living != nil && c.living.Served {
 			m.tell(wire.Event{Kind: wire.ServedNow, Volume: id, Generation: c.living.Generation})

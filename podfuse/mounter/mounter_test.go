@@ -244,12 +244,12 @@ func TestManyThatHaveUnmounted(t *testing.T) {
 		}
 		w.event(wire.Died)
 	}
-	for range mostLeft {
+	for range mostFormer {
 		round()
 	}
 	most := connections()
-	if most < mostLeft {
-		t.Fatalf("of %d programs, the mounter has %d connections", mostLeft, most)
+	if most < mostFormer {
+		t.Fatalf("of %d programs, the mounter has %d connections", mostFormer, most)
 	}
 	for range 4 {
 		round()

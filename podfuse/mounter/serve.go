@@ -121,10 +121,8 @@ func (m *mounter) drop(c *connection) {
 func (m *mounter) addConnection(meta connectionMeta, file *os.File) *connection {
 	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), over: make(chan struct{}), hurry: make(chan struct{})}
 	switch client := m.client(c.Volume); {
-	case c.Dead:
-		client.dead = append(client.dead, c)
-	case c.Left:
-		client.left = append(client.left, c)
+	case c.Dead, c.Left:
+		client.former = append(client.former, c)
 	default:
 		client.living = c
 	}
@@ -541,8 +539,8 @@ func (m *mounter) waitServed(c *connection) {
 			m.remember(c.Volume, 1)
 			m.tell(wire.Event{Kind: wire.ServedNow, Volume: c.Volume, Generation: c.Generation})
 		}
-		for _, dead := range m.client(c.Volume).dead {
-			if !dead.Unmounted {
+		for _, dead := range m.client(c.Volume).former {
+			if dead.Dead && !dead.Unmounted {
 				former, dirs = append(former, dead), append(dirs, dead.dir())
 			}
 		}
