@@ -152,16 +152,6 @@ func (j job) hangsAt() string {
 	return fmt.Sprint(j.Kind, " ", j.PID, " ", j.Path, " ", j.Dir, " ", j.Dirs, " ", j.Devices)
 }
 
-// mayEnter returns an error if so many children of a pod hang.
-func (m *mounter) mayEnter(pod string, most int) (err error) {
-	m.do(func() {
-		if p := m.children[pod]; p != nil && p.hang() >= most {
-			err = errManyHang
-		}
-	})
-	return err
-}
-
 // enter sends a child that may wait for what a pod has, as soon as less than most of that pod's have not ended.
 func (m *mounter) enter(pod string, most int, limit time.Duration, j job, files ...*os.File) error {
 	until := time.Now().Add(limit)

@@ -90,9 +90,6 @@ func (m *mounter) mayUnmount(o *order, id volume.ID, uid uint32) (*connection, e
 	case uid != 0 && uid != c.User:
 		return nil, fmt.Errorf("user %d has mounted on %s, and user %d may not unmount it", c.User, o.Mountpoint, uid)
 	}
-	if err := m.mayEnter(c.Pod, mostHangingOut); err != nil { // and it goes on serving
-		return nil, err
-	}
 	m.do(func() {
 		o.Leaves = c.Generation
 		m.set.Note(o.name, o)

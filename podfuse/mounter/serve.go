@@ -313,9 +313,6 @@ func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *pr
 	}
 	pause("own")
 	if o.Mountpoint != "" {
-		if err := m.mayEnter(c.Pod, mostHanging); err != nil { // and nothing is there to be removed
-			return err
-		}
 		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
 			return err
 		}
