@@ -61,7 +61,7 @@ func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) err
 
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
 // container. Its errors are joined. Whoever cannot be asked executes something, and waits for no volume.
-func (m *mounter) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
+func (m *programs) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
 	group := m.cgroupOf(record)
 	namespaces, err := group.namespaces()
 	if err != nil {
@@ -137,7 +137,7 @@ func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []sta
 
 // change has children change what is on a container's stand-ins, until none needs it: needs returns those that do, and
 // the connection of the program.
-func (m *mounter) change(kind string, most int, record volume.Record, p *process, all []standIn, until time.Time,
+func (m *programs) change(kind string, most int, record volume.Record, p *process, all []standIn, until time.Time,
 	needs func(all []standIn) (*connection, []standIn, error)) error {
 	const tries = 5 // the container may mount meanwhile, or a child of a mounter that was killed
 	for try := 0; ; try++ {
@@ -163,16 +163,3 @@ func (m *mounter) change(kind string, most int, record volume.Record, p *process
 // mostStandIns is how many paths a container can have a volume on: a child has to attach them
 // all within its time.
 const mostStandIns = 100
-
-// living returns the connection of an order's generation, if its program serves.
-func (m *mounter) living(o *order) (c *connection, err error) {
-	m.do(func() {
-		client := m.volumes[o.Volume]
-		if client != nil && client.living != nil && client.living.Generation == o.Generation && client.living.Served {
-			c = client.living
-		} else {
-			err = fmt.Errorf("generation %d does not serve", o.Generation)
-		}
-	})
-	return c, err
-}

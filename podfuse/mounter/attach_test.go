@@ -88,7 +88,7 @@ func TestAttachWithoutANodeMount(t *testing.T) {
 // A volume that somebody works on is nobody else's meanwhile, whenever its entry in the table is found to be empty.
 func TestOneWorksOnAVolume(t *testing.T) {
 	const id, some, times = volume.ID(7), 8, 500
-	m := &mounter{turns: make(chan func()), volumes: map[volume.ID]*client{}}
+	m := newMounter(&base{})
 	go func() {
 		for turn := range m.turns {
 			turn()

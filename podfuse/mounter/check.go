@@ -182,15 +182,15 @@ func (p *process) checkPod(uid string) error {
 
 // checkServer returns what a request by the socket of a server volume is for, if the process
 // that asks has that volume.
-func (m *mounter) checkServer(server volume.ID, p *process) (record volume.Record, client volume.ID, err error) {
-	record, err = m.ServerVolumes().Get(server)
+func (c Config) checkServer(server volume.ID, p *process) (record volume.Record, client volume.ID, err error) {
+	record, err = c.ServerVolumes().Get(server)
 	if err != nil {
 		return record, 0, fmt.Errorf("there is no such server volume: %w", err)
 	}
 	if client, err = podfuse.Client(record); err != nil {
 		return record, 0, err
 	}
-	tmpfs, err := mount.Open(m.Servers())
+	tmpfs, err := mount.Open(c.Servers())
 	if err != nil {
 		return record, 0, err
 	}
@@ -246,7 +246,7 @@ type standIn struct {
 
 // standIns finds those of a client volume, which the process's namespace must have inside a
 // container.
-func (m *mounter) standIns(record volume.Record, p *process) ([]standIn, error) {
+func (c Config) standIns(record volume.Record, p *process) ([]standIn, error) {
 	text, err := p.mountTable()
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (m *mounter) standIns(record volume.Record, p *process) ([]standIn, error) 
 	if err != nil {
 		return nil, err
 	}
-	ours, err := m.nodeDevices()
+	ours, err := c.nodeDevices()
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ func (m *mounter) standIns(record volume.Record, p *process) ([]standIn, error) 
 	if err != nil {
 		return nil, err
 	}
-	found, err := findStandIns(mounts, own, ours, record, m.Type, m.Source)
+	found, err := findStandIns(mounts, own, ours, record, c.Type, c.Source)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("process %d does not have volume %s", p.pid, record.ID())
 	}
@@ -473,10 +473,10 @@ func sharedIn(mounts []*mountinfo.Info) map[string]bool {
 
 // nodeDevices are those that stand-ins are of: that of the node mount, and those of former ones,
 // which package survive keeps in RUN/dead until nothing of them is left.
-func (m *mounter) nodeDevices() (map[uint64]bool, error) {
-	paths, _ := filepath.Glob(filepath.Join(m.RunDir, "dead", "*"))
+func (c Config) nodeDevices() (map[uint64]bool, error) {
+	paths, _ := filepath.Glob(filepath.Join(c.RunDir, "dead", "*"))
 	devices := map[uint64]bool{}
-	for _, path := range append(paths, m.FS()) {
+	for _, path := range append(paths, c.FS()) {
 		point, err := mount.Open(path)
 		if proc.IsShort(err) {
 			return nil, err
@@ -489,7 +489,7 @@ func (m *mounter) nodeDevices() (map[uint64]bool, error) {
 		point.Close()
 	}
 	if len(devices) == 0 {
-		return nil, fmt.Errorf("%w on %s", errNoNodeMount, m.FS())
+		return nil, fmt.Errorf("%w on %s", errNoNodeMount, c.FS())
 	}
 	return devices, nil
 }

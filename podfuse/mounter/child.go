@@ -80,15 +80,22 @@ type child struct {
 	ended   chan struct{} // closed when it has: not even SIGKILL ends one that waits in the kernel
 }
 
+// children are sent on errands.
+type children struct {
+	*base
+	of     map[string]*podChildren // by the pod's UID, without dashes
+	aborts chan struct{}           // taken by those that end connections
+}
+
 // send sends a child on an errand, and kills it when its time is up.
-func (m *mounter) send(limit time.Duration, j job, files ...*os.File) (result, error) {
+func (m *children) send(limit time.Duration, j job, files ...*os.File) (result, error) {
 	_, done, err := m.carryOut(limit, j, files...)
 	return done, err
 }
 
 // carryOut sends a child on an errand as send does, and returns the child, too. If one dies, another one is sent, as the
 // next mounter would.
-func (m *mounter) carryOut(limit time.Duration, j job, files ...*os.File) (c *child, done result, err error) {
+func (m *children) carryOut(limit time.Duration, j job, files ...*os.File) (c *child, done result, err error) {
 	vault, err := m.vault()
 	if err != nil {
 		return nil, done, fmt.Errorf("start a child: %w", err)
@@ -153,7 +160,7 @@ func (j job) hangsAt() string {
 }
 
 // enter sends a child that may wait for what a pod has, as soon as less than most of that pod's have not ended.
-func (m *mounter) enter(pod string, most int, limit time.Duration, j job, files ...*os.File) error {
+func (m *children) enter(pod string, most int, limit time.Duration, j job, files ...*os.File) error {
 	until := time.Now().Add(limit)
 	if err := m.awaitTurn(pod, most, until, j); err != nil {
 		return err
@@ -161,11 +168,11 @@ func (m *mounter) enter(pod string, most int, limit time.Duration, j job, files 
 	c, _, err := m.carryOut(max(time.Until(until), time.Millisecond), j, files...)
 	hangs := errors.Is(err, errHangs) // it was killed, which may not end it
 	if hangs {
-		m.do(func() { m.children[pod].hanging[j.hangsAt()]++ })
+		m.do(func() { m.of[pod].hanging[j.hangsAt()]++ })
 	}
 	ended := func() {
 		m.do(func() {
-			p := m.children[pod]
+			p := m.of[pod]
 			p.running--
 			if at := j.hangsAt(); hangs {
 				if p.hanging[at]--; p.hanging[at] == 0 {
@@ -173,7 +180,7 @@ func (m *mounter) enter(pod string, most int, limit time.Duration, j job, files 
 				}
 			}
 			if p.running == 0 {
-				delete(m.children, pod)
+				delete(m.of, pod)
 			}
 		})
 	}
@@ -186,12 +193,12 @@ func (m *mounter) enter(pod string, most int, limit time.Duration, j job, files 
 }
 
 // awaitTurn waits until a child may be sent, and counts it.
-func (m *mounter) awaitTurn(pod string, most int, until time.Time, j job) error {
+func (m *children) awaitTurn(pod string, most int, until time.Time, j job) error {
 	for pauses := firstPause; ; pauses = min(2*pauses, killedTime) {
 		var err error
 		free := false
 		m.do(func() {
-			p := m.children[pod]
+			p := m.of[pod]
 			if p == nil {
 				p = &podChildren{hanging: map[string]int{}}
 			}
@@ -202,7 +209,7 @@ func (m *mounter) awaitTurn(pod string, most int, until time.Time, j job) error 
 				err = errManyHang
 			case p.running < most:
 				p.running++
-				m.children[pod], free = p, true
+				m.of[pod], free = p, true
 			}
 		})
 		if err != nil || free {
@@ -213,6 +220,14 @@ func (m *mounter) awaitTurn(pod string, most int, until time.Time, j job) error 
 		}
 		time.Sleep(pauses)
 	}
+}
+
+// abortIn ends the connections in directories of the vault. No pod can hold the child up.
+func (m *children) abortIn(dirs []string) error {
+	m.aborts <- struct{}{}
+	defer func() { <-m.aborts }()
+	_, err := m.send(childTime, job{Kind: "unmount", Dirs: dirs, Force: true})
+	return err
 }
 
 // newChild starts one, in new namespaces, which waits for its errand. It is never born in a pod's PID namespace:

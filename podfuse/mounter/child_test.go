@@ -86,7 +86,7 @@ func TestFewHang(t *testing.T) {
 	must(t, err)
 	process := os.NewFile(uintptr(pidfd), "the container")
 	defer process.Close()
-	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf, children: map[string]*podChildren{}}
+	m := newMounter(&base{set: keep.New(), log: t.Logf})
 	defer m.takesTurns()()
 	m.do(func() { m.set.Put(vaultName, struct{}{}, null) })
 	name := "some"
@@ -125,7 +125,7 @@ func TestFewHang(t *testing.T) {
 	}
 	eventually(t, "nobody hangs any more", func() bool {
 		left := 1
-		m.do(func() { left = len(m.children) })
+		m.do(func() { left = len(m.of) })
 		return left == 0
 	})
 }
@@ -133,7 +133,7 @@ func TestFewHang(t *testing.T) {
 // An errand may be longer than what is queued. Where a child dies, another one is sent, and one that does not answer is
 // killed in time.
 func TestErrands(t *testing.T) {
-	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf}
+	m := newMounter(&base{set: keep.New(), log: t.Logf})
 	defer m.takesTurns()()
 	null, err := os.Open(os.DevNull)
 	must(t, err)

@@ -56,7 +56,7 @@ const (
 )
 
 // waitDead watches a connection until its program is dead. sent is when the program was given it.
-func (m *mounter) waitDead(c *connection, sent time.Time) {
+func (m *programs) waitDead(c *connection, sent time.Time) {
 	select {
 	case <-time.After(min(startTime, startTime-time.Since(sent))): // the clock may have been set back
 	case <-c.gone:
@@ -107,7 +107,7 @@ func (m *mounter) waitDead(c *connection, sent time.Time) {
 const mostFormer = 16
 
 // died deals with a connection whose program is dead.
-func (m *mounter) died(c *connection) {
+func (m *programs) died(c *connection) {
 	pause("died")
 	// First, or a program that is started again in there is held by its own mount.
 	m.detachOwn(c)
@@ -137,7 +137,7 @@ func (m *mounter) died(c *connection) {
 
 // keepDead gives the pair the connection of a dead program, if somebody may use it. resends is false where the pair
 // could not answer what the program had read, and short tells that there is nothing to do it with now.
-func (m *mounter) keepDead(c *connection) (kept, resends, short bool) {
+func (m *programs) keepDead(c *connection) (kept, resends, short bool) {
 	resends = true
 	m.do(func() {
 		if isClosed(c.gone) {
@@ -170,7 +170,7 @@ func (m *mounter) keepDead(c *connection) (kept, resends, short bool) {
 // uncoverDead is for Linux before 6.9, where nobody can answer what a dead program had read: its connection is aborted.
 // Before that, its mounts are removed in all containers, so that whoever comes then waits for the next program. No other
 // program's mount is put on top meanwhile, until release is called.
-func (m *mounter) uncoverDead(c *connection) (release func()) {
+func (m *programs) uncoverDead(c *connection) (release func()) {
 	until := time.Now().Add(orderTime)
 	release, err := m.lockVolume(c.Volume, until)
 	if err != nil {
@@ -183,14 +183,14 @@ func (m *mounter) uncoverDead(c *connection) (release func()) {
 }
 
 // wanted tells whether the volume of a connection is still mounted, or may be again.
-func (m *mounter) wanted(c *connection) bool {
-	_, clientErr := m.Clients().Get(c.Volume)
-	_, serverErr := m.ServerVolumes().Get(c.Server)
+func (c Config) wanted(of *connection) bool {
+	_, clientErr := c.Clients().Get(of.Volume)
+	_, serverErr := c.ServerVolumes().Get(of.Server)
 	return !errors.Is(clientErr, fs.ErrNotExist) || !errors.Is(serverErr, fs.ErrNotExist)
 }
 
 // spent closes the connection of a dead program.
-func (m *mounter) spent(id volume.ID, generation uint64) error {
+func (m *programs) spent(id volume.ID, generation uint64) error {
 	if client := m.volumes[id]; client != nil {
 		for _, c := range client.former {
 			if c.Dead && c.Generation == generation {

@@ -406,7 +406,7 @@ func (w *world) now() Status {
 
 // A connection that was sent by a clock that has been set back since is looked for.
 func TestTheClockWasSetBack(t *testing.T) {
-	m := &mounter{turns: make(chan func())}
+	m := newMounter(&base{})
 	c := &connection{gone: make(chan struct{}), hurry: make(chan struct{})}
 	c.Sent = time.Now().Add(time.Hour).Round(0)
 	go m.waitDead(c, c.Sent)

@@ -32,7 +32,7 @@ type cgroup struct {
 }
 
 // cgroupOf is that of a volume's pod. The programs that have served the volume are in it.
-func (m *mounter) cgroupOf(record volume.Record) cgroup {
+func (m *table) cgroupOf(record volume.Record) cgroup {
 	of := cgroup{pod: podfuse.PlainUID(record.PodUID)}
 	m.do(func() {
 		if client := m.volumes[record.ID()]; client != nil {

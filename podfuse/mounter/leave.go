@@ -98,7 +98,7 @@ func (m *mounter) mayUnmount(o *order, id volume.ID, uid uint32) (*connection, e
 }
 
 // leave notes that a program serves its volume no more, and tells the pair.
-func (m *mounter) leave(c *connection) error {
+func (m *programs) leave(c *connection) error {
 	return m.note(c, func() {
 		if c.Left || c.Dead {
 			return
@@ -112,7 +112,7 @@ func (m *mounter) leave(c *connection) error {
 }
 
 // isFormer makes a connection a former one, and tells the pair.
-func (m *mounter) isFormer(c *connection) {
+func (m *programs) isFormer(c *connection) {
 	client := m.client(c.Volume)
 	client.remove(c)
 	client.former = append(client.former, c)
@@ -121,7 +121,7 @@ func (m *mounter) isFormer(c *connection) {
 }
 
 // giveUp abandons the oldest of some connections, but for the last ones.
-func (m *mounter) giveUp(all []*connection, but int) {
+func (m *programs) giveUp(all []*connection, but int) {
 	for _, oldest := range all[:max(0, len(all)-but)] {
 		if !oldest.abandoned {
 			oldest.abandoned = true
@@ -131,7 +131,7 @@ func (m *mounter) giveUp(all []*connection, but int) {
 }
 
 // uncoverAll removes a program's mount from the volume's stand-ins, in all containers.
-func (m *mounter) uncoverAll(c *connection, until time.Time) error {
+func (m *programs) uncoverAll(c *connection, until time.Time) error {
 	record, err := m.Clients().Get(c.Volume)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it is mounted nowhere

@@ -131,7 +131,7 @@ func TestFlagsAreLocked(t *testing.T) {
 // Where no vault that locks flags can be made, the mounter tells why, and attaches nothing.
 func TestNoVault(t *testing.T) {
 	var log []string
-	m := &mounter{turns: make(chan func()), set: keep.New(), Config: Config{Layout: podfuse.Layout{RunDir: t.TempDir()}}}
+	m := newMounter(&base{set: keep.New(), Config: Config{Layout: podfuse.Layout{RunDir: t.TempDir()}}})
 	m.log = func(format string, args ...any) { log = append(log, fmt.Sprintf(format, args...)) }
 	defer m.takesTurns()()
 	// Nobody makes a user namespace in another root directory (kernel/user_namespace.c, create_user_ns).

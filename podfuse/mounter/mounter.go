@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
-	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -87,12 +85,8 @@ func run(args []string) error {
 		return err
 	}
 	defer lock.Close()
-	m := &mounter{
-		Config: config, set: set, log: log.Line, logFile: os.NewFile(logFD, "log"), turns: make(chan func()),
-		links: map[uint64]*peer{}, volumes: map[volume.ID]*client{}, orders: map[string]*order{},
-		failures: map[volume.ID]int{}, recovered: make(chan struct{}),
-		children: map[string]*podChildren{}, aborts: make(chan struct{}, mostAborts),
-	}
+	m := newMounter(&base{Config: config, set: set, log: log.Line})
+	m.logFile = os.NewFile(logFD, "log")
 	m.begin()
 	for turn := range m.turns {
 		turn()
@@ -122,140 +116,45 @@ func (c Config) lock() (*os.File, error) {
 func (c Config) lockPath() string   { return c.MounterSocket() + ".lock" }
 func (c Config) startsPath() string { return c.MounterSocket() + ".starts" }
 
-// mounter has the state. But for Config and turns, it belongs to the goroutine that takes turns.
-type mounter struct {
+// base is what all parts of a mounter have. But for Config, log and turns, it belongs to the goroutine that takes turns, as
+// all that the parts have themselves.
+type base struct {
 	Config
 	log     func(format string, args ...any)
-	logFile *os.File
 	turns   chan func()
-
-	set       *keep.Set
-	spare     *os.Process // nil: there is none
-	leaving   bool        // no other spare is wanted: this process is about to end
-	links     map[uint64]*peer
-	current   uint64 // the link that has said hello last, 0: none
-	volumes   map[volume.ID]*client
-	orders    map[string]*order // by their names in the set
-	last      uint64            // generation
-	returns   uint64            // of programs, after others that have served the same volume
-	trouble   error             // why pods cannot ask
-	renews    bool              // containers are being given the socket
-	renewNext time.Time         // no renewal begins before
-	recovered chan struct{}     // closed when the programs of a mounter before were looked for
-	failures  map[volume.ID]int // of orders
-
-	children map[string]*podChildren // by the pod's UID, without dashes
-	aborts   chan struct{}           // taken by children that end connections
+	set     *keep.Set
+	trouble error // why pods cannot ask
 	// connections is the kernel's file system of FUSE connections: see waiting.
 	connections *os.File
 }
 
-// client is a volume that programs serve.
-type client struct {
-	living  *connection
-	former  []*connection // oldest first: of programs that are dead, or have unmounted it and live
-	history History
-	busy    chan struct{} // taken by what mounts or attaches
-	users   int           // who have or want that
-	// lost are its server volumes, while a mounter before may have known a program of it; see recover.
-	lost []volume.Record
+// mounter takes orders and call-outs. Each part knows those before it.
+type mounter struct {
+	*base
+	*children
+	*shared
+	*table
+	*programs
+	*recovery
+	logFile *os.File
+	spare   *os.Process       // nil: there is none
+	leaving bool              // no other spare is wanted: this process is about to end
+	orders  map[string]*order // by their names in the set
 }
 
-// all are its connections.
-func (c *client) all() []*connection {
-	if c.living == nil {
-		return c.former
+func newMounter(b *base) *mounter {
+	b.turns = make(chan func())
+	c := &children{base: b, of: map[string]*podChildren{}, aborts: make(chan struct{}, mostAborts)}
+	t := &table{base: b, volumes: map[volume.ID]*client{}, failures: map[volume.ID]int{}}
+	p := &programs{base: b, children: c, table: t, links: map[uint64]*peer{}}
+	return &mounter{
+		base: b, children: c, shared: &shared{base: b, children: c}, table: t, programs: p,
+		recovery: &recovery{programs: p, recovered: make(chan struct{})}, orders: map[string]*order{},
 	}
-	return append(slices.Clone(c.former), c.living)
-}
-
-// hasNothing tells that there is nothing to tell of the volume. Somebody may be at work on it all the same.
-func (c *client) hasNothing() bool {
-	return len(c.all()) == 0 && c.history == (History{}) && c.lost == nil
-}
-
-// remove removes a connection.
-func (c *client) remove(gone *connection) {
-	c.former = slices.DeleteFunc(slices.Clone(c.former), func(other *connection) bool { return other == gone })
-	if c.living == gone {
-		c.living = nil
-		close(gone.over)
-	}
-}
-
-// History is what status tells of a volume's programs, and of who waits for one. It is kept until the
-// volume is unmounted.
-type History struct {
-	Programs int `json:"programs"` // that have served it
-	// Since is when the last one began to serve, or died; before the first one, when the first who
-	// waits for it began to. Zero: nobody has.
-	Since   time.Time `json:"since"`
-	Waiting int       `json:"waiting,omitempty"` // requests that wait, says the pair
-}
-
-// remember keeps that a program has begun to serve, or has died.
-func (m *mounter) remember(id volume.ID, programs int) {
-	h := m.client(id).history
-	if programs > 0 && h.Programs > 0 {
-		m.returns++
-		m.set.Put(returnsName, m.returns, nil)
-	}
-	h.Programs, h.Since = h.Programs+programs, now()
-	m.keepHistory(id, h)
-}
-
-// count keeps how many wait for a volume.
-func (m *mounter) count(id volume.ID, waiting int) {
-	h := m.client(id).history
-	if h.Waiting = waiting; waiting > 0 && h.Since.IsZero() {
-		h.Since = now()
-	}
-	m.keepHistory(id, h)
-}
-
-// countAnew forgets who waits: another process of the pair begins to count, and the wait for a first
-// program begins anew.
-func (m *mounter) countAnew() {
-	for id, c := range m.volumes {
-		h := c.history
-		if h.Waiting = 0; h.Programs == 0 {
-			h.Since = time.Time{}
-		}
-		m.keepHistory(id, h)
-	}
-}
-
-// now is in seconds: nobody is told more.
-func now() time.Time { return time.Now().Round(time.Second) }
-
-func (m *mounter) keepHistory(id volume.ID, h History) {
-	name, c := historyPrefix+id.String(), m.client(id)
-	before := c.history
-	switch c.history = h; h {
-	case before:
-	case History{}:
-		m.set.Drop(name)
-	default:
-		m.set.Put(name, h, nil)
-	}
-	m.tidy(id)
-}
-
-// forgetHistory ends it.
-func (m *mounter) forgetHistory(id volume.ID) { m.keepHistory(id, History{}) }
-
-func (m *mounter) resumeHistory(name string) {
-	var kept History
-	id, err := volume.ParseID(strings.TrimPrefix(name, historyPrefix))
-	if _, good := m.set.Get(name, &kept); err != nil || !good {
-		m.set.Drop(name)
-		return
-	}
-	m.client(id).history = kept
 }
 
 // do has a function called in a turn, and waits for its end.
-func (m *mounter) do(f func()) {
+func (m *base) do(f func()) {
 	done := make(chan struct{})
 	m.turns <- func() { f(); close(done) }
 	<-done
@@ -359,64 +258,4 @@ func (m *mounter) startSpare() (*os.Process, error) {
 	}
 	defer ours.Close()
 	return process, m.set.Feed(ours, func() { _ = process.Kill() })
-}
-
-// nextGeneration is larger than all before, also those of a mounter that was lost with all that
-// it kept: the pair may know them.
-func (m *mounter) nextGeneration() uint64 {
-	m.last = max(m.last+1, uint64(time.Now().UnixMicro()))
-	return m.last
-}
-
-// client returns a volume's entry in the table.
-func (m *mounter) client(id volume.ID) *client {
-	c := m.volumes[id]
-	if c == nil {
-		c = &client{busy: make(chan struct{}, 1)}
-		m.volumes[id] = c
-	}
-	return c
-}
-
-// tidy removes a volume's entry if nothing is in it.
-func (m *mounter) tidy(id volume.ID) {
-	if c := m.volumes[id]; c != nil && c.hasNothing() && c.users == 0 {
-		delete(m.volumes, id)
-	}
-}
-
-func connectionName(id volume.ID, generation uint64) string {
-	return connPrefix + id.String() + "/" + strconv.FormatUint(generation, 10)
-}
-
-// tell tells the pair.
-func (m *mounter) tell(e wire.Event, files ...*os.File) {
-	if l := m.links[m.current]; l != nil {
-		l.tell(e, files...)
-	}
-}
-
-// tellFormer tells it that a program is dead, with its connection, or lives and serves its volume no more.
-func (m *mounter) tellFormer(c *connection) {
-	if c.Dead {
-		m.tell(c.diedEvent(), c.file)
-	} else if c.Served {
-		m.tell(c.diedEvent())
-	}
-}
-
-func (c *connection) diedEvent() wire.Event {
-	return wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: c.Since}
-}
-
-// tellAll tells it what it has to know of all volumes. It may know a part of it.
-func (m *mounter) tellAll() {
-	for id, c := range m.volumes {
-		for _, former := range c.former {
-			m.tellFormer(former)
-		}
-		if c.living != nil && c.living.Served {
-			m.tell(wire.Event{Kind: wire.ServedNow, Volume: id, Generation: c.living.Generation})
-		}
-	}
 }

@@ -486,7 +486,7 @@ func TestServedWhileAnotherRequestWaits(t *testing.T) {
 		_, err := os.Stat(own + "/never")
 		asked <- err
 	}()
-	m := &mounter{turns: make(chan func())}
+	m := newMounter(&base{})
 	defer m.takesTurns()()
 	eventually(t, "FUSE_INIT and another request wait", func() bool {
 		waiting, err := m.waiting(device)

@@ -138,24 +138,13 @@ func (m *mounter) work(o *order) {
 	}()
 }
 
-// logFailure logs that an order has failed. A pod can make that happen as often as it likes.
-func (m *mounter) logFailure(o *order, err error) {
-	id := m.subject(o.Order)
-	if m.failures[id]++; m.failures[id] <= 20 || m.failures[id]%1000 == 0 {
-		m.log("%s of volume %s: %v (failure %d)", o.Kind, id, err, m.failures[id])
-	}
-	if len(m.failures) > mostOrders {
-		clear(m.failures)
-	}
-}
-
 // subject is the volume that an order is about, 0 for all that there are not: of those, a pair that was
 // taken over can name as many as it likes.
-func (m *mounter) subject(o wire.Order) volume.ID {
-	if _, err := m.Clients().Get(o.Volume); err == nil {
+func (c Config) subject(o wire.Order) volume.ID {
+	if _, err := c.Clients().Get(o.Volume); err == nil {
 		return o.Volume
 	}
-	if _, err := m.ServerVolumes().Get(o.Server); err == nil {
+	if _, err := c.ServerVolumes().Get(o.Server); err == nil {
 		return o.Server
 	}
 	return 0

@@ -45,8 +45,14 @@ const (
 	mostRecoverPause = time.Minute
 )
 
+// recovery looks for the programs of a mounter before.
+type recovery struct {
+	*programs
+	recovered chan struct{} // closed when all have been looked for once
+}
+
 // beginRecovery looks for the programs of all volumes, if a mounter before was lost with all that it kept.
-func (m *mounter) beginRecovery() {
+func (m *recovery) beginRecovery() {
 	if _, lost := m.set.Get(lostName, nil); !lost {
 		close(m.recovered)
 		return
@@ -56,7 +62,7 @@ func (m *mounter) beginRecovery() {
 }
 
 // listLost has all volumes looked at, and reports whether it knows which there are.
-func (m *mounter) listLost() bool {
+func (m *recovery) listLost() bool {
 	ids, err := m.ServerVolumes().IDs()
 	lost := map[volume.ID][]volume.Record{}
 	for _, id := range ids {
@@ -80,7 +86,7 @@ func (m *mounter) listLost() bool {
 	return true
 }
 
-func (m *mounter) recoverAll(listed bool) {
+func (m *recovery) recoverAll(listed bool) {
 	for pause := recoverPause; ; pause = min(2*pause, mostRecoverPause) {
 		var lost []volume.ID
 		m.do(func() {
@@ -106,7 +112,7 @@ func (m *mounter) recoverAll(listed bool) {
 }
 
 // recover finds the program of a volume, unless that is known. It returns an error that it has logged.
-func (m *mounter) recover(id volume.ID) error {
+func (m *recovery) recover(id volume.ID) error {
 	var servers []volume.Record
 	m.do(func() {
 		if client := m.volumes[id]; client != nil {
@@ -134,7 +140,7 @@ func (m *mounter) recover(id volume.ID) error {
 
 // recoverLocked finds the program of a volume, and removes the mounts of programs that have died. The caller has locked the
 // volume. servers are its server volumes.
-func (m *mounter) recoverLocked(id volume.ID, servers []volume.Record) error {
+func (m *recovery) recoverLocked(id volume.ID, servers []volume.Record) error {
 	pod := cgroup{pod: podfuse.PlainUID(servers[0].PodUID)}
 	mounts, err := m.lostMounts(id, servers, pod)
 	if err != nil || len(mounts) == 0 {
@@ -178,12 +184,12 @@ type lostMount struct {
 }
 
 // lostMounts finds what programs have mounted of a volume in its pod's containers.
-func (m *mounter) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) (found []lostMount, err error) {
+func (c Config) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) (found []lostMount, err error) {
 	attributes, err := podfuse.AttributesOf(servers[0])
 	if err != nil {
 		return nil, err
 	}
-	record, err := m.Clients().Get(id)
+	record, err := c.Clients().Get(id)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -192,8 +198,8 @@ func (m *mounter) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) 
 		before := len(found)
 		err = errors.Join(err, inNamespace(namespace, pod, func(p *process) error {
 			found = found[:before] // with another process of the namespace, it is called again
-			_, serves := m.serverOf(p, servers)
-			_, err := m.standIns(record, p)
+			_, serves := c.serverOf(p, servers)
+			_, err := c.standIns(record, p)
 			switch {
 			case isUnknown(err):
 				return err
@@ -203,7 +209,7 @@ func (m *mounter) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) 
 			mounts, err := p.mounts()
 			standIns := map[int]string{}
 			for _, info := range mounts {
-				if info.FSType == m.Type {
+				if info.FSType == c.Type {
 					standIns[info.ID] = info.Mountpoint
 				}
 			}
@@ -220,9 +226,9 @@ func (m *mounter) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) 
 }
 
 // serverOf is the one of some server volumes that a process has.
-func (m *mounter) serverOf(p *process, servers []volume.Record) (id volume.ID, has bool) {
+func (c Config) serverOf(p *process, servers []volume.Record) (id volume.ID, has bool) {
 	i := slices.IndexFunc(servers, func(server volume.Record) bool {
-		_, _, err := m.checkServer(server.ID(), p)
+		_, _, err := c.checkServer(server.ID(), p)
 		return err == nil
 	})
 	if i < 0 {
@@ -239,7 +245,7 @@ type taken struct {
 
 // takeConnection takes the connection of a program that has some mounts; nil: no process has one. A child does, as a
 // process may exchange the descriptor for one that takes for ever to close.
-func (m *mounter) takeConnection(id volume.ID, servers []volume.Record, mounts []lostMount, pod cgroup) (*connection, error) {
+func (m *recovery) takeConnection(id volume.ID, servers []volume.Record, mounts []lostMount, pod cgroup) (*connection, error) {
 	own, others, err := pod.processes()
 	if err != nil {
 		return nil, err
@@ -289,13 +295,13 @@ func (m *mounter) takeConnection(id volume.ID, servers []volume.Record, mounts [
 }
 
 // recoveredMeta is what there is to know of a connection that a process has. Nobody knows which one had asked for it.
-func (m *mounter) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lostMount, found taken) (meta connectionMeta, err error) {
+func (c Config) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lostMount, found taken) (meta connectionMeta, err error) {
 	p, err := openProcess(found.PID)
 	if err != nil {
 		return meta, err
 	}
 	defer p.close()
-	server, serves := m.serverOf(p, servers)
+	server, serves := c.serverOf(p, servers)
 	if !serves {
 		return meta, fmt.Errorf("process %d has the program's connection, and no server volume", found.PID)
 	}
@@ -319,7 +325,7 @@ func (m *mounter) recoveredMeta(id volume.ID, servers []volume.Record, mounts []
 }
 
 // addRecovered mounts what a connection serves in the vault, where it is mounted for containers to come.
-func (m *mounter) addRecovered(meta connectionMeta, file *os.File, mounted fileSystem) (c *connection, err error) {
+func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted fileSystem) (c *connection, err error) {
 	m.do(func() {
 		if m.client(meta.Volume).living != nil { // the look took longer than another program waits for its end
 			err = errBusy

@@ -13,7 +13,6 @@ import (
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
 	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
-	"example.com/pod-info-fuse/survive/volume"
 )
 
 // loses kills the mounter and its spare, and starts another mounter.
@@ -182,7 +181,7 @@ func TestProgramsOfALostMounterWithoutRecords(t *testing.T) {
 
 // A program that is found when another one serves by now is not put in the place of that.
 func TestAProgramThatIsFoundTooLate(t *testing.T) {
-	m := &mounter{turns: make(chan func()), set: keep.New(), log: t.Logf, volumes: map[volume.ID]*client{}, aborts: make(chan struct{}, 1)}
+	m := newMounter(&base{set: keep.New(), log: t.Logf})
 	defer m.takesTurns()()
 	m.RunDir = t.TempDir()
 	found, other, err := os.Pipe()

@@ -32,8 +32,8 @@ type oldSocket struct {
 }
 
 // oldSockets are those of this installation's server volumes in a mount namespace: each beside a FIFO.
-func (m *mounter) oldSockets(namespace mount.Namespace, socket uint64) (found []oldSocket, err error) {
-	fifos, err := mount.Open(m.Servers())
+func (c Config) oldSockets(namespace mount.Namespace, socket uint64) (found []oldSocket, err error) {
+	fifos, err := mount.Open(c.Servers())
 	if err != nil {
 		return nil, err
 	}
@@ -61,11 +61,11 @@ func (m *mounter) oldSockets(namespace mount.Namespace, socket uint64) (found []
 }
 
 // renewHere mounts the new socket in the mounter's own mount namespace, which is the kubelet's.
-func (m *mounter) renewHere(meta podsMeta) error {
-	all, err := m.oldSockets(mount.Own(), meta.Device)
+func (c Config) renewHere(meta podsMeta) error {
+	all, err := c.oldSockets(mount.Own(), meta.Device)
 	for _, old := range all {
 		renewErr := mount.Own().Do(func() error {
-			tree, err := cloneOf(m.Socket())
+			tree, err := cloneOf(c.Socket())
 			if err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ type otherSocket struct {
 // renew mounts the new socket in our mount namespace, and then in all others. Where that fails, the container's program
 // cannot serve any more when it dies, until the container is started anew. If some sockets could not be looked for, a
 // later mend tries again.
-func (m *mounter) renew(meta podsMeta) {
+func (m *shared) renew(meta podsMeta) {
 	hereErr := m.renewHere(meta)
 	if hereErr != nil { // only the volumes that it names lack the new socket
 		m.log("give volumes the new socket: %v; it is tried again", hereErr)
@@ -136,7 +136,7 @@ func (m *mounter) renew(meta podsMeta) {
 
 // socketsElsewhere lists the old sockets in other mount namespaces by pod, one more than mostRenewed of a pod at
 // most. all is false if there may be others.
-func (m *mounter) socketsElsewhere(meta podsMeta, until time.Time) (pods map[string][]otherSocket, all bool) {
+func (m *shared) socketsElsewhere(meta podsMeta, until time.Time) (pods map[string][]otherSocket, all bool) {
 	namespaces, untold, err := mount.Others()
 	if err != nil {
 		m.log("give containers the new socket: %v; it is tried again", err)
@@ -171,7 +171,7 @@ func (m *mounter) socketsElsewhere(meta podsMeta, until time.Time) (pods map[str
 }
 
 // renewPod replaces a pod's old sockets, one after the other.
-func (m *mounter) renewPod(uid string, sockets []otherSocket, until time.Time) {
+func (m *shared) renewPod(uid string, sockets []otherSocket, until time.Time) {
 	var problems []error
 	if len(sockets) > mostRenewed {
 		sockets = sockets[:mostRenewed]

@@ -76,60 +76,6 @@ func (c *connection) name() string { return connectionName(c.Volume, c.Generatio
 // dir is its directory in the vault.
 func (c *connection) dir() string { return fmt.Sprintf("%s.%d", c.Volume, c.Generation) }
 
-// note keeps what has changed of a connection. It returns an error if its volume was unmounted.
-func (m *mounter) note(c *connection, change func()) (err error) {
-	m.do(func() {
-		if c.isUnmounted() {
-			err = errUnmounted
-			return
-		}
-		change()
-		m.set.Note(c.name(), c.connectionMeta)
-	})
-	return err
-}
-
-// isUnmounted tells whether its volume is. It is asked in a turn.
-func (c *connection) isUnmounted() bool { return c.forgotten || isClosed(c.gone) }
-
-// device returns a duplicate of a connection's descriptor, for use beside turns: in any of these that may be
-// closed, and its number become another file's.
-func (m *mounter) device(c *connection) (file *os.File, err error) {
-	m.do(func() {
-		if c.isUnmounted() {
-			err = errUnmounted
-		} else {
-			file, err = duplicate(c.file)
-		}
-	})
-	return file, err
-}
-
-var errUnmounted = errors.New("the volume was unmounted meanwhile")
-
-// drop closes a connection.
-func (m *mounter) drop(c *connection) {
-	close(c.gone)
-	if client := m.volumes[c.Volume]; client != nil {
-		client.remove(c)
-	}
-	m.set.Drop(c.name())
-	m.tidy(c.Volume)
-}
-
-// addConnection makes an entry of one.
-func (m *mounter) addConnection(meta connectionMeta, file *os.File) *connection {
-	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), over: make(chan struct{}), hurry: make(chan struct{})}
-	switch client := m.client(c.Volume); {
-	case c.Dead, c.Left:
-		client.former = append(client.former, c)
-	default:
-		client.living = c
-	}
-	m.last = max(m.last, c.Generation)
-	return c
-}
-
 func (m *mounter) resumeConnection(name string) {
 	var meta connectionMeta
 	file, good := m.set.Get(name, &meta)
@@ -150,9 +96,18 @@ func (m *mounter) resumeConnection(name string) {
 	}
 }
 
+// programs are followed from their first answer to their death, of which the pair is told.
+type programs struct {
+	*base
+	*children
+	*table
+	links   map[uint64]*peer
+	current uint64 // the link that has said hello last, 0: none
+}
+
 // follow waits for the program's first answer, and for its death. An order that is done twice calls it
 // twice.
-func (m *mounter) follow(c *connection) {
+func (m *programs) follow(c *connection) {
 	if c.followed || c.Dead {
 		return
 	}
@@ -195,25 +150,6 @@ func mayPass(err error) bool {
 	return proc.IsUntold(err) || slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
 }
 
-// begun finds the connection that was made for an order; nil: none was.
-func (m *mounter) begun(o *order) *connection {
-	return m.find(func(c *connection) bool { return c.Order == o.name })
-}
-
-// find finds the one connection of which something is so; nil: there is none.
-func (m *mounter) find(is func(*connection) bool) (found *connection) {
-	m.do(func() {
-		for _, client := range m.volumes {
-			for _, c := range client.all() {
-				if is(c) {
-					found = c
-				}
-			}
-		}
-	})
-	return found
-}
-
 func (m *mounter) sendDevice(c *connection, socket *packet.Socket) error {
 	if err := m.note(c, func() { c.Sent = time.Now() }); err != nil {
 		return err
@@ -232,8 +168,8 @@ func (m *mounter) sendDevice(c *connection, socket *packet.Socket) error {
 
 // notice tells a program that the volume which it serves is not there, as when its name is misspelt. It is not
 // refused: the kubelet may mount the volume later, for a container that is added to the pod.
-func (m *mounter) notice(c *connection) string {
-	server, err := m.ServerVolumes().Get(c.Server)
+func (c Config) notice(of *connection) string {
+	server, err := c.ServerVolumes().Get(of.Server)
 	if err != nil {
 		return ""
 	}
@@ -241,10 +177,10 @@ func (m *mounter) notice(c *connection) string {
 	if err != nil {
 		return ""
 	}
-	if _, err := m.Clients().Get(c.Volume); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := c.Clients().Get(of.Volume); !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	return wire.NoVolume(serves.Serves, m.Source)
+	return wire.NoVolume(serves.Serves, c.Source)
 }
 
 // sendTime is how long a program in a pod may take to read an answer; it waits for it.
@@ -267,7 +203,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.checkMountpoint(o.Mountpoint, p); err != nil {
+	if err := checkMountpoint(o.Mountpoint, p); err != nil {
 		return nil, err
 	}
 	asks, err := identify(p)
@@ -330,7 +266,7 @@ func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *pr
 }
 
 // fileSystem returns the options of a program's mount.
-func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Options, p *process) (fileSystem, error) {
+func (c Config) fileSystem(server volume.Record, client volume.ID, o wire.Options, p *process) (fileSystem, error) {
 	fsType := "fuse"
 	if o.Subtype != "" {
 		fsType += "." + o.Subtype
@@ -338,7 +274,7 @@ func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Opti
 	switch {
 	case !wire.IsSubtype(o.Subtype):
 		return fileSystem{}, fmt.Errorf("%.70q is no subtype of a file system", o.Subtype)
-	case fsType == m.Type:
+	case fsType == c.Type:
 		return fileSystem{}, fmt.Errorf("the subtype %q is this driver's own", o.Subtype)
 	case o.MaxRead < 0:
 		return fileSystem{}, fmt.Errorf("max_read=%d is less than 0", o.MaxRead)
@@ -347,7 +283,7 @@ func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Opti
 	if err != nil {
 		return fileSystem{}, err
 	}
-	record, err := m.Clients().Get(client)
+	record, err := c.Clients().Get(client)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the kubelet mounts it later
 	case err != nil:
@@ -379,7 +315,7 @@ func (m *mounter) fileSystem(server volume.Record, client volume.ID, o wire.Opti
 }
 
 // checkMountpoint refuses a path that is none, and one below which the host would see the mount.
-func (m *mounter) checkMountpoint(path string, p *process) error {
+func checkMountpoint(path string, p *process) error {
 	if path == "" {
 		return nil
 	}
@@ -499,28 +435,9 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-var errBusy = errors.New("other work on the volume does not end")
-
-// lockVolume keeps others from mounting and attaching what a volume has.
-func (m *mounter) lockVolume(id volume.ID, until time.Time) (release func(), err error) {
-	var c *client
-	m.do(func() {
-		c = m.client(id)
-		c.users++
-	})
-	leave := func() { m.do(func() { c.users--; m.tidy(id) }) }
-	select {
-	case c.busy <- struct{}{}:
-		return func() { <-c.busy; leave() }, nil
-	case <-time.After(time.Until(until)):
-		leave()
-		return nil, errBusy
-	}
-}
-
 // waitServed waits for the program's first answer, and then unmounts in the vault what dead programs have served. One
 // that has been unmounted before serves nobody.
-func (m *mounter) waitServed(c *connection) {
+func (m *programs) waitServed(c *connection) {
 	if !c.Served {
 		m.awaitAnswer(c)
 	}
@@ -573,7 +490,7 @@ const (
 // requests wait for an answer, and FUSE_INIT is one of them until it is answered. Other requests come by the program's
 // own mount, or of a program that was recovered by any, and some may never be answered, or the kernel does not tell: then
 // a child asks statfs(2), less and less often.
-func (m *mounter) awaitAnswer(c *connection) {
+func (m *programs) awaitAnswer(c *connection) {
 	began, next := time.Now(), askTimeout
 	for {
 		waiting, err := m.waiting(c.Device)
@@ -582,8 +499,8 @@ func (m *mounter) awaitAnswer(c *connection) {
 		}
 		asks := false
 		m.do(func() {
-			children := m.children[c.Pod]
-			asks = (err != nil || c.Mountpoint != "" || c.Order == "") && (children == nil || children.running < mostAsking)
+			others := m.of[c.Pod]
+			asks = (err != nil || c.Mountpoint != "" || c.Order == "") && (others == nil || others.running < mostAsking)
 		})
 		if asks && time.Since(began) >= next {
 			err := m.enter(c.Pod, mostAsking, childTime, job{Kind: "probe", Dir: c.dir()})
@@ -601,7 +518,7 @@ func (m *mounter) awaitAnswer(c *connection) {
 }
 
 // ended tells whether the kernel has ended a connection. No program is asked (fs/fuse/dev.c, fuse_dev_poll).
-func (m *mounter) ended(c *connection) bool {
+func (m *programs) ended(c *connection) bool {
 	file, err := m.device(c)
 	if err != nil {
 		return true
@@ -615,8 +532,40 @@ func (m *mounter) ended(c *connection) bool {
 	return failed || err != nil
 }
 
+// tell tells the pair.
+func (m *programs) tell(e wire.Event, files ...*os.File) {
+	if l := m.links[m.current]; l != nil {
+		l.tell(e, files...)
+	}
+}
+
+// tellFormer tells it that a program is dead, with its connection, or lives and serves its volume no more.
+func (m *programs) tellFormer(c *connection) {
+	if c.Dead {
+		m.tell(c.diedEvent(), c.file)
+	} else if c.Served {
+		m.tell(c.diedEvent())
+	}
+}
+
+func (c *connection) diedEvent() wire.Event {
+	return wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: c.Since}
+}
+
+// tellAll tells it what it has to know of all volumes. It may know a part of it.
+func (m *programs) tellAll() {
+	for id, c := range m.volumes {
+		for _, former := range c.former {
+			m.tellFormer(former)
+		}
+		if c.living != nil && c.living.Served {
+			m.tell(wire.Event{Kind: wire.ServedNow, Volume: id, Generation: c.living.Generation})
+		}
+	}
+}
+
 // abandon removes a connection, and all that was mounted of it.
-func (m *mounter) abandon(c *connection) {
+func (m *programs) abandon(c *connection) {
 	m.detachOwn(c)
 	m.abort([]*connection{c})
 	m.do(func() {
@@ -627,7 +576,7 @@ func (m *mounter) abandon(c *connection) {
 }
 
 // abort ends connections: those who wait get ECONNABORTED.
-func (m *mounter) abort(all []*connection) {
+func (m *programs) abort(all []*connection) {
 	var dirs []string
 	m.do(func() {
 		for _, c := range all {
@@ -644,16 +593,8 @@ func (m *mounter) abort(all []*connection) {
 	}
 }
 
-// abortIn ends the connections in directories of the vault. No pod can hold the child up.
-func (m *mounter) abortIn(dirs []string) error {
-	m.aborts <- struct{}{}
-	defer func() { <-m.aborts }()
-	_, err := m.send(childTime, job{Kind: "unmount", Dirs: dirs, Force: true})
-	return err
-}
-
 // detachOwn removes a program's mount from its own container. It returns an error that it has logged.
-func (m *mounter) detachOwn(c *connection) error {
+func (m *programs) detachOwn(c *connection) error {
 	var path string
 	var device uint64
 	m.do(func() { path, device = c.Mountpoint, c.Device })

@@ -23,8 +23,16 @@ import (
 // Server volumes have three file systems of the mounter's: see package wire. What several pods see
 // is filled before anybody else has it, and then read-only.
 
+// shared is these file systems.
+type shared struct {
+	*base
+	*children
+	renews    bool      // containers are being given the socket
+	renewNext time.Time // no renewal begins before
+}
+
 // openPods makes them, unless they are there.
-func (m *mounter) openPods() {
+func (m *shared) openPods() {
 	table := new(mount.Table) // once, for all
 	if err := m.makePods(table); err != nil {
 		m.trouble = fmt.Errorf("make what server volumes have: %w", err)
@@ -54,7 +62,7 @@ func checkProc(table *mount.Table) error {
 	return nil
 }
 
-func (m *mounter) makePods(table *mount.Table) error {
+func (m *shared) makePods(table *mount.Table) error {
 	for _, one := range []struct {
 		path string
 		make func(*mount.Table) error
@@ -67,7 +75,7 @@ func (m *mounter) makePods(table *mount.Table) error {
 }
 
 // makeFIFOs makes the tmpfs of the FIFOs. Call-outs fill it: it stays writable.
-func (m *mounter) makeFIFOs(table *mount.Table) error {
+func (m *shared) makeFIFOs(table *mount.Table) error {
 	point, err := openTmpfs(m.Servers(), table)
 	if err == nil && point == nil {
 		point, err = m.mountTmpfs(m.Servers(), "size=1m")
@@ -78,7 +86,7 @@ func (m *mounter) makeFIFOs(table *mount.Table) error {
 
 // makeLauncher makes the file system with the launcher, unless that of this version is there. A volume
 // keeps the version that it was mounted with: its launcher goes on.
-func (m *mounter) makeLauncher(table *mount.Table) error {
+func (m *shared) makeLauncher(table *mount.Table) error {
 	before, err := openTmpfs(m.Launcher(), table)
 	if err != nil {
 		return err
@@ -102,7 +110,7 @@ func (m *mounter) makeLauncher(table *mount.Table) error {
 
 // replaceLauncher makes a launcher of this version in the place of the one before, if there was one. It
 // is filled aside, so that call-outs never see one that is not whole.
-func (m *mounter) replaceLauncher(before *mount.Point, table *mount.Table) error {
+func (m *shared) replaceLauncher(before *mount.Point, table *mount.Table) error {
 	aside := m.newLauncher()
 	left, err := openTmpfs(aside, table) // of a mounter that was killed
 	if err == nil && left != nil {
@@ -140,16 +148,16 @@ func (m *mounter) replaceLauncher(before *mount.Point, table *mount.Table) error
 }
 
 // placeLauncher mounts a launcher where call-outs look for it, in the place of the one before.
-func (m *mounter) placeLauncher(made, before *mount.Point) error {
+func (c Config) placeLauncher(made, before *mount.Point) error {
 	tree, err := made.Clone()
 	if err != nil {
 		return err
 	}
 	defer tree.Close()
 	if before != nil {
-		return mount.Own().Do(func() error { return tree.Replace(m.Launcher(), 1, before.Device()) })
+		return mount.Own().Do(func() error { return tree.Replace(c.Launcher(), 1, before.Device()) })
 	}
-	on, err := mount.Open(m.Launcher())
+	on, err := mount.Open(c.Launcher())
 	if err != nil {
 		return err
 	}
@@ -160,7 +168,7 @@ func (m *mounter) placeLauncher(made, before *mount.Point) error {
 func launcherVersion(launcher string) string { return filepath.Join(launcher, "version") }
 
 // fillLauncher makes what server volumes have in common. The socket and the FIFO are mounted on files.
-func (m *mounter) fillLauncher(launcher string, self io.Reader) error {
+func (c Config) fillLauncher(launcher string, self io.Reader) error {
 	shared := filepath.Join(launcher, wire.Shared)
 	if err := os.Mkdir(shared, 0o755); err != nil {
 		return err
@@ -182,7 +190,7 @@ func (m *mounter) fillLauncher(launcher string, self io.Reader) error {
 		err = errors.Join(err, os.WriteFile(filepath.Join(shared, name), nil, 0o600))
 	}
 	// The umask is the kubelet's.
-	return errors.Join(err, os.Chmod(shared, 0o755), os.Chmod(first, 0o755), os.WriteFile(launcherVersion(launcher), []byte(m.Version), 0o600))
+	return errors.Join(err, os.Chmod(shared, 0o755), os.Chmod(first, 0o755), os.WriteFile(launcherVersion(launcher), []byte(c.Version), 0o600))
 }
 
 func launcherName(device uint64) string { return launcherPrefix + strconv.FormatUint(device, 10) }
@@ -190,7 +198,7 @@ func launcherName(device uint64) string { return launcherPrefix + strconv.Format
 // keepLauncher keeps the launcher that is mounted on a path open, until dropLaunchers. Root of a pod owns the launcher, and
 // could take a lease on it, for which others' opens wait (man 2 fcntl, F_SETLEASE). The kernel refuses that while somebody
 // else has the file open.
-func (m *mounter) keepLauncher(launcher string, on *mount.Point) error {
+func (m *shared) keepLauncher(launcher string, on *mount.Point) error {
 	name := launcherName(on.Device())
 	if _, kept := m.set.Get(name, nil); kept {
 		return nil
@@ -205,7 +213,7 @@ func (m *mounter) keepLauncher(launcher string, on *mount.Point) error {
 }
 
 // dropLaunchers drops the launchers that no volume has.
-func (m *mounter) dropLaunchers() error {
+func (m *shared) dropLaunchers() error {
 	all, err := new(mount.Table).All("tmpfs", wire.Source)
 	if err != nil {
 		return err
@@ -233,7 +241,7 @@ type podsMeta struct {
 }
 
 // makeSocket makes the file system with the socket.
-func (m *mounter) makeSocket(table *mount.Table) error {
+func (m *shared) makeSocket(table *mount.Table) error {
 	point, err := openTmpfs(m.SocketDir(), table)
 	if err != nil {
 		return err
@@ -299,7 +307,7 @@ func closePoint(point *mount.Point) {
 
 // mountTmpfs mounts one on a directory, with a label that containers may use, and opens it. It has no flags: see
 // [mount.Point.Seal].
-func (m *mounter) mountTmpfs(path, data string) (*mount.Point, error) {
+func (m *shared) mountTmpfs(path, data string) (*mount.Point, error) {
 	data = "mode=0755," + data
 	mountWith := func(data string) error { return unix.Mount(wire.Source, path, "tmpfs", 0, data) }
 	err := m.labelled(selinux.DefaultLabel, func() error { return mountWith(data + `,context="` + selinux.DefaultLabel + `"`) }, func() error { return mountWith(data) })
@@ -320,7 +328,7 @@ func (m *mounter) mountTmpfs(path, data string) (*mount.Point, error) {
 
 // labelled makes something for containers with an SELinux label, or without: where SELinux is not
 // enabled, or its policy refuses the label. Then some containers may not use it.
-func (m *mounter) labelled(label string, with, without func() error) error {
+func (m *shared) labelled(label string, with, without func() error) error {
 	if selinux.Enabled() {
 		err := with()
 		if err == nil {
@@ -332,7 +340,7 @@ func (m *mounter) labelled(label string, with, without func() error) error {
 }
 
 // listen makes a socket at a path, for everybody.
-func (m *mounter) listen(path string) (*os.File, error) {
+func (m *shared) listen(path string) (*os.File, error) {
 	var fd int
 	create := func() (err error) {
 		fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

@@ -28,7 +28,7 @@ import (
 // move_mount(2) alone locks nothing, and whoever makes himself a user namespace is root of its mounts.
 
 // openVault makes the vault, unless there is one.
-func (m *mounter) openVault() {
+func (m *base) openVault() {
 	if _, there := m.set.Get(vaultName, nil); there {
 		return
 	}
@@ -93,7 +93,7 @@ func ofOtherUsers() (*os.File, error) {
 }
 
 // vault returns a duplicate of its descriptor.
-func (m *mounter) vault() (vault *os.File, err error) {
+func (m *base) vault() (vault *os.File, err error) {
 	m.do(func() {
 		if file, there := m.set.Get(vaultName, nil); there {
 			vault, err = duplicate(file)
@@ -123,7 +123,7 @@ var resend = mount.Resend
 // process that hides may have the first one, and its flags with it: it could have the pair wait in a read.
 // The pair must not have been given the first one: what it had read by that would end when that is closed.
 // It returns an error before Linux 6.9, where nobody but the program can answer what that had read.
-func (m *mounter) separate(c *connection) error {
+func (m *programs) separate(c *connection) error {
 	number, err := packet.Number(c.file)
 	own := -1
 	if err == nil {
@@ -221,7 +221,7 @@ type fileSystem struct {
 // The requests have the host's PIDs, those of who mounts (fs/fuse/inode.c, fuse_conn_init). For those of
 // the program's own PID namespace, a process of root's would have to be in there, which the pod could stop. No
 // program is asked anything, so that it takes no child, which the program would wait for.
-func (m *mounter) mount(c *connection, fs fileSystem) (device uint64, err error) {
+func (m *programs) mount(c *connection, fs fileSystem) (device uint64, err error) {
 	vault, err := m.vault()
 	if err != nil {
 		return 0, err
@@ -305,7 +305,7 @@ var openConnections = func() (*os.File, error) {
 }
 
 // waiting is how many requests of a connection have no answer (fs/fuse/control.c, fuse_conn_waiting_read).
-func (m *mounter) waiting(device uint64) (n int, err error) {
+func (m *base) waiting(device uint64) (n int, err error) {
 	connections := -1
 	m.do(func() {
 		if m.connections == nil {
