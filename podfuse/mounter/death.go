@@ -395,11 +395,10 @@ func (c *connection) lookAt(pids []int, left *int, seen *sight) (related []int, 
 
 func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// openIn finds the descriptor of a process as find does, but for a process that does not count: one of our own, and one
-// that was killed.
+// openIn finds the descriptor of a process as find does, but for one that was killed, which does not count.
 func (c *connection) openIn(pid int, left *int) (thread, fd int, err error) {
 	thread, fd, err = c.find(pid, left)
-	if fd >= 0 && (isOurs(pid) || isKilled(pid)) {
+	if fd >= 0 && isKilled(pid) {
 		return 0, -1, nil
 	}
 	return thread, fd, err
@@ -411,10 +410,6 @@ func (c *connection) related(pid int) (bool, error) {
 	if c.Peer.Group != "" {
 		return true, nil
 	}
-	if c.Peer.Pod != "" {
-		pods, err := podsOf(pid)
-		return slices.Contains(pods, c.Peer.Pod), err
-	}
 	// The kubelet gives pods no cgroup of their own: by a fork, or by a socket that its container shares.
 	is, err := proc.Ask(pid, func() (bool, error) { return c.shares(pid) })
 	if proc.IsUntold(err) && !c.mayShare(pid) {
@@ -423,23 +418,17 @@ func (c *connection) related(pid int) (bool, error) {
 	return is, err
 }
 
-// shares tells whether a process is in a namespace of the one that asked. It is a question for Ask.
+// shares tells whether a process is in the mount namespace of the one that asked. It is a question for Ask.
 func (c *connection) shares(pid int) (bool, error) {
-	for _, namespace := range []struct{ name, wanted string }{{"mnt", c.Peer.Mounts}, {"pid", c.Peer.PIDs}} {
-		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, namespace.name))
-		if link == namespace.wanted {
-			return true, nil
-		} else if isEnded(err) {
-			threads, threadsErr := threadsOf(pid)
-			if len(threads) > 1 {
-				return true, nil // only its first thread has ended
-			}
-			return false, cmp.Or(threadsErr, err)
-		} else if err != nil {
-			return false, err
+	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	if isEnded(err) {
+		threads, threadsErr := threadsOf(pid)
+		if len(threads) > 1 {
+			return true, nil // only its first thread has ended
 		}
+		return false, cmp.Or(threadsErr, err)
 	}
-	return false, nil
+	return link == c.Peer.Mounts, err
 }
 
 // mayShare tells of a process that cannot be asked whether it has the server volume, as the one that asked
@@ -456,12 +445,6 @@ func podsOf(pid int) (uids []string, err error) {
 }
 
 func threadsOf(pid int) ([]string, error) { return readNames(fmt.Sprintf("/proc/%d/task", pid)) }
-
-// isOurs tells whether a process is a child of this one.
-func isOurs(pid int) bool {
-	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
-	return err == nil && status["PPid"] == strconv.Itoa(os.Getpid())
-}
 
 // isKilled tells whether a process was killed and has not ended, at two looks in a row.
 func isKilled(pid int) bool {

@@ -153,8 +153,7 @@ func (c Config) subject(o wire.Order) volume.ID {
 // answer tells the pair how an order has ended.
 func (m *mounter) answer(o *order, err error) {
 	e := wire.Event{Kind: wire.Done, Ticket: o.Ticket, Volume: o.Volume, Generation: o.Generation}
-	switch o.Kind {
-	case wire.Attach:
+	if o.Kind == wire.Attach {
 		e.Kind, e.Doubted = wire.Attached, errors.Is(err, errDoubted)
 	}
 	if err != nil {

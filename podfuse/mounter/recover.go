@@ -310,7 +310,7 @@ func (c Config) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lo
 		return meta, err
 	}
 	meta = connectionMeta{Volume: id, Server: server, Device: found.Device, Sent: time.Now(), Pod: podfuse.PlainUID(servers[0].PodUID)}
-	meta.Peer = identity{PIDs: asks.PIDs, Mounts: asks.Mounts, Pod: asks.Pod, Group: asks.Group}
+	meta.Peer = identity{Mounts: asks.Mounts, Pod: asks.Pod, Group: asks.Group}
 	for _, lost := range mounts {
 		if lost.own && lost.device == found.Device {
 			meta.Mountpoint, meta.Peer.Mounts = lost.path, lost.namespace.Name

@@ -64,8 +64,7 @@ type connectionMeta struct {
 // identity is what there is to know of the process that asked for it.
 type identity struct {
 	PID    int    `json:"pid"`
-	PIDs   string `json:"pids"`          // a namespace, such as pid:[4026531836]
-	Mounts string `json:"mounts"`        // another one
+	Mounts string `json:"mounts"`        // a namespace, such as mnt:[4026531841]
 	Pod    string `json:"pod,omitempty"` // the UID that its cgroups name, without dashes; "": they name none
 	// Group is the directory of the pod's cgroup, "" if that is not known.
 	Group string `json:"group,omitempty"`
@@ -364,21 +363,13 @@ func groups(p *process) (all []uint32) {
 // identify finds out what tells the program's processes from others.
 func identify(p *process) (id identity, err error) {
 	id.PID = p.pid
-	for _, step := range []func() error{
-		func() (err error) { id.PIDs, err = proc.Link(p.pid, "ns/pid"); return err },
-		func() (err error) { id.Mounts, err = proc.Link(p.pid, "ns/mnt"); return err },
-		func() error {
-			pods, err := podsOf(p.pid)
-			if len(pods) > 0 {
-				id.Pod = pods[0] // all are the volume's: checkPod
-				id.Group = groupOf(p.pid)
-			}
-			return err
-		},
-	} {
-		err = errors.Join(err, step())
+	id.Mounts, err = proc.Link(p.pid, "ns/mnt")
+	pods, podsErr := podsOf(p.pid)
+	if len(pods) > 0 {
+		id.Pod = pods[0] // all are the volume's: checkPod
+		id.Group = groupOf(p.pid)
 	}
-	return id, errors.Join(err, p.alive())
+	return id, errors.Join(err, podsErr, p.alive())
 }
 
 // takeOverTime is how long a program waits for the end of the one before.
