@@ -73,7 +73,9 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 			m.count(o.Volume, max(0, o.Waiting))
 		}
 	default:
-		return m.accept(&order{Order: o, Link: link, name: orderName(link, o), file: with.socket})
+		kept := &order{Order: o, Link: link, name: orderName(link, o), file: with.socket}
+		m.set.Put(kept.name, kept, kept.file)
+		m.work(kept)
 	}
 	return nil
 }
@@ -86,21 +88,6 @@ func closeLater(file *os.File) {
 }
 
 var errTooMany = errors.New("too many orders wait")
-
-func (m *mounter) accept(o *order) error {
-	if m.orders[o.name] != nil {
-		closeLater(o.file)
-		return nil
-	}
-	if len(m.orders) >= mostOrders {
-		closeLater(o.file)
-		m.answer(o, errTooMany)
-		return errTooMany
-	}
-	m.set.Put(o.name, o, o.file)
-	m.work(o)
-	return nil
-}
 
 func (m *mounter) resumeOrder(name string) {
 	o := order{name: name}

@@ -161,7 +161,7 @@ func (m *mounter) take(p *peer, o wire.Order, withFiles bool) (release func(), e
 	switch {
 	case known:
 		return release, nil
-	case withFiles && hasSocket(o.Kind) && full:
+	case full && (hasSocket(o.Kind) || o.Kind == wire.Attach):
 		with.err = errTooMany
 	case withFiles && hasSocket(o.Kind):
 		with.socket, release, with.err = m.receive(p)

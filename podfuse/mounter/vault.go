@@ -211,9 +211,9 @@ func keepOnly(dir string) error {
 
 // fileSystem is that of a program.
 type fileSystem struct {
-	Type    string `json:"type"`
-	Source  string `json:"source"`
-	Options string `json:"options"`
+	Type    string
+	Source  string
+	Options string
 	Flags   uintptr
 }
 
