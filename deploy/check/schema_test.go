@@ -20,6 +20,10 @@ func TestSchemaRefuses(t *testing.T) {
 		"podFuse.enabled=yes":               "enabled",
 		"podFuse.driver=pod-fuse":           "driver",
 		"podFuse.uninstall=1":               "uninstall",
+		"podFuse.servesAnnotation=1":        "servesAnnotation",
+		"podFuse.programs.a_b.image=x":      "a_b",
+		"podFuse.programs.a.image=x":        "command",
+		"podFuse.programs.a.command={x}":    "image",
 		"podFuse.metricsPort=0":             "metricsPort",
 		"podFuse.port=9809":                 "port",
 		"policies.podFuseNamespaces={,}":    "podFuseNamespaces",
@@ -52,16 +56,53 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
+// One mutation a row of a program that is taken.
+func TestSchemaRefusesPrograms(t *testing.T) {
+	set := func(more string) (stderr string, err error) {
+		_, stderr, err = run("template", "x", chart, "--set", "podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={x,$(mountpoint)}"+more)
+		return stderr, err
+	}
+	if stderr, err := set(""); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	for more, names := range map[string]string{
+		"imag=x":               "imag",
+		"image=":               "image",
+		"command[0]=1":         "command",
+		"env.A-B=x":            "A-B",
+		"env.A=1":              "env",
+		"options={Bucket}":     "options",
+		"options={my-bucket}":  "options",
+		"options={wait}":       "options",
+		"options={secret}":     "options",
+		"options={b,b}":        "options",
+		"secret.key=x":         "key",
+		"secret.mountPath=x":   "mountPath",
+		"secret.mode=0999":     "mode",
+		"source.readOnly=true": "mountPath",
+		"source.mountPath=a:b": "mountPath",
+		"resources=64Mi":       "resources",
+	} {
+		stderr, err := set(",podFuse.programs.a." + more)
+		if err == nil || !strings.Contains(stderr, names) || !strings.Contains(stderr, "values.schema.json") && !strings.Contains(stderr, "schema(s)") {
+			t.Errorf("%s: %v: %s, want %q", more, err, stderr, names)
+		}
+	}
+}
+
 // What can be said, and cannot be had.
 func TestTheChartRefuses(t *testing.T) {
 	for flag, want := range map[string]string{
-		"flexVolume.enabled=false":                                                                    "both false",
-		"podFuse.enabled=true,podFuse.driver=example.com/pod-info-fuse":                               "name of the first driver",
-		"podFuse.enabled=true,podFuse.metricsPort=9808":                                               "in the same pod",
-		"podFuse.enabled=true,podFuse.driver=example.com/x_y,policies.validatingAdmissionPolicy=true": "no DNS name",
-		"csi.enabled=true,driver=example.com/pod_info":                                                "no DNS name",
-		"csi.enabled=true,driver=Example.com/pod-info":                                                "no DNS name",
-		"csi.enabled=true,driver=" + strings.Repeat("x", 40) + ".com/" + strings.Repeat("y", 20):      "no DNS name",
+		"flexVolume.enabled=false":                                                                                                                     "both false",
+		"podFuse.enabled=true,podFuse.driver=example.com/pod-info-fuse":                                                                                "name of the first driver",
+		"podFuse.enabled=true,podFuse.metricsPort=9808":                                                                                                "in the same pod",
+		"podFuse.enabled=true,podFuse.driver=example.com/x_y,policies.validatingAdmissionPolicy=true":                                                  "no DNS name",
+		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={x}":                                                               "it has neither {} nor $(mountpoint)",
+		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={x,$(mountpoint),$(b)}":                                            "$(b) is neither in options nor in env",
+		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={/bin/sh,-ec,x $(b) $(mountpoint)},podFuse.programs.a.options={b}": `have "$b" in the place of $(b)`,
+		"csi.enabled=true,driver=example.com/pod_info":                                                                                                 "no DNS name",
+		"csi.enabled=true,driver=Example.com/pod-info":                                                                                                 "no DNS name",
+		"csi.enabled=true,driver=" + strings.Repeat("x", 40) + ".com/" + strings.Repeat("y", 20):                                                       "no DNS name",
 	} {
 		_, stderr, err := run("template", "x", chart, "--set", flag)
 		if err == nil || !strings.Contains(stderr, want) {
