@@ -22,18 +22,15 @@ import (
 // What the program had opened is lost, and whoever uses it is told so: ESTALE. Who walks a path is
 // held until the next program's mount is in the place of this one.
 type dead struct {
+	*cemetery
 	volume     volume.ID
 	generation uint64
 	file       *os.File
-	scratch    *scratch
-	out        *outages
-	isOwn      func(volume.ID, uint32) bool
+	// strangers are requests of which it is not known yet whether they are of the program's own container.
+	strangers queue[stranger]
 
 	mu    sync.Mutex      // guards what follows
 	again map[uint64]bool // the requests of which the kernel is about to tell again
-	// strangers are requests of which it is not known yet whether they are of the program's own container, and
-	// their threads. One goroutine finds out about all.
-	strangers []stranger
 
 	repeats int // requests that were read once more; of the goroutine that reads
 }
@@ -120,7 +117,7 @@ func (d *dead) serve() {
 			for {
 				err := d.scratch.read(int(fd), d.handle)
 				if d.repeats > mostRepeats {
-					d.out.log("volume %v: its dead program has requests queued again without an end; its connection is ended", d.volume)
+					d.log("volume %v: its dead program has requests queued again without an end; its connection is ended", d.volume)
 					err = unix.ECONNABORTED
 				}
 				switch err {
@@ -158,9 +155,9 @@ func (d *dead) handle(request []byte) {
 	case usesHandle(request):
 		d.fail(id, fuse.Status(unix.ESTALE))
 	default:
-		waits, again := d.out.lose(d.volume, thread(request), caller{d, id})
+		waits, again := d.outages.lose(d.volume, thread(request), caller{d, id})
 		if waits {
-			d.lookAt(stranger{id, thread(request)})
+			d.strangers.add(stranger{id, thread(request)})
 		}
 		if again {
 			d.repeats++
@@ -177,30 +174,8 @@ type stranger struct {
 // lookAt finds out whether a request is of the program's own container. The program's restart may depend on the
 // thread that makes it: it must not wait for the restart.
 func (d *dead) lookAt(s stranger) {
-	d.mu.Lock()
-	d.strangers = append(d.strangers, s)
-	first := len(d.strangers) == 1
-	d.mu.Unlock()
-	if first {
-		go d.lookAtAll()
-	}
-}
-
-func (d *dead) lookAtAll() {
-	for {
-		d.mu.Lock()
-		s := d.strangers[0]
-		d.mu.Unlock()
-		if d.isOwn(d.volume, s.thread) {
-			d.out.answerOwn(d.volume, caller{d, s.id})
-		}
-		d.mu.Lock()
-		d.strangers = d.strangers[1:]
-		last := len(d.strangers) == 0
-		d.mu.Unlock()
-		if last {
-			return
-		}
+	if d.isOwn(d.volume, s.thread) {
+		d.outages.answerOwn(d.volume, caller{d, s.id})
 	}
 }
 
@@ -209,10 +184,10 @@ func (d *dead) lookAtAll() {
 // hides its descriptor answers the same, or has all requests queued again.
 func (d *dead) interrupt(id, interrupted uint64) {
 	c := caller{d, interrupted}
-	thread, waiting := d.out.threadOf(c)
+	thread, waiting := d.outages.threadOf(c)
 	if waiting == 0 || proc.IsKilled(thread) {
 		d.fail(interrupted, fuse.EINTR)
-		d.out.interrupted(c)
+		d.outages.interrupted(c)
 		return
 	}
 	d.mu.Lock()
@@ -225,7 +200,7 @@ func (d *dead) interrupt(id, interrupted uint64) {
 		d.mu.Lock()
 		delete(d.again, interrupted)
 		d.mu.Unlock()
-		if _, waiting := d.out.threadOf(c); waiting > 0 {
+		if _, waiting := d.outages.threadOf(c); waiting > 0 {
 			d.fail(id, fuse.EAGAIN)
 		}
 	})
@@ -300,9 +275,7 @@ func (s *scratch) free() {
 
 // cemetery has the connections of dead programs that are served.
 type cemetery struct {
-	out     *outages
-	spent   func(volume.ID, uint64)
-	isOwn   func(volume.ID, uint32) bool
+	*service
 	scratch scratch
 
 	mu      sync.Mutex // guards what follows
@@ -322,7 +295,8 @@ const (
 
 // add serves a connection, which it takes over.
 func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
-	d := &dead{volume: id, generation: generation, file: file, scratch: &c.scratch, out: c.out, isOwn: c.isOwn, again: map[uint64]bool{}}
+	d := &dead{cemetery: c, volume: id, generation: generation, file: file, again: map[uint64]bool{}}
+	d.strangers.handle = d.lookAt
 	c.mu.Lock()
 	of := c.volumes[id]
 	for _, known := range of {
@@ -335,7 +309,7 @@ func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *o
 	if c.count >= mostDeadOfAll {
 		c.mu.Unlock()
 		file.Close()
-		c.out.died(id, generation, since, nil)
+		c.outages.died(id, generation, since, nil)
 		c.spent(id, generation)
 		return
 	}
@@ -351,7 +325,7 @@ func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *o
 	c.count++
 	c.running.Add(1)
 	c.mu.Unlock()
-	c.out.died(id, generation, since, d)
+	c.outages.died(id, generation, since, d)
 	go func() {
 		defer c.running.Done()
 		d.serve()
@@ -362,7 +336,7 @@ func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *o
 // remove ends a connection that nobody uses any more, or that is one too many.
 func (c *cemetery) remove(d *dead) {
 	d.file.Close()
-	c.out.ends(d.volume, d)
+	c.outages.ends(d.volume, d)
 	c.mu.Lock()
 	c.volumes[d.volume] = slices.DeleteFunc(c.volumes[d.volume], func(other *dead) bool { return other == d })
 	if len(c.volumes[d.volume]) == 0 {

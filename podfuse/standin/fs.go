@@ -9,6 +9,7 @@
 //	dead.go    the connection of a program that has died
 //	socket.go  the requests of pods
 //	link.go    orders to the mounter, and its events
+//	queue.go   what is done later, one after the other
 //
 // A stand-in is an empty directory for the host, where it is what the kubelet makes volumes and
 // sub-paths of. A container's process that asks for anything in it is held until the program's
@@ -22,6 +23,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,7 +190,7 @@ func (f *FileSystem) Hold(r hold.Request) bool {
 		if !status.Ok() {
 			continue
 		}
-		if s.hold(viewOf(record), r.PID, caller{s.standins, r.ID}) {
+		if s.hold(record, r.PID, caller{s.standins, r.ID}) {
 			return true
 		}
 	}
@@ -247,7 +249,7 @@ func (s *service) begin() {
 	}
 	s.pace = newPace()
 	s.outages = newOutages(s)
-	s.dead = &cemetery{out: s.outages, volumes: map[volume.ID][]*dead{}, spent: s.spent, isOwn: s.isOwn}
+	s.dead = &cemetery{service: s, volumes: map[volume.ID][]*dead{}}
 	if len(s.fs.given) < 2 {
 		s.log("there is no mounter: no program can serve a volume; the next call-out starts one")
 		s.outages.told()
@@ -256,6 +258,7 @@ func (s *service) begin() {
 	s.desk = newDesk(s)
 	if s.link, err = openLink(s.fs.given[1]); err != nil {
 		s.log("%v", err)
+		s.desk.close(errTemporary)
 	} else {
 		s.hello = s.ticket()
 		s.link.begin(s.event, s.gone)
@@ -312,18 +315,14 @@ func (s *service) gone(err error) {
 	s.log("the mounter is gone (%v): programs that serve go on, and nobody else can; the next call-out starts another one", err)
 	s.outages.told()
 	s.outages.mute()
-	s.desk.close()
+	s.desk.close(errTemporary)
 }
 
 func (s *service) ticket() uint64 { return s.tickets.Add(1) }
 
-func (s *service) order(order wire.Order) { s.send(order, nil) }
-
-func (s *service) send(order wire.Order, file *os.File) {
+func (s *service) order(order wire.Order) {
 	if s.link != nil {
-		s.link.send(order, file)
-	} else if file != nil {
-		file.Close()
+		s.link.send(order)
 	}
 }
 
@@ -344,19 +343,15 @@ func (s *service) patience(id volume.ID) (time.Duration, error) {
 	return attributes.Wait, nil
 }
 
-// serves tells of a server volume whether its program serves a volume.
-func (s *service) serves(id volume.ID) func(server volume.ID) bool {
-	return func(server volume.ID) bool {
+// isOwn tells whether a thread is of a container whose program serves a volume.
+func (s *service) isOwn(id volume.ID, thread uint32) bool {
+	servers, _ := s.processes.servers(number(thread))
+	return slices.ContainsFunc(servers, func(server volume.ID) bool {
 		record, err := s.fs.layout.ServerVolumes().Get(server)
 		if err != nil {
 			return false
 		}
 		client, err := podfuse.Client(record)
 		return err == nil && client == id
-	}
-}
-
-// isOwn tells whether a thread is of a container whose program serves a volume.
-func (s *service) isOwn(id volume.ID, thread uint32) bool {
-	return s.processes.isOwn(number(thread), s.serves(id))
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,17 +20,13 @@ import (
 // and then another pair, since the descriptor is of no use any more.
 type link struct {
 	socket *packet.Socket
-
-	mu     sync.Mutex // guards what follows
-	queue  []sending
-	closed bool
-	wake   chan struct{}
+	orders queue[sending]
 }
 
-// sending is an order, and the socket of a pod that goes with it, which it owns; nil: none.
+// sending is an order, and the sockets of pods that go with it, which it owns.
 type sending struct {
 	order wire.Order
-	file  *os.File
+	files []*os.File
 }
 
 // openLink uses a socket, which stays the caller's.
@@ -40,7 +35,9 @@ func openLink(file *os.File) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the link to the mounter: %w", err)
 	}
-	return &link{socket: socket, wake: make(chan struct{}, 1)}, nil
+	l := &link{socket: socket}
+	l.orders.handle = l.put
+	return l, nil
 }
 
 // begin begins to receive. event gets each packet, and the descriptor that came with it, nil for
@@ -51,59 +48,17 @@ func (l *link) begin(event func(wire.Event, *os.File), gone func(error)) {
 			gone(err)
 		}
 	}()
-	go l.write()
 }
 
-// send sends an order, later. It takes over the descriptor.
-func (l *link) send(order wire.Order, file *os.File) {
-	l.mu.Lock()
-	closed := l.closed
-	if !closed {
-		l.queue = append(l.queue, sending{order, file})
-	}
-	l.mu.Unlock()
-	if closed && file != nil {
-		packet.CloseAside(file)
-	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-// write sends what is in the queue, until the link is closed. A mounter that does not read keeps
-// only this goroutine waiting.
-func (l *link) write() {
-	for range l.wake {
-		for {
-			l.mu.Lock()
-			queue := l.queue
-			l.queue = nil
-			l.mu.Unlock()
-			if len(queue) == 0 {
-				break
-			}
-			for _, s := range queue {
-				l.put(s)
-			}
-		}
-		l.mu.Lock()
-		closed := l.closed
-		l.mu.Unlock()
-		if closed {
-			return
-		}
-	}
-}
+// send sends an order, later, and takes over the descriptors. A mounter that does not read keeps only the queue waiting.
+func (l *link) send(order wire.Order, files ...*os.File) { l.orders.add(sending{order, files}) }
 
 // put sends a packet. No order is too long (wire.LongestPath): an error is the link's end, which its reader finds, too.
 func (l *link) put(s sending) {
-	if s.file == nil {
-		_ = l.socket.Send(packet.NoLimit, s.order)
-		return
+	_ = l.socket.Send(packet.NoLimit, s.order, s.files...)
+	for _, file := range s.files {
+		packet.CloseAside(file)
 	}
-	defer packet.CloseAside(s.file)
-	_ = l.socket.Send(packet.NoLimit, s.order, s.file)
 }
 
 func (l *link) read(event func(wire.Event, *os.File)) error {
@@ -141,21 +96,5 @@ func connectionOf(files []*os.File) *os.File {
 	return os.NewFile(uintptr(number), "the connection of a dead program")
 }
 
-// close ends the use of the link by this process.
-func (l *link) close() {
-	l.mu.Lock()
-	l.closed = true
-	queue := l.queue
-	l.queue = nil
-	l.mu.Unlock()
-	for _, s := range queue {
-		if s.file != nil {
-			packet.CloseAside(s.file)
-		}
-	}
-	l.socket.Close()
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+// close ends the use of the link by this process. What is in the queue is closed with it.
+func (l *link) close() { l.socket.Close() }

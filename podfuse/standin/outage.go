@@ -89,37 +89,11 @@ type outage struct {
 	// mount is attached in all of them at once, for which an order has no process.
 	dead   map[connection]bool
 	lost   *view
-	sweeps repeats     // of the orders for all views
+	sweeps int         // that there were since an outage began or ended
+	pause  *time.Timer // until the next one
 	swept  uint64      // the generation that is attached in all views; 0: none is
 	copied bool        // there may be another view
 	copies *time.Timer // until that is looked for
-}
-
-// repeats is how often something was done in a time of a volume's, and the pause until it is done
-// again. The pauses get longer and longer.
-type repeats struct {
-	count int
-	pause *time.Timer
-}
-
-// at does something now, for the first time, or after a pause, unless the volume has changed.
-func (v *outage) at(p *repeats, do func()) {
-	if p.pause != nil {
-		return
-	}
-	if p.count++; p.count == 1 {
-		do()
-		return
-	}
-	p.pause = v.after(min(firstPause<<min(p.count-2, 9), longestPause), func() {
-		p.pause = nil
-		do()
-	})
-}
-
-func (p *repeats) reset() {
-	p.count = 0
-	stop(&p.pause)
 }
 
 // view is a mount namespace with mounts of a volume, and those of it who wait.
@@ -487,7 +461,8 @@ func (o *outages) isServed(id volume.ID, generation uint64) {
 func (v *outage) change(served bool) {
 	v.served, v.since, v.logged = served, time.Time{}, false
 	stop(&v.expiry)
-	v.sweeps.reset()
+	v.sweeps = 0
+	stop(&v.pause)
 	stop(&v.copies)
 	v.lost.failures = 0
 	for _, w := range v.views {
@@ -656,12 +631,20 @@ func (v *outage) finish(w *view, status fuse.Status) {
 }
 
 // sweep has the mounter attach the program's mount in all views that have one of a program that is
-// dead. There are pauses in between: a process whose working directory is in such a mount comes back
+// dead. The pauses in between get longer and longer: a process whose working directory is in such a mount comes back
 // to it for ever.
 func (v *outage) sweep() {
-	if v.lost.ticket == 0 && v.lost.rest == nil && !v.lost.queued {
-		v.at(&v.sweeps, v.attachLost)
+	if v.lost.ticket != 0 || v.lost.rest != nil || v.lost.queued || v.pause != nil {
+		return
 	}
+	if v.sweeps++; v.sweeps == 1 {
+		v.attachLost()
+		return
+	}
+	v.pause = v.after(min(firstPause<<min(v.sweeps-2, 9), longestPause), func() {
+		v.pause = nil
+		v.attachLost()
+	})
 }
 
 // attachLost has the mount attached in all views.

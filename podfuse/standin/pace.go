@@ -123,12 +123,12 @@ func (p *pace) end() {
 
 // hold holds a request of a process that has the volume in its container, and tells whether it is
 // one.
-func (s *service) hold(v volumeView, thread uint32, c caller) bool {
+func (s *service) hold(v volume.Record, thread uint32, c caller) bool {
 	ofPod, may := s.processes.canBeContainer(thread, v)
 	switch {
 	case !may:
 		return false
-	case ofPod && !s.pace.may(v.id):
+	case ofPod && !s.pace.may(v.ID()):
 		parked := s.pace.park(c, func() {
 			if !s.hold(v, thread, c) {
 				c.on.fail(c.id, fuse.Status(unix.ESTALE)) // the host's, which asks again
@@ -141,9 +141,9 @@ func (s *service) hold(v volumeView, thread uint32, c caller) bool {
 	}
 	var view string
 	var is bool
-	s.pace.spend(v.id, processorTime(func() { view, is = s.processes.view(thread, v) }))
+	s.pace.spend(v.ID(), processorTime(func() { view, is = s.processes.view(thread, v) }))
 	if is {
-		s.outages.hold(v.id, view, thread, c)
+		s.outages.hold(v.ID(), view, thread, c)
 	}
 	return is
 }

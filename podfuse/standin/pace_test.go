@@ -63,7 +63,7 @@ func TestWhoAsksTooOftenWaits(t *testing.T) {
 		s := &service{processes: files.processes(t), pace: newPace(), outages: w.o}
 		defer s.pace.end()
 		ask := func(id uint64, thread uint32) bool {
-			return s.hold(viewOf(clientRecord), thread, caller{w.on("s"), id})
+			return s.hold(clientRecord, thread, caller{w.on("s"), id})
 		}
 		held := func(want int) {
 			t.Helper()
@@ -132,7 +132,7 @@ func TestWhoEndsDuringALookIsNotHeld(t *testing.T) {
 	c := caller{w.on("s"), 1}
 	s := slowLook(t, w, func(s *service) { s.interrupted(c) })
 	s.pace.spend(clientRecord.ID(), time.Hour)
-	if !s.hold(viewOf(clientRecord), 101, c) {
+	if !s.hold(clientRecord, 101, c) {
 		t.Fatal("it is answered")
 	}
 	time.Sleep(period)
@@ -149,7 +149,7 @@ func TestWhoEndsDuringALookIsNotHeld(t *testing.T) {
 func TestALookThatWaitsIsFree(t *testing.T) {
 	w := &world{t: t, wait: time.Minute}
 	s := slowLook(t, w, func(*service) { time.Sleep(2 * share) })
-	if !s.hold(viewOf(clientRecord), 101, caller{w.on("s"), 1}) {
+	if !s.hold(clientRecord, 101, caller{w.on("s"), 1}) {
 		t.Error("it is not held")
 	}
 	if !s.pace.may(clientRecord.ID()) {

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,21 +25,14 @@ import (
 // A connection is one request and one answer. That of a program that is to serve comes from the
 // mounter, which gets a duplicate of the connection, and says when it is done.
 type desk struct {
-	listener  *net.UnixListener
-	processes *processes
-	servers   volume.Store
-	send      func(wire.Order, *os.File) // takes over the descriptor
-	ticket    func() uint64
-	state     func(volume.ID) (state wire.State, known bool)
-	limit     time.Duration // for a client's request
-	log       func(format string, args ...any)
+	*service
+	listener *net.UnixListener
 
-	mu      sync.Mutex // guards what follows
-	ended   bool
-	closed  bool                         // there is no mounter any more
-	clients map[*packet.Socket]string    // the pods of those that are connected
-	waiting map[uint64]chan<- wire.Event // for the end of an order
-	refused map[string]time.Time         // pods, of which the log was told
+	mu      sync.Mutex                // guards what follows
+	closed  bool                      // no order is taken any more
+	clients map[*packet.Socket]string // the pods of those that are connected
+	waiting map[uint64]chan<- error   // for the end of an order
+	refused map[string]time.Time      // pods, of which the log was told
 }
 
 const (
@@ -59,11 +51,7 @@ const (
 var errTemporary = errors.New("the node's driver is being replaced; ask again")
 
 func newDesk(s *service) *desk {
-	return &desk{
-		processes: s.processes, servers: s.fs.layout.ServerVolumes(), state: s.outages.state,
-		ticket: s.ticket, limit: s.fs.requestTime, log: s.log, send: s.send,
-		clients: map[*packet.Socket]string{}, waiting: map[uint64]chan<- wire.Event{}, refused: map[string]time.Time{},
-	}
+	return &desk{service: s, clients: map[*packet.Socket]string{}, waiting: map[uint64]chan<- error{}, refused: map[string]time.Time{}}
 }
 
 // open begins to answer. The socket stays the caller's.
@@ -129,7 +117,7 @@ func (d *desk) enter(conn *packet.Socket, pod string) bool {
 			of++
 		}
 	}
-	if d.ended || of >= mostClientsOfPod || len(d.clients) >= mostClients {
+	if of >= mostClientsOfPod || len(d.clients) >= mostClients {
 		return false
 	}
 	d.clients[conn] = pod
@@ -159,7 +147,7 @@ func peerOf(conn *packet.Socket) (pid int, err error) {
 
 // serve answers one client.
 func (d *desk) serve(conn *packet.Socket, pid int, accepted time.Duration) {
-	text, withFiles, err := conn.Peek(time.Now().Add(d.limit))
+	text, withFiles, err := conn.Peek(time.Now().Add(d.fs.requestTime))
 	if err != nil && err != packet.ErrTooLong {
 		return
 	}
@@ -218,7 +206,7 @@ func (d *desk) request(conn *packet.Socket, pid int, accepted time.Duration, tex
 		return nil, fmt.Errorf("server volume %v: %w", record.ID(), err)
 	}
 	if r.Kind == wire.Ready {
-		state, known := d.state(client)
+		state, known := d.outages.state(client)
 		if !known {
 			return nil, errTemporary
 		}
@@ -229,7 +217,7 @@ func (d *desk) request(conn *packet.Socket, pid int, accepted time.Duration, tex
 	})
 }
 
-// parse reads what a pod has written.
+// parse reads what a pod has written. What it names, the mounter checks.
 func parse(text []byte) (r wire.Request, err error) {
 	if err := json.Unmarshal(text, &r); err != nil && r.Format <= wire.Format {
 		return r, errors.New("the request is not JSON of the expected form")
@@ -241,52 +229,38 @@ func parse(text []byte) (r wire.Request, err error) {
 		return r, errors.New("the request says no format")
 	case r.Kind != wire.Serve && r.Kind != wire.Unmount && r.Kind != wire.Ready:
 		return r, fmt.Errorf("the request is of kind %.20q, which is not known", r.Kind)
-	case r.Server != 0 && !isID(r.Server):
-		return r, errors.New("the request names no server volume that there can be")
-	case !isMountpoint(r.Mountpoint):
-		return r, fmt.Errorf("mount point %.200q is not an absolute path in its shortest form, of at most %d bytes", r.Mountpoint, wire.LongestPath)
-	case r.Mountpoint == "" && r.Kind == wire.Unmount:
-		return r, errors.New("the request names no mount point to unmount")
-	case r.MaxRead < 0 || r.MaxRead > mostRead:
-		return r, fmt.Errorf("max_read=%d is not a number of bytes up to %d", r.MaxRead, mostRead)
-	case !wire.IsSubtype(r.Subtype):
-		return r, fmt.Errorf("subtype=%.70q is not a name of at most %d letters, digits and ._-, without a dot in front", r.Subtype, wire.LongestSubtype)
+	case len(r.Mountpoint) > wire.LongestPath || len(r.Subtype) > wire.LongestSubtype:
+		return r, fmt.Errorf("the request has a mount point of more than %d bytes, or a subtype of more than %d", wire.LongestPath, wire.LongestSubtype)
 	}
 	return r, nil
-}
-
-const mostRead = 256 << 20
-
-func isID(id volume.ID) bool {
-	parsed, err := volume.ParseID(id.String())
-	return err == nil && parsed == id
-}
-
-func isMountpoint(path string) bool {
-	return path == "" || len(path) <= wire.LongestPath && path != "/" && filepath.IsAbs(path) && filepath.Clean(path) == path && !strings.ContainsRune(path, 0)
 }
 
 // serverOf is the record of the server volume that a process asks for. It must have that volume,
 // and be of that pod.
 func (d *desk) serverOf(pid int, id volume.ID) (volume.Record, error) {
-	p, err := d.processes.server(pid)
+	dir := strconv.Itoa(pid)
+	group, err := d.processes.cgroup(dir)
+	var servers []volume.ID
+	if err == nil {
+		servers, err = d.processes.servers(dir)
+	}
 	switch {
 	case err != nil:
 		return volume.Record{}, fmt.Errorf("look at process %d: %w", pid, err)
-	case len(p.servers) == 0:
+	case len(servers) == 0:
 		return volume.Record{}, errors.New("the container has no server volume; mount one into it")
-	case id == 0 && len(p.servers) > 1:
+	case id == 0 && len(servers) > 1:
 		return volume.Record{}, errors.New("the container has several server volumes, and the request does not say which one is meant")
 	case id == 0:
-		id = p.servers[0]
-	case !slices.Contains(p.servers, id):
+		id = servers[0]
+	case !slices.Contains(servers, id):
 		return volume.Record{}, fmt.Errorf("the container has not server volume %v", id)
 	}
-	record, err := d.servers.Get(id)
+	record, err := d.fs.layout.ServerVolumes().Get(id)
 	if err != nil {
 		return volume.Record{}, fmt.Errorf("server volume %v is not mounted any more, or its record cannot be read", id)
 	}
-	if p.pod != "" && p.pod != podfuse.PlainUID(record.PodUID) {
+	if pod := podOf(group); pod != "" && pod != podfuse.PlainUID(record.PodUID) {
 		return volume.Record{}, fmt.Errorf("server volume %v is of pod %s, and the process is of another one", id, record.PodUID)
 	}
 	return record, nil
@@ -298,10 +272,10 @@ func (d *desk) pass(conn *packet.Socket, order wire.Order) (*wire.Answer, error)
 	if err != nil {
 		return nil, fmt.Errorf("pass the request on: %w", err)
 	}
-	done := make(chan wire.Event, 1)
+	done := make(chan error, 1)
 	order.Ticket = d.ticket()
 	d.mu.Lock()
-	if d.ended || d.closed {
+	if d.closed {
 		d.mu.Unlock()
 		duplicate.Close() // which is not the last
 		return nil, errTemporary
@@ -313,18 +287,12 @@ func (d *desk) pass(conn *packet.Socket, order wire.Order) (*wire.Answer, error)
 		defer d.mu.Unlock()
 		delete(d.waiting, order.Ticket)
 	}()
-	d.send(order, duplicate)
+	d.link.send(order, duplicate)
 	limit := time.NewTimer(serveTime)
 	defer limit.Stop()
 	select {
-	case event, open := <-done:
-		if !open {
-			return nil, d.gaveUp()
-		}
-		if event.Error != "" {
-			return nil, errors.New(event.Error)
-		}
-		return nil, nil // the mounter has answered
+	case err := <-done:
+		return nil, err // nil: the mounter has answered, or still has the client
 	case <-limit.C:
 		return nil, fmt.Errorf("the node's mounter has not answered for %v; see its log", serveTime)
 	}
@@ -336,46 +304,29 @@ func (d *desk) done(event wire.Event) {
 	defer d.mu.Unlock()
 	if done := d.waiting[event.Ticket]; done != nil {
 		delete(d.waiting, event.Ticket)
-		done <- event
+		var err error
+		if event.Error != "" {
+			err = errors.New(event.Error)
+		}
+		done <- err
 	}
 }
 
-// close gives up all orders: nobody takes them any more. Pods are told to ask again.
-func (d *desk) close() {
+// close ends the wait for all orders, with an answer to the clients, or with none, and takes no more.
+func (d *desk) close(answer error) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.closed = true
-	d.mu.Unlock()
-	d.giveUp()
-}
-
-// giveUp ends the wait for all orders.
-func (d *desk) giveUp() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for ticket, done := range d.waiting {
-		delete(d.waiting, ticket)
-		close(done)
+	for _, done := range d.waiting {
+		done <- answer
 	}
+	clear(d.waiting)
 }
 
-// gaveUp is the answer to a client whose order this process waits for no more: none, if the mounter
-// still has it.
-func (d *desk) gaveUp() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ended {
-		return nil
-	}
-	return errTemporary
-}
-
-// end leaves the clients to the process that serves next, if they ask again.
+// end leaves the clients to the process that serves next, if they ask again, or to the mounter, which has their sockets.
 func (d *desk) end() {
 	if d.listener != nil {
 		d.listener.Close()
 	}
-	d.mu.Lock()
-	d.ended = true
-	d.mu.Unlock()
-	d.giveUp()
+	d.close(nil)
 }

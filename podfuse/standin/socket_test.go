@@ -34,12 +34,9 @@ func TestRequestsAreChecked(t *testing.T) {
 		{"kind", "unmount", ""}, {"kind", "ready", ""},
 		{"kind", "attach", "kind"}, {"kind", "", "kind"}, {"kind", 7, "JSON"},
 		{"format", 2, "upgrade the driver"}, {"format", 0, "no format"}, {"format", -1, "no format"}, {"format", "1", "JSON"},
-		{"server", 0, ""}, {"server", uint64(1<<56 - 1), ""}, {"server", uint64(1 << 56), "server volume"}, {"server", -1, "JSON"}, {"server", 1.5, "JSON"},
-		{"mountpoint", "", ""}, {"mountpoint", "mnt", "absolute"}, {"mountpoint", "/", "absolute"}, {"mountpoint", "/a/../b", "absolute"},
-		{"mountpoint", "/a/", "absolute"}, {"mountpoint", "/a\x00b", "absolute"}, {"mountpoint", "/" + strings.Repeat("a", wire.LongestPath), "absolute"},
-		{"mountpoint", "/" + strings.Repeat("a", wire.LongestPath-1), ""},
-		{"subtype", "", ""}, {"subtype", "a b", "subtype"}, {"subtype", "../x", "subtype"}, {"subtype", strings.Repeat("a", 65), "subtype"}, {"subtype", "a,b", "subtype"}, {"subtype", "a#b", "subtype"},
-		{"maxRead", -1, "max_read"}, {"maxRead", mostRead + 1, "max_read"}, {"maxRead", mostRead, ""},
+		{"server", 0, ""}, {"server", uint64(1<<56 - 1), ""}, {"server", -1, "JSON"}, {"server", 1.5, "JSON"},
+		{"mountpoint", "", ""}, {"mountpoint", "/" + strings.Repeat("a", wire.LongestPath), "more than"},
+		{"mountpoint", "/" + strings.Repeat("a", wire.LongestPath-1), ""}, {"subtype", "", ""}, {"subtype", strings.Repeat("a", 65), "more than"},
 		{"later", "field", ""},
 	} {
 		request := map[string]any{}
@@ -66,9 +63,6 @@ func TestRequestsAreChecked(t *testing.T) {
 			t.Errorf("%.20q: no error", packet)
 		}
 	}
-	if _, err := parse([]byte(`{"format":1,"kind":"unmount"}`)); err == nil {
-		t.Error("unmount of nothing: no error")
-	}
 }
 
 func FuzzRequest(f *testing.F) {
@@ -81,7 +75,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		if r.Mountpoint != filepath.Clean(r.Mountpoint) && r.Mountpoint != "" || r.Format != 1 || r.MaxRead < 0 {
+		if len(r.Mountpoint) > wire.LongestPath || len(r.Subtype) > wire.LongestSubtype || r.Format != 1 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -221,7 +215,11 @@ func TestAnotherPodMayNotAsk(t *testing.T) {
 		root := files.write(t)
 		p, err := newProcesses(root, root+"/self/cgroup", runDir+"/fs", runDir+"/servers")
 		r.must(err)
-		_, err = (&desk{processes: p, servers: r.layout.ServerVolumes()}).serverOf(7, 0)
+		s := &service{fs: r.fs, processes: p}
+		if !s.isOwn(r.record.ID(), 7) || s.isOwn(other, 7) {
+			t.Errorf("%s: the process has the server volume of another volume's program", cgroup)
+		}
+		_, err = (&desk{service: s}).serverOf(7, 0)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", cgroup, err, want)
 		}

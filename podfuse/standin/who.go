@@ -31,9 +31,9 @@ type processes struct {
 	// self is the text of the cgroup file of this process, but for its digits. That of the mounter's
 	// children, who work in containers and must not wait for themselves, has another PID in it (see
 	// package cgroup), and is the same where nobody could leave the kubelet's cgroup.
-	self    []byte
-	fs      string // the device of the node mount, as mountinfo shows it
-	servers string // the device of the tmpfs of server volumes
+	self  []byte
+	fs    string // the device of the node mount, as mountinfo shows it
+	tmpfs string // the device of the tmpfs of server volumes
 
 	mu     sync.Mutex
 	places map[volume.ID][]string // of the host, for volumes that are mounted there
@@ -53,7 +53,7 @@ func newProcesses(proc, own, fsPath, serversPath string) (*processes, error) {
 		case fsPath:
 			p.fs = string(m.device)
 		case serversPath:
-			p.servers = string(m.device)
+			p.tmpfs = string(m.device)
 		}
 		return true
 	})
@@ -65,20 +65,9 @@ func newProcesses(proc, own, fsPath, serversPath string) (*processes, error) {
 
 func number(thread uint32) string { return strconv.FormatUint(uint64(thread), 10) }
 
-// volumeView is what is known of a volume, to recognise its mounts.
-type volumeView struct {
-	id  volume.ID
-	pod string // without dashes
-	dir string // the kubelet's, by its own path
-}
-
-func viewOf(r volume.Record) volumeView {
-	return volumeView{r.ID(), podfuse.PlainUID(r.PodUID), r.Dir}
-}
-
 // canBeContainer tells whether a thread may see a volume as its container does, as far as its
 // cgroup tells, and whether that says that it is of the volume's pod.
-func (p *processes) canBeContainer(thread uint32, v volumeView) (ofPod, may bool) {
+func (p *processes) canBeContainer(thread uint32, v volume.Record) (ofPod, may bool) {
 	if thread == 0 || p.fs == "" {
 		return false, false
 	}
@@ -87,7 +76,8 @@ func (p *processes) canBeContainer(thread uint32, v volumeView) (ofPod, may bool
 		return false, false
 	}
 	uid := podOf(group)
-	return uid == v.pod, uid == v.pod || uid == ""
+	ofPod = uid == podfuse.PlainUID(v.PodUID)
+	return ofPod, ofPod || uid == ""
 }
 
 // ours tells whether the text of a cgroup file is that of a process of this driver.
@@ -109,10 +99,10 @@ func withoutDigits(text []byte) []byte {
 // A mount namespace with the volume on the kubelet's directory, wherever that is seen, is the
 // host's: also that of a node agent, and of a container that the runtime prepares, which looks at
 // what it is about to mount.
-func (p *processes) view(thread uint32, v volumeView) (key string, is bool) {
+func (p *processes) view(thread uint32, v volume.Record) (key string, is bool) {
 	var ids []byte
 	var whole []mounted
-	root := "/" + v.id.String()
+	root := "/" + v.ID().String()
 	err := p.mounts(number(thread), wire.MostMounts, func(m mountLine) bool {
 		if string(m.device) != p.fs || !below(m.root, root) {
 			return true
@@ -182,21 +172,22 @@ func (m mountLine) place(rest string) string {
 
 // hostPlaces are those of a volume in our own mount namespace, which is the host's: the kubelet's directory, as
 // mountinfo has it, and as its path says, should the kubelet have got another mount namespace since.
-func (p *processes) hostPlaces(v volumeView) []string {
+func (p *processes) hostPlaces(v volume.Record) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.places[v.id]; known != nil {
+	id := v.ID()
+	if known := p.places[id]; known != nil {
 		return known
 	}
 	var whole []mounted
 	var byPath string
 	longest := 0
 	err := p.mounts("self", math.MaxInt, func(m mountLine) bool {
-		if string(m.device) == p.fs && m.isWhole("/"+v.id.String()) {
+		if string(m.device) == p.fs && m.isWhole("/"+id.String()) {
 			whole = append(whole, mounted{string(m.parent), string(m.point)})
 		}
 		// Of two on one directory, the one on top comes last.
-		if rest, in := m.cut(v.dir); in && strings.HasPrefix(rest, "/") && len(m.point) >= longest {
+		if rest, in := m.cut(v.Dir); in && strings.HasPrefix(rest, "/") && len(m.point) >= longest {
 			byPath, longest = m.place(rest), len(m.point)
 		}
 		return true
@@ -207,7 +198,7 @@ func (p *processes) hostPlaces(v volumeView) []string {
 		if len(p.places) > many { // volumes come and go
 			clear(p.places)
 		}
-		p.places[v.id] = places
+		p.places[id] = places
 	}
 	return places
 }
@@ -218,42 +209,20 @@ func below(path []byte, dir string) bool {
 	return len(path) >= len(dir) && string(path[:len(dir)]) == dir && (len(path) == len(dir) || path[len(dir)] == '/')
 }
 
-// peer is what a process shows that asks by a socket.
-type peer struct {
-	pod     string      // without dashes; "" if its cgroup names none
-	servers []volume.ID // that it has
-}
-
-// server finds out about a process that asks.
-func (p *processes) server(pid int) (peer, error) {
-	dir := strconv.Itoa(pid)
-	group, err := p.cgroup(dir)
-	if err != nil {
-		return peer{}, err
-	}
-	found := peer{pod: podOf(group)}
+// servers are the server volumes that a process or thread has. With an error, there may be more.
+func (p *processes) servers(dir string) (ids []volume.ID, err error) {
 	err = p.mounts(dir, wire.MostMounts, func(m mountLine) bool {
-		if id, is := p.serverOf(m); is && !slices.Contains(found.servers, id) {
-			found.servers = append(found.servers, id)
+		if id, is := p.serverOf(m); is && !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 		return true
 	})
-	return found, err
-}
-
-// isOwn tells whether a process or thread has a server volume.
-func (p *processes) isOwn(dir string, serves func(server volume.ID) bool) (is bool) {
-	_ = p.mounts(dir, wire.MostMounts, func(m mountLine) bool {
-		id, of := p.serverOf(m)
-		is = of && serves(id)
-		return !is
-	})
-	return is
+	return ids, err
 }
 
 // serverOf is the server volume that a mount is of.
 func (p *processes) serverOf(m mountLine) (volume.ID, bool) {
-	if p.servers == "" || string(m.device) != p.servers {
+	if p.tmpfs == "" || string(m.device) != p.tmpfs {
 		return 0, false
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(m.root), "/"), "/")

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -71,7 +70,7 @@ func (files tree) processes(t testing.TB) *processes {
 	return p
 }
 
-func (p *processes) container(thread uint32, v volumeView) (key string, is bool) {
+func (p *processes) container(thread uint32, v volume.Record) (key string, is bool) {
 	if _, may := p.canBeContainer(thread, v); !may {
 		return "", false
 	}
@@ -102,7 +101,7 @@ func TestWhoseViewAProcessHas(t *testing.T) {
 	} {
 		for _, cgroup := range c.cgroups {
 			p := tree{}.process(t, "101", cgroup, c.mountinfo).processes(t)
-			key, is := p.container(101, viewOf(clientRecord))
+			key, is := p.container(101, clientRecord)
 			if key != c.want || is != (c.want != "") {
 				t.Errorf("cgroup of %s, mounts of %s: %q, %v; want %q", cgroup, c.mountinfo, key, is, c.want)
 			}
@@ -113,7 +112,7 @@ func TestWhoseViewAProcessHas(t *testing.T) {
 func TestAProcessThatIsGoneIsNoContainers(t *testing.T) {
 	p := tree{"102/cgroup": testdata(t, "cgroup/systemd")}.process(t, "101", "systemd", "container").processes(t)
 	for _, pid := range []uint32{0, 102, 103} {
-		if _, is := p.container(pid, viewOf(clientRecord)); is {
+		if _, is := p.container(pid, clientRecord); is {
 			t.Errorf("process %d is held", pid)
 		}
 	}
@@ -154,7 +153,7 @@ func TestTheHostIsKnownByTheDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // once as it is found, and once as it is remembered
-			if _, is := p.container(101, viewOf(c.record)); is != c.want {
+			if _, is := p.container(101, c.record); is != c.want {
 				t.Errorf("%s: taken for a container's: %v", name, is)
 			}
 		}
@@ -172,7 +171,7 @@ func TestANodeWithManyMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, is := p.container(101, viewOf(clientRecord)); !is {
+	if _, is := p.container(101, clientRecord); !is {
 		t.Error("a container's process has the host's view")
 	}
 }
@@ -192,7 +191,7 @@ func TestOfHostileMountsNotAllIsRead(t *testing.T) {
 		"the last line is not one": {strings.TrimSuffix(mine[:strings.Index(mine, "908 ")+len("908 901 0:72 /"+clientRecord.ID().String()+" /data rw")], "\n"), false},
 	} {
 		p := tree{"101/cgroup": testdata(t, "cgroup/systemd"), "101/mountinfo": c.mountinfo}.processes(t)
-		if _, is := p.container(101, viewOf(clientRecord)); is != c.want {
+		if _, is := p.container(101, clientRecord); is != c.want {
 			t.Errorf("%s: %v", name, is)
 		}
 	}
@@ -203,29 +202,13 @@ func TestWhichServerVolumesAProcessHas(t *testing.T) {
 		"program": {serverRecord.ID()}, "program-and-reader": {serverRecord.ID()}, "container": nil, "no-volume": nil,
 	} {
 		p := tree{}.process(t, "101", "systemd", mountinfo).processes(t)
-		got, err := p.server(101)
-		if err != nil || !slices.Equal(got.servers, want) || got.pod != podfuse.PlainUID(podUID) {
+		got, err := p.servers("101")
+		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %+v, %v; want %v", mountinfo, got, err, want)
 		}
 	}
-	if _, err := (tree{}).processes(t).server(101); err == nil {
+	if _, err := (tree{}).processes(t).servers("101"); err == nil {
 		t.Error("a process that is gone: no error")
-	}
-}
-
-func TestThreadsOfTheProgramsContainer(t *testing.T) {
-	files := tree{}
-	for _, name := range []string{"no-volume", "program", "program-and-reader", "container"} {
-		files.process(t, name, "systemd", name)
-	}
-	p := files.processes(t)
-	for name, want := range map[string]bool{"no-volume": false, "program": true, "program-and-reader": true, "container": false, "nobody": false} {
-		if got := p.isOwn(name, func(id volume.ID) bool { return id == serverRecord.ID() }); got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-		if p.isOwn(name, func(volume.ID) bool { return false }) {
-			t.Errorf("%s: its server volume serves another volume, and it is the program's", name)
-		}
 	}
 }
 
@@ -249,11 +232,11 @@ func FuzzProcess(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		key, is := p.container(101, viewOf(clientRecord))
+		key, is := p.container(101, clientRecord)
 		if is && (!strings.Contains(string(mountinfo), clientRecord.ID().String()) || key == "") {
 			t.Errorf("view %q", key)
 		}
-		_, _ = p.server(101)
+		_, _ = p.servers("101")
 	})
 }
 
@@ -267,6 +250,6 @@ func BenchmarkWho(b *testing.B) {
 	self := uint32(os.Getpid())
 	b.ReportAllocs()
 	for range b.N {
-		p.container(self, viewOf(clientRecord))
+		p.container(self, clientRecord)
 	}
 }
