@@ -60,6 +60,15 @@ type entry struct {
 	file *os.File // nil: only its meta is kept
 }
 
+// put is the message about an entry, with its file.
+func (e entry) put(name string) (message, []*os.File) {
+	m := message{put, name, e.meta}
+	if e.file == nil {
+		return m, nil
+	}
+	return m, []*os.File{e.file}
+}
+
 // Set is descriptors by name, each with what its owner has to know of it. It is used by one
 // goroutine.
 type Set struct {
@@ -141,16 +150,13 @@ func (s *Set) take(m message, files []*os.File) {
 // Put keeps a descriptor, which belongs to the set from now on, in the place of one of that
 // name. The file may be nil.
 func (s *Set) Put(name string, meta any, file *os.File) {
-	text := encode(meta)
 	if old := s.entries[name].file; old != file {
 		closeFile(old)
 	}
-	s.entries[name] = entry{text, file}
-	if file == nil {
-		s.send(message{put, name, text})
-	} else {
-		s.send(message{put, name, text}, file)
-	}
+	e := entry{encode(meta), file}
+	s.entries[name] = e
+	m, files := e.put(name)
+	s.send(m, files...)
 }
 
 // Note keeps another meta with a descriptor.
@@ -188,18 +194,16 @@ func (s *Set) Names(prefix string) []string {
 }
 
 // Feed makes the process at the other end of a link the spare: it is sent all that there is. It
-// ends if there is an error. kill kills it for certain; nil: nothing can.
+// ends if there is an error. kill kills it for certain.
 func (s *Set) Feed(link *os.File, kill func()) error {
 	socket, err := packet.New(link)
 	if err != nil {
 		return err
 	}
+	s.spare, s.kill = socket, kill
 	for name, e := range s.entries {
-		files := []*os.File{e.file}
-		if e.file == nil {
-			files = nil
-		}
-		if err = socket.Send(patience, message{put, name, e.meta}, files...); err != nil {
+		m, files := e.put(name)
+		if err = socket.Send(patience, m, files...); err != nil {
 			break
 		}
 	}
@@ -207,14 +211,9 @@ func (s *Set) Feed(link *os.File, kill func()) error {
 		err = socket.Send(patience, message{Kind: whole})
 	}
 	if err != nil {
-		if kill != nil {
-			kill()
-		}
-		socket.Close()
-		return err
+		s.Kill()
 	}
-	s.spare, s.kill = socket, kill
-	return nil
+	return err
 }
 
 // Ask asks the spare to answer. What it returns waits for that, beside the goroutine that uses the set: then
@@ -232,11 +231,9 @@ func (s *Set) Ask() (answered func(limit time.Duration) error) {
 	}
 }
 
-// Kill kills the spare, and forgets it. Where nothing can kill it, it is told to leave, if it reads that.
+// Kill kills the spare, and forgets it.
 func (s *Set) Kill() {
-	if s.kill == nil {
-		s.Leave()
-	} else if s.spare != nil {
+	if s.spare != nil {
 		s.kill()
 	}
 	s.Forget()
@@ -252,10 +249,7 @@ func (s *Set) Forget() {
 
 // Leave has the spare end.
 func (s *Set) Leave() {
-	if s.spare == nil {
-		return
-	}
-	if err := s.spare.Send(patience, message{Kind: leave}); err != nil && s.kill != nil {
+	if s.spare != nil && s.spare.Send(patience, message{Kind: leave}) != nil {
 		s.kill()
 	}
 	s.Forget()
@@ -266,10 +260,7 @@ func (s *Set) send(m message, files ...*os.File) {
 		return
 	}
 	if err := s.spare.Send(patience, m, files...); err != nil {
-		if s.kill != nil {
-			s.kill()
-		}
-		s.Forget()
+		s.Kill()
 		if s.Lost != nil {
 			s.Lost(err)
 		}

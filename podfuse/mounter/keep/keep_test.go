@@ -53,7 +53,7 @@ func TestASpareHasAllThatItsOwnerHad(t *testing.T) {
 	owner.Put("before", "one", file(t, "first"))
 	owner.Put("gone", "one", file(t, "another"))
 	link, became := stand(t)
-	if err := owner.Feed(link, nil); err != nil {
+	if err := owner.Feed(link, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	owner.Put("after", "two", nil)
@@ -83,7 +83,7 @@ func TestASpareAnswers(t *testing.T) {
 		owner := New()
 		owner.Put("before", "one", nil)
 		link, became := stand(t)
-		if err := owner.Feed(link, nil); err != nil {
+		if err := owner.Feed(link, func() {}); err != nil {
 			t.Fatal(err)
 		}
 		answered := owner.Ask()
@@ -126,7 +126,7 @@ func TestFilesThatAPodLeavesTakeNoThreads(t *testing.T) {
 	owner := New()
 	defer owner.Close()
 	link, became := stand(t)
-	if err := owner.Feed(link, nil); err != nil {
+	if err := owner.Feed(link, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	before := threads()
@@ -186,7 +186,7 @@ func TestASpareThatIsNotNeededLeaves(t *testing.T) {
 	owner := New()
 	defer owner.Close()
 	link, became := stand(t)
-	if err := owner.Feed(link, nil); err != nil {
+	if err := owner.Feed(link, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	owner.Leave()
