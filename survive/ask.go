@@ -17,7 +17,7 @@ import (
 
 // varying returns the numbers of the files that vary.
 func (n Node) varying() []uint8 {
-	if files, vary := n.fileSystem(nil, nil).(SizeVarier); vary {
+	if files, vary := n.fileSystem(Site{CallOut: true}).(SizeVarier); vary {
 		return files.VaryingSizes()
 	}
 	return nil

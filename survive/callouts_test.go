@@ -19,7 +19,7 @@ func TestARefusalOfCheckIsTheCallersError(t *testing.T) {
 }
 
 func TestADriverWithoutAFileSystemIsAnError(t *testing.T) {
-	if files := (Node{}).fileSystem(nil, nil); files != nil {
+	if files := (Node{}).fileSystem(Site{}); files != nil {
 		t.Errorf("made %v of nothing", files)
 	}
 }

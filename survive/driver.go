@@ -43,6 +43,8 @@ type Driver struct {
 	// 128 KiB. It holds for as long as the node's file system is mounted: that of a new
 	// version takes effect after the command stop, or a reboot.
 	MaxRead int
+	// InputFile: Settings.Input may also name a regular file.
+	InputFile bool
 	// Reads lists the files and directories that the file system must read beside the
 	// site's; nil: none. The kernel refuses all others to it.
 	Reads func() []string
@@ -61,7 +63,7 @@ type User struct{ UID, GID uint32 }
 // Site is what a file system is given by the process that serves it.
 type Site struct {
 	Volumes volume.Store // the records of the node's volumes
-	// Input is the directory that Settings name, open; nil for none. A file system that goes
+	// Input is the directory, or the file, that Settings name, open; nil for none. A file system that goes
 	// by its path, or to what is mounted in it, may wait for ever for another file system;
 	// openat2(2) with this descriptor and RESOLVE_NO_XDEV does not.
 	Input *os.File
@@ -71,6 +73,9 @@ type Site struct {
 	CompanionFiles []*os.File
 	// Config is that of Settings. All processes of a pair have the same.
 	Config string
+	// CallOut: this is not a process that serves, but the call-out that mounts, in which the file
+	// system answers FUSE_INIT and nothing else.
+	CallOut bool
 	// Report logs a line. It may be called from any goroutine.
 	Report func(problem string)
 }
@@ -79,7 +84,7 @@ type Site struct {
 type Settings struct {
 	Log   string // where lines go: "syslog" or "", "off", or the path of a file
 	Label string // the SELinux context to mount with; "" for what the policy says
-	Input string // a directory on a local file system that the file system reads, beside the volumes' records; "" for none
+	Input string // a directory on a local file system that the file system reads, beside the volumes' records, or see Driver.InputFile; "" for none
 	// Config is what the file system is to know of the configuration, for [Site]: a text of at most 64 KiB,
 	// without a zero byte. When it has changed, the next call-out starts the pair anew, as in an upgrade.
 	Config string

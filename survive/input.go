@@ -24,11 +24,13 @@ import (
 
 // OpenInput opens a directory as the input that Settings name. The error is fs.ErrNotExist if
 // there is none, and says what to do about one that is not on a local file system.
-func OpenInput(path string) (*os.File, error) {
+func OpenInput(path string) (*os.File, error) { return openInput(path, mount.OpenLocal) }
+
+func openInput(path string, open func(string) (*os.File, error)) (*os.File, error) {
 	if path == "" {
 		return nil, fs.ErrNotExist
 	}
-	directory, err := mount.OpenLocal(path)
+	directory, err := open(path)
 	if errors.Is(err, mount.ErrNotLocal) {
 		err = fmt.Errorf("%w; configure the path of a directory on a local one, without such a link", err)
 	}
@@ -38,7 +40,11 @@ func OpenInput(path string) (*os.File, error) {
 // openInput opens the input as well, nil for none, and tells what the file system is given: which directory
 // that is, in two lines, and the Config. It is compared with what was noted; "" if nothing could be found out.
 func (n Node) openInput() (directory *os.File, identity string, err error) {
-	directory, err = OpenInput(n.Input)
+	open := mount.OpenLocal
+	if n.InputFile {
+		open = mount.OpenLocalInput
+	}
+	directory, err = openInput(n.Input, open)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return nil, n.Input + "\nis not there\n" + n.Config, err
@@ -54,6 +60,14 @@ func (n Node) openInput() (directory *os.File, identity string, err error) {
 	}
 	stat := info.Sys().(*syscall.Stat_t)
 	return directory, fmt.Sprintf("%s\n%d %d\n%s", n.Input, stat.Dev, stat.Ino, n.Config), nil
+}
+
+// CheckInput tells why the input cannot be opened for a process that serves, which would start without
+// it.
+func (n Node) CheckInput() error {
+	file, _, err := n.openInput()
+	file.Close()
+	return err
 }
 
 // giveInput opens the input for a process that is about to be started.

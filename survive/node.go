@@ -37,11 +37,12 @@ type Node struct {
 func (n Node) Log(format string, args ...any) { n.log.Line("daemon: "+format, args...) }
 
 // fileSystem makes the file system of the node mount.
-func (n Node) fileSystem(input *os.File, given []*os.File) FileSystem {
+func (n Node) fileSystem(site Site) FileSystem {
 	if n.FileSystem == nil {
 		return nil
 	}
-	return n.FileSystem(Site{Volumes: n.Volumes(), Input: input, CompanionFiles: given, Config: n.Config, Report: n.problem})
+	site.Volumes, site.Config, site.Report = n.Volumes(), n.Config, n.problem
+	return n.FileSystem(site)
 }
 
 // errNoFileSystem says that the driver could not make one.

@@ -52,7 +52,7 @@ func (d Driver) serve(args []string) error {
 		n.Log("it counts nothing: %v", err)
 	}
 	// Once the process is confined: what a standby cannot open, the first process must not have.
-	files := sync.OnceValue(func() FileSystem { return answering(n, given, n.fileSystem(input, given)) })
+	files := sync.OnceValue(func() FileSystem { return answering(n, given, n.fileSystem(Site{Input: input, CompanionFiles: given})) })
 	err = pair.Main(pair.Config{
 		Args:        n.standbyArgs(),
 		Version:     n.Version,

@@ -64,7 +64,7 @@ func (n Node) mountAndServe() error {
 		return err
 	}
 	defer unix.Close(device)
-	files := n.fileSystem(nil, nil)
+	files := n.fileSystem(Site{CallOut: true})
 	if files == nil {
 		return errNoFileSystem
 	}

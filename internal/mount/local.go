@@ -17,10 +17,32 @@ var ErrNotLocal = errors.New("is not on a local file system")
 // that / is on, and local ones. Another file system may never answer, and nothing ends such a
 // wait. So [ErrNotLocal] refuses a path that leads to one, or that has a link to another
 // mount.
-func OpenLocal(path string) (*os.File, error) {
-	fd, err := openat2(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY, unix.RESOLVE_NO_XDEV)
+func OpenLocal(path string) (*os.File, error) { return openLocal(path, unix.O_RDONLY|unix.O_DIRECTORY) }
+
+// OpenLocalInput is OpenLocal for a directory or a regular file.
+func OpenLocalInput(path string) (*os.File, error) {
+	file, err := openLocal(path, unix.O_RDONLY|unix.O_NONBLOCK) // a FIFO would make us wait
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = fmt.Errorf("%s is neither a regular file nor a directory", path)
+	}
+	if err == nil {
+		err = unix.SetNonblock(int(file.Fd()), false)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func openLocal(path string, flags uint64) (*os.File, error) {
+	fd, err := openat2(unix.AT_FDCWD, path, flags, unix.RESOLVE_NO_XDEV)
 	if errors.Is(err, unix.EXDEV) || isOld(err) {
-		fd, err = openBelowMount(path)
+		fd, err = openBelowMount(path, flags)
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -28,21 +50,21 @@ func OpenLocal(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// openBelowMount opens a directory that is not on the mount of /. Links are followed on its
+// openBelowMount opens what is not on the mount of /. Links are followed on its
 // own mount only.
-func openBelowMount(path string) (fd int, err error) {
+func openBelowMount(path string, flags uint64) (fd int, err error) {
 	point, err := Own().LocalMount(path)
 	if err != nil {
 		return -1, err
 	}
 	top, err := openat2(unix.AT_FDCWD, point, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
 	if isOld(err) {
-		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return unix.Open(path, int(flags)|unix.O_CLOEXEC, 0)
 	} else if err != nil {
 		return -1, err
 	}
 	defer unix.Close(top)
-	fd, err = openat2(top, "."+strings.TrimPrefix(path, strings.TrimSuffix(point, "/")), unix.O_RDONLY|unix.O_DIRECTORY, unix.RESOLVE_NO_XDEV)
+	fd, err = openat2(top, "."+strings.TrimPrefix(path, strings.TrimSuffix(point, "/")), flags, unix.RESOLVE_NO_XDEV)
 	if errors.Is(err, unix.EXDEV) {
 		err = fmt.Errorf("it perhaps %w: a link on the way leads to another mount", ErrNotLocal)
 	}

@@ -57,4 +57,16 @@ func TestOpenLocalGoesWhereAPathLeads(t *testing.T) {
 		}
 		file.Close()
 	}
+	if err := unix.Mkfifo(top+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		top + "/file": "", top + "/a": "", top + "/fifo": "is neither a regular file nor a directory", kernels + "/1/comm": ErrNotLocal.Error(),
+	} {
+		file, err := OpenLocalInput(path)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+		file.Close()
+	}
 }

@@ -4,7 +4,7 @@
 //
 //	func main() { program.Main() }
 //
-// docs/second-driver.md builds one step by step.
+// docs/second-driver.md builds one step by step. A program that no kubelet calls is a [Standalone].
 package command
 
 import (
@@ -80,7 +80,12 @@ func (p Program) run(args []string, started time.Time) int {
 		fmt.Fprint(os.Stderr, p.usage())
 		return 2
 	}
-	switch err := p.execute(args[1], args[2:], started); {
+	return p.exitStatus(p.execute(args[1], args[2:], started))
+}
+
+// exitStatus is the exit status after an error, which it prints unless that was done.
+func (p Program) exitStatus(err error) int {
+	switch {
 	case errors.Is(err, errUsage):
 		return 2
 	case errors.Is(err, pflag.ErrHelp): // pflag has printed the flags

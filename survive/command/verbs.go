@@ -43,6 +43,10 @@ func (p Program) upgrade(args []string) error {
 	if err != nil {
 		return err
 	}
+	return p.upgradeNode(n)
+}
+
+func (p Program) upgradeNode(n survive.Node) error {
 	from, err := n.Upgrade()
 	if err != nil {
 		return err
@@ -61,9 +65,18 @@ func (p Program) restore(args []string) error {
 	if err != nil {
 		return err
 	}
+	some, err := p.restoreNode(i)
+	if err == nil && !some {
+		fmt.Println("nothing was dead")
+	}
+	return err
+}
+
+// restoreNode heals volumes, reports them, and tells whether there were any.
+func (p Program) restoreNode(i survive.CallOuts) (some bool, err error) {
 	all, err := i.Node.Restore()
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, text := range survive.Lines(all) {
 		fmt.Println(line(text))
@@ -77,10 +90,7 @@ func (p Program) restore(args []string) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d mounts are not healed; unmount them, or delete the pods that hold them", failed, count)
+		return true, fmt.Errorf("%d of %d mounts are not healed; unmount them, or delete the pods that hold them", failed, count)
 	}
-	if len(all) == 0 {
-		fmt.Println("nothing was dead")
-	}
-	return nil
+	return len(all) > 0, nil
 }

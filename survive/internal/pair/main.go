@@ -78,7 +78,7 @@ func InheritedLog(tag string) calllog.Log { return calllog.Inherit(tag, logFD) }
 // none. Call it once: to close its result closes the descriptor.
 func InheritedInput() *os.File {
 	var stat unix.Stat_t
-	if err := unix.Fstat(inputFD, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if err := unix.Fstat(inputFD, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFDIR && stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil
 	}
 	return os.NewFile(inputFD, "input")
