@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// patience is how long the driver is asked again when it does not answer: it may be on its
+	// askTimeout is how long the driver is asked again when it does not answer: it may be on its
 	// way, or be upgraded. After it, the kubelet's own back-off is better.
-	patience = 30 * time.Second
-	// unmountPatience is shorter: the program wants to end, and the driver unmounts it then.
-	unmountPatience = 3 * time.Second
-	// answerLimit is for one answer. The driver needs milliseconds, and a program's container
+	askTimeout = 30 * time.Second
+	// unmountTimeout is shorter: the program wants to end, and the driver unmounts it then.
+	unmountTimeout = 3 * time.Second
+	// answerTimeout is for one answer. The driver needs milliseconds, and a program's container
 	// that is slow to enter needs seconds.
-	answerLimit = 15 * time.Second
+	answerTimeout = 15 * time.Second
 	// quiet is how long an outage is not worth a line: an upgrade takes less.
 	quiet = time.Second
 
@@ -49,7 +49,7 @@ func (s server) ask(r wire.Request, limit time.Duration, say func(format string,
 	deadline := time.Now().Add(limit)
 	said := false
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
-		answer, device, err := s.askOnce(r, min(answerLimit, time.Until(deadline)))
+		answer, device, err := s.askOnce(r, min(answerTimeout, time.Until(deadline)))
 		if err == nil && answer.Error != "" {
 			err = refusal{answer.Error + s.doubt, answer.Again}
 		}

@@ -135,7 +135,7 @@ func resolve(path string) (string, error) {
 func (p proxy) doUnmount(name string) error {
 	s, err := findServer()
 	if err == nil {
-		_, _, err = s.ask(wire.Request{Kind: wire.Unmount, Mountpoint: p.mountDir}, unmountPatience, p.say(name))
+		_, _, err = s.ask(wire.Request{Kind: wire.Unmount, Mountpoint: p.mountDir}, unmountTimeout, p.say(name))
 	}
 	if err != nil {
 		return fmt.Errorf("failed to unmount %s: %w", p.mountDir, err)
@@ -159,7 +159,7 @@ func (p proxy) doMount(name string) error {
 	if err != nil {
 		return fmt.Errorf("mount failed: %w", err)
 	}
-	answer, device, err := s.ask(wire.Request{Kind: wire.Serve, Options: options, Mountpoint: p.mountDir}, patience, p.say(name))
+	answer, device, err := s.ask(wire.Request{Kind: wire.Serve, Options: options, Mountpoint: p.mountDir}, askTimeout, p.say(name))
 	if err != nil {
 		return fmt.Errorf("mount failed: %w", err)
 	}

@@ -236,7 +236,7 @@ func (l *launcher) connect() (device *os.File, stopped *life) {
 	}
 	results := make(chan result, 1)
 	go func() {
-		answer, device, err := l.server.ask(wire.Request{Kind: wire.Serve, Options: l.options}, patience, func(format string, args ...any) {
+		answer, device, err := l.server.ask(wire.Request{Kind: wire.Serve, Options: l.options}, askTimeout, func(format string, args ...any) {
 			complain(program, format, args...)
 		})
 		results <- result{answer, device, err}

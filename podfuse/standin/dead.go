@@ -22,7 +22,7 @@ import (
 // What the program had opened is lost, and whoever uses it is told so: ESTALE. Who walks a path is
 // held until the next program's mount is in the place of this one.
 type dead struct {
-	*cemetery
+	*connections
 	volume     volume.ID
 	generation uint64
 	file       *os.File
@@ -273,8 +273,8 @@ func (s *scratch) free() {
 	}
 }
 
-// cemetery has the connections of dead programs that are served.
-type cemetery struct {
+// connections has the connections of dead programs that are served.
+type connections struct {
 	*service
 	scratch scratch
 
@@ -294,28 +294,20 @@ const (
 )
 
 // add serves a connection, which it takes over.
-func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
-	d := &dead{cemetery: c, volume: id, generation: generation, file: file, again: map[uint64]bool{}}
+func (c *connections) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
+	d := &dead{connections: c, volume: id, generation: generation, file: file, again: map[uint64]bool{}}
 	d.strangers.handle = d.lookAt
 	c.mu.Lock()
 	of := c.volumes[id]
-	for _, known := range of {
-		if known.generation == generation {
-			c.mu.Unlock()
-			file.Close()
-			return
+	known := slices.ContainsFunc(of, func(other *dead) bool { return other.generation == generation })
+	full := c.count >= mostDeadOfAll
+	if known || full || c.ended {
+		c.mu.Unlock()
+		file.Close()
+		if full && !known {
+			c.outages.died(id, generation, since, nil)
+			c.spent(id, generation)
 		}
-	}
-	if c.count >= mostDeadOfAll {
-		c.mu.Unlock()
-		file.Close()
-		c.outages.died(id, generation, since, nil)
-		c.spent(id, generation)
-		return
-	}
-	if c.ended {
-		c.mu.Unlock()
-		file.Close()
 		return
 	}
 	if len(of) >= mostDead {
@@ -334,7 +326,7 @@ func (c *cemetery) add(id volume.ID, generation uint64, since time.Time, file *o
 }
 
 // remove ends a connection that nobody uses any more, or that is one too many.
-func (c *cemetery) remove(d *dead) {
+func (c *connections) remove(d *dead) {
 	d.file.Close()
 	c.outages.ends(d.volume, d)
 	c.mu.Lock()
@@ -351,7 +343,7 @@ func (c *cemetery) remove(d *dead) {
 }
 
 // forget closes the connections of a volume that is unmounted.
-func (c *cemetery) forget(id volume.ID) {
+func (c *connections) forget(id volume.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.volumes[id] {
@@ -360,7 +352,7 @@ func (c *cemetery) forget(id volume.ID) {
 }
 
 // end closes this process's descriptors, and returns when nobody reads any more.
-func (c *cemetery) end() {
+func (c *connections) end() {
 	c.mu.Lock()
 	c.ended = true
 	for _, of := range c.volumes {

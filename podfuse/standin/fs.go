@@ -230,9 +230,9 @@ type service struct {
 	processes *processes
 	pace      *pace
 	outages   *outages
-	dead      *cemetery
-	link      *link // nil: there is none
-	desk      *desk // nil: there is none
+	dead      *connections
+	link      *link     // nil: there is none
+	requests  *requests // nil: there is none
 	tickets   atomic.Uint64
 	hello     uint64 // the ticket of the first order
 }
@@ -249,22 +249,22 @@ func (s *service) begin() {
 	}
 	s.pace = newPace()
 	s.outages = newOutages(s)
-	s.dead = &cemetery{service: s, volumes: map[volume.ID][]*dead{}}
+	s.dead = &connections{service: s, volumes: map[volume.ID][]*dead{}}
 	if len(s.fs.given) < 2 {
 		s.log("there is no mounter: no program can serve a volume; the next call-out starts one")
 		s.outages.told()
 		return
 	}
-	s.desk = newDesk(s)
+	s.requests = newRequests(s)
 	if s.link, err = openLink(s.fs.given[1]); err != nil {
 		s.log("%v", err)
-		s.desk.close(errTemporary)
+		s.requests.close(errTemporary)
 	} else {
 		s.hello = s.ticket()
 		s.link.begin(s.event, s.gone)
 		s.order(wire.Order{Kind: wire.Hello, Ticket: s.hello})
 	}
-	if err := s.desk.open(s.fs.given[0]); err != nil {
+	if err := s.requests.open(s.fs.given[0]); err != nil {
 		s.log("%v", err)
 	}
 }
@@ -273,8 +273,8 @@ func (s *service) begin() {
 func (s *service) end() {
 	s.pace.end()
 	s.outages.end()
-	if s.desk != nil {
-		s.desk.end()
+	if s.requests != nil {
+		s.requests.end()
 	}
 	if s.link != nil {
 		s.link.close()
@@ -303,7 +303,7 @@ func (s *service) event(e wire.Event, file *os.File) {
 		if e.Ticket == s.hello {
 			s.outages.told()
 		}
-		s.desk.done(e)
+		s.requests.done(e)
 	case wire.Forgotten:
 		s.outages.forgotten(e.Volume)
 		s.dead.forget(e.Volume)
@@ -315,7 +315,7 @@ func (s *service) gone(err error) {
 	s.log("the mounter is gone (%v): programs that serve go on, and nobody else can; the next call-out starts another one", err)
 	s.outages.told()
 	s.outages.mute()
-	s.desk.close(errTemporary)
+	s.requests.close(errTemporary)
 }
 
 func (s *service) ticket() uint64 { return s.tickets.Add(1) }
@@ -330,8 +330,8 @@ func (s *service) spent(id volume.ID, generation uint64) {
 	s.order(wire.Order{Kind: wire.Spent, Volume: id, Generation: generation})
 }
 
-// patience reads how long an outage of a volume is waited for.
-func (s *service) patience(id volume.ID) (time.Duration, error) {
+// timeout reads how long an outage of a volume is waited for.
+func (s *service) timeout(id volume.ID) (time.Duration, error) {
 	record, err := s.fs.layout.Clients().Get(id)
 	if err != nil {
 		return podfuse.DefaultWait, err

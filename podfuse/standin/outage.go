@@ -48,8 +48,8 @@ type env interface {
 	// order sends an order to the mounter.
 	order(wire.Order)
 	ticket() uint64
-	// patience is how long an outage of a volume is waited for. With an error, it may be another time.
-	patience(volume.ID) (time.Duration, error)
+	// timeout is how long an outage of a volume is waited for. With an error, it may be another time.
+	timeout(volume.ID) (time.Duration, error)
 	log(format string, args ...any)
 }
 
@@ -245,12 +245,12 @@ func (v *outage) state() wire.State {
 
 // gone tells whether nobody has served the volume for as long as was to be waited.
 func (v *outage) gone() bool {
-	return v.knows && !v.served && !v.since.IsZero() && time.Since(v.since) >= v.patience()
+	return v.knows && !v.served && !v.since.IsZero() && time.Since(v.since) >= v.timeout()
 }
 
-func (v *outage) patience() time.Duration {
+func (v *outage) timeout() time.Duration {
 	if v.wait < 0 {
-		wait, err := v.outages.patience(v.id)
+		wait, err := v.outages.timeout(v.id)
 		if err != nil {
 			return wait
 		}
@@ -265,14 +265,14 @@ func (v *outage) begin(since time.Time) {
 		v.since = since
 	}
 	if v.expiry == nil {
-		v.expiry = v.after(max(0, time.Until(v.since.Add(v.patience()))), v.expire)
+		v.expiry = v.after(max(0, time.Until(v.since.Add(v.timeout()))), v.expire)
 	}
 }
 
 // expire ends the waiting, unless the time for it was not known when it began.
 func (v *outage) expire() {
 	if v.expiry = nil; v.gone() {
-		v.say("volume %v: nobody has served it for %v, and who waits gets an error, %d requests now; see the log of the pod's program", v.id, v.patience(), v.held)
+		v.say("volume %v: nobody has served it for %v, and who waits gets an error, %d requests now; see the log of the pod's program", v.id, v.timeout(), v.held)
 		v.failAll(fuse.Status(unix.ENOTCONN))
 	} else if v.knows {
 		v.begin(v.since)

@@ -72,9 +72,9 @@ func (w *world) order(o wire.Order) {
 	}
 }
 
-func (w *world) ticket() uint64                            { w.tickets++; return w.tickets }
-func (w *world) patience(volume.ID) (time.Duration, error) { return w.wait, w.waitErr }
-func (w *world) log(format string, args ...any)            { w.note("log") }
+func (w *world) ticket() uint64                           { w.tickets++; return w.tickets }
+func (w *world) timeout(volume.ID) (time.Duration, error) { return w.wait, w.waitErr }
+func (w *world) log(format string, args ...any)           { w.note("log") }
 
 // A step is something that happens in a world.
 type step func(*world)

@@ -23,12 +23,12 @@ type pace struct {
 	look chan struct{} // taken by who looks later
 
 	mu      sync.Mutex // guards what follows
-	volumes map[volume.ID]*spell
+	volumes map[volume.ID]*timeSpent
 	parked  map[caller]*time.Timer
 }
 
-// spell is a time of one volume, in which some of it was spent.
-type spell struct {
+// timeSpent is what a volume has spent since a time.
+type timeSpent struct {
 	began time.Time
 	spent time.Duration
 }
@@ -39,7 +39,7 @@ const period = time.Second
 var share = 100 * time.Millisecond // a test sets it
 
 func newPace() *pace {
-	return &pace{look: make(chan struct{}, 1), volumes: map[volume.ID]*spell{}, parked: map[caller]*time.Timer{}}
+	return &pace{look: make(chan struct{}, 1), volumes: map[volume.ID]*timeSpent{}, parked: map[caller]*time.Timer{}}
 }
 
 // may tells whether a volume has something left of its share.
@@ -60,7 +60,7 @@ func (p *pace) spend(id volume.ID, d time.Duration) {
 		if len(p.volumes) > many {
 			clear(p.volumes)
 		}
-		s = &spell{began: time.Now()}
+		s = &timeSpent{began: time.Now()}
 		p.volumes[id] = s
 	}
 	s.spent += d

@@ -19,12 +19,12 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// desk answers the requests of pods, which come by one listening socket. Whoever sees a server
+// requests answers the requests of pods, which come by one listening socket. Whoever sees a server
 // volume in his container can connect to it, and send whatever he likes.
 //
 // A connection is one request and one answer. That of a program that is to serve comes from the
 // mounter, which gets a duplicate of the connection, and says when it is done.
-type desk struct {
+type requests struct {
 	*service
 	listener *net.UnixListener
 
@@ -50,28 +50,28 @@ const (
 // errTemporary is an answer for which the client is not to blame.
 var errTemporary = errors.New("the node's driver is being replaced; ask again")
 
-func newDesk(s *service) *desk {
-	return &desk{service: s, clients: map[*packet.Socket]string{}, waiting: map[uint64]chan<- error{}, refused: map[string]time.Time{}}
+func newRequests(s *service) *requests {
+	return &requests{service: s, clients: map[*packet.Socket]string{}, waiting: map[uint64]chan<- error{}, refused: map[string]time.Time{}}
 }
 
 // open begins to answer. The socket stays the caller's.
-func (d *desk) open(socket *os.File) error {
+func (q *requests) open(socket *os.File) error {
 	listener, err := net.FileListener(socket)
 	if err != nil {
 		return fmt.Errorf("the socket for pods: %w", err)
 	}
 	var is bool
-	if d.listener, is = listener.(*net.UnixListener); !is {
+	if q.listener, is = listener.(*net.UnixListener); !is {
 		listener.Close()
 		return fmt.Errorf("the socket for pods is of type %T", listener)
 	}
-	go d.accept()
+	go q.accept()
 	return nil
 }
 
-func (d *desk) accept() {
+func (q *requests) accept() {
 	for {
-		accepted, err := d.listener.AcceptUnix()
+		accepted, err := q.listener.AcceptUnix()
 		var conn *packet.Socket
 		if err == nil {
 			conn, err = packet.Over(accepted)
@@ -86,15 +86,15 @@ func (d *desk) accept() {
 		pid, err := peerOf(conn)
 		var group []byte
 		if err == nil {
-			group, err = d.processes.cgroup(fmt.Sprint(pid))
+			group, err = q.processes.cgroup(fmt.Sprint(pid))
 		}
-		if err != nil || !d.enter(conn, whose(group)) {
+		if err != nil || !q.enter(conn, whose(group)) {
 			conn.End()
 			continue
 		}
 		go func() {
-			defer d.leave(conn)
-			d.serve(conn, pid, at)
+			defer q.leave(conn)
+			q.serve(conn, pid, at)
 		}()
 	}
 }
@@ -108,27 +108,27 @@ func whose(group []byte) string {
 }
 
 // enter counts a connection, unless there are too many.
-func (d *desk) enter(conn *packet.Socket, pod string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (q *requests) enter(conn *packet.Socket, pod string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	of := 0
-	for _, other := range d.clients {
+	for _, other := range q.clients {
 		if other == pod {
 			of++
 		}
 	}
-	if of >= mostClientsOfPod || len(d.clients) >= mostClients {
+	if of >= mostClientsOfPod || len(q.clients) >= mostClients {
 		return false
 	}
-	d.clients[conn] = pod
+	q.clients[conn] = pod
 	return true
 }
 
-func (d *desk) leave(conn *packet.Socket) {
+func (q *requests) leave(conn *packet.Socket) {
 	conn.End()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.clients, conn)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.clients, conn)
 }
 
 // peerOf is the process that has connected, as the kernel tells.
@@ -146,8 +146,8 @@ func peerOf(conn *packet.Socket) (pid int, err error) {
 }
 
 // serve answers one client.
-func (d *desk) serve(conn *packet.Socket, pid int, accepted time.Duration) {
-	text, withFiles, err := conn.Peek(time.Now().Add(d.fs.requestTime))
+func (q *requests) serve(conn *packet.Socket, pid int, accepted time.Duration) {
+	text, withFiles, err := conn.Peek(time.Now().Add(q.fs.requestTime))
 	if err != nil && err != packet.ErrTooLong {
 		return
 	}
@@ -159,11 +159,11 @@ func (d *desk) serve(conn *packet.Socket, pid int, accepted time.Duration) {
 	} else if err != nil {
 		err = fmt.Errorf("the request is longer than %d bytes", wire.MaxPacket)
 	} else {
-		answer, err = d.request(conn, pid, accepted, text)
+		answer, err = q.request(conn, pid, accepted, text)
 	}
 	if err != nil {
 		answer = &wire.Answer{Error: err.Error(), Again: errors.Is(err, errTemporary)}
-		d.refusal(conn, pid, err)
+		q.refusal(conn, pid, err)
 	}
 	if answer == nil {
 		return
@@ -173,31 +173,31 @@ func (d *desk) serve(conn *packet.Socket, pid int, accepted time.Duration) {
 }
 
 // refusal logs an error, but not often.
-func (d *desk) refusal(conn *packet.Socket, pid int, err error) {
-	d.mu.Lock()
-	pod, now := d.clients[conn], time.Now()
-	for other, last := range d.refused {
+func (q *requests) refusal(conn *packet.Socket, pid int, err error) {
+	q.mu.Lock()
+	pod, now := q.clients[conn], time.Now()
+	for other, last := range q.refused {
 		if now.Sub(last) > logEvery {
-			delete(d.refused, other)
+			delete(q.refused, other)
 		}
 	}
-	_, told := d.refused[pod]
+	_, told := q.refused[pod]
 	if !told {
-		d.refused[pod] = now
+		q.refused[pod] = now
 	}
-	d.mu.Unlock()
+	q.mu.Unlock()
 	if !told && !errors.Is(err, errTemporary) {
-		d.log("process %d asks by the socket of a server volume, and is refused: %v", pid, err)
+		q.log("process %d asks by the socket of a server volume, and is refused: %v", pid, err)
 	}
 }
 
 // request does what a client wants. A nil answer was given by the mounter.
-func (d *desk) request(conn *packet.Socket, pid int, accepted time.Duration, text []byte) (*wire.Answer, error) {
+func (q *requests) request(conn *packet.Socket, pid int, accepted time.Duration, text []byte) (*wire.Answer, error) {
 	r, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	record, err := d.serverOf(pid, r.Server)
+	record, err := q.serverOf(pid, r.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +206,13 @@ func (d *desk) request(conn *packet.Socket, pid int, accepted time.Duration, tex
 		return nil, fmt.Errorf("server volume %v: %w", record.ID(), err)
 	}
 	if r.Kind == wire.Ready {
-		state, known := d.outages.state(client)
+		state, known := q.outages.state(client)
 		if !known {
 			return nil, errTemporary
 		}
 		return &wire.Answer{State: state}, nil
 	}
-	return d.pass(conn, wire.Order{
+	return q.pass(conn, wire.Order{
 		Kind: r.Kind, Server: record.ID(), Options: r.Options, Mountpoint: r.Mountpoint, Accepted: accepted,
 	})
 }
@@ -237,12 +237,12 @@ func parse(text []byte) (r wire.Request, err error) {
 
 // serverOf is the record of the server volume that a process asks for. It must have that volume,
 // and be of that pod.
-func (d *desk) serverOf(pid int, id volume.ID) (volume.Record, error) {
+func (q *requests) serverOf(pid int, id volume.ID) (volume.Record, error) {
 	dir := strconv.Itoa(pid)
-	group, err := d.processes.cgroup(dir)
+	group, err := q.processes.cgroup(dir)
 	var servers []volume.ID
 	if err == nil {
-		servers, err = d.processes.servers(dir)
+		servers, err = q.processes.servers(dir)
 	}
 	switch {
 	case err != nil:
@@ -256,7 +256,7 @@ func (d *desk) serverOf(pid int, id volume.ID) (volume.Record, error) {
 	case !slices.Contains(servers, id):
 		return volume.Record{}, fmt.Errorf("the container has not server volume %v", id)
 	}
-	record, err := d.fs.layout.ServerVolumes().Get(id)
+	record, err := q.fs.layout.ServerVolumes().Get(id)
 	if err != nil {
 		return volume.Record{}, fmt.Errorf("server volume %v is not mounted any more, or its record cannot be read", id)
 	}
@@ -267,27 +267,27 @@ func (d *desk) serverOf(pid int, id volume.ID) (volume.Record, error) {
 }
 
 // pass passes a request on to the mounter, with the client's socket, and waits until it is done.
-func (d *desk) pass(conn *packet.Socket, order wire.Order) (*wire.Answer, error) {
+func (q *requests) pass(conn *packet.Socket, order wire.Order) (*wire.Answer, error) {
 	duplicate, err := conn.Duplicate()
 	if err != nil {
 		return nil, fmt.Errorf("pass the request on: %w", err)
 	}
 	done := make(chan error, 1)
-	order.Ticket = d.ticket()
-	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
+	order.Ticket = q.ticket()
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
 		duplicate.Close() // which is not the last
 		return nil, errTemporary
 	}
-	d.waiting[order.Ticket] = done
-	d.mu.Unlock()
+	q.waiting[order.Ticket] = done
+	q.mu.Unlock()
 	defer func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.waiting, order.Ticket)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.waiting, order.Ticket)
 	}()
-	d.link.send(order, duplicate)
+	q.link.send(order, duplicate)
 	limit := time.NewTimer(serveTime)
 	defer limit.Stop()
 	select {
@@ -299,11 +299,11 @@ func (d *desk) pass(conn *packet.Socket, order wire.Order) (*wire.Answer, error)
 }
 
 // done: an order of this process is.
-func (d *desk) done(event wire.Event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if done := d.waiting[event.Ticket]; done != nil {
-		delete(d.waiting, event.Ticket)
+func (q *requests) done(event wire.Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if done := q.waiting[event.Ticket]; done != nil {
+		delete(q.waiting, event.Ticket)
 		var err error
 		if event.Error != "" {
 			err = errors.New(event.Error)
@@ -313,20 +313,20 @@ func (d *desk) done(event wire.Event) {
 }
 
 // close ends the wait for all orders, with an answer to the clients, or with none, and takes no more.
-func (d *desk) close(answer error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
-	for _, done := range d.waiting {
+func (q *requests) close(answer error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, done := range q.waiting {
 		done <- answer
 	}
-	clear(d.waiting)
+	clear(q.waiting)
 }
 
 // end leaves the clients to the process that serves next, if they ask again, or to the mounter, which has their sockets.
-func (d *desk) end() {
-	if d.listener != nil {
-		d.listener.Close()
+func (q *requests) end() {
+	if q.listener != nil {
+		q.listener.Close()
 	}
-	d.close(nil)
+	q.close(nil)
 }

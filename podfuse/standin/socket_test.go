@@ -219,7 +219,7 @@ func TestAnotherPodMayNotAsk(t *testing.T) {
 		if !s.isOwn(r.record.ID(), 7) || s.isOwn(other, 7) {
 			t.Errorf("%s: the process has the server volume of another volume's program", cgroup)
 		}
-		_, err = (&desk{service: s}).serverOf(7, 0)
+		_, err = (&requests{service: s}).serverOf(7, 0)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", cgroup, err, want)
 		}
@@ -325,11 +325,11 @@ func TestWhatAClientLeavesKeepsNobody(t *testing.T) {
 		idle = append(idle, connect())
 	}
 	r.eventually("no more clients are let in", func() bool { return r.fs.clients() == mostClientsOfPod })
-	desk := r.fs.service.Load().desk
-	desk.mu.Lock() // one more is accepted when something has been left in it
+	requests := r.fs.service.Load().requests
+	requests.mu.Lock() // one more is accepted when something has been left in it
 	one := connect()
 	leave(one)
-	desk.mu.Unlock()
+	requests.mu.Unlock()
 	if got := answer(one); got != io.EOF.Error() {
 		t.Errorf("one more than may connect has the answer %s", got)
 	}
@@ -345,7 +345,7 @@ func TestWhatAClientLeavesKeepsNobody(t *testing.T) {
 }
 
 func (f *FileSystem) clients() int {
-	d := f.service.Load().desk
+	d := f.service.Load().requests
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.clients)

@@ -37,8 +37,8 @@ import (
 	"example.com/pod-info-fuse/podfuse/packet"
 )
 
-// patience is how long the owner waits for a spare that does not read.
-const patience = time.Second
+// sendTimeout is how long the owner waits for a spare that does not read.
+const sendTimeout = time.Second
 
 const (
 	put    = "put"
@@ -123,7 +123,7 @@ func Stand(link *os.File) (*Set, error) {
 		case whole:
 			all = true
 		case answer:
-			_ = socket.Send(patience, m) // to an owner that has died, it does not matter
+			_ = socket.Send(sendTimeout, m) // to an owner that has died, it does not matter
 		}
 		s.take(m, files)
 	}
@@ -203,12 +203,12 @@ func (s *Set) Feed(link *os.File, kill func()) error {
 	s.spare, s.kill = socket, kill
 	for name, e := range s.entries {
 		m, files := e.put(name)
-		if err = socket.Send(patience, m, files...); err != nil {
+		if err = socket.Send(sendTimeout, m, files...); err != nil {
 			break
 		}
 	}
 	if err == nil {
-		err = socket.Send(patience, message{Kind: whole})
+		err = socket.Send(sendTimeout, message{Kind: whole})
 	}
 	if err != nil {
 		s.Kill()
@@ -249,7 +249,7 @@ func (s *Set) Forget() {
 
 // Leave has the spare end.
 func (s *Set) Leave() {
-	if s.spare != nil && s.spare.Send(patience, message{Kind: leave}) != nil {
+	if s.spare != nil && s.spare.Send(sendTimeout, message{Kind: leave}) != nil {
 		s.kill()
 	}
 	s.Forget()
@@ -259,7 +259,7 @@ func (s *Set) send(m message, files ...*os.File) {
 	if s.spare == nil {
 		return
 	}
-	if err := s.spare.Send(patience, m, files...); err != nil {
+	if err := s.spare.Send(sendTimeout, m, files...); err != nil {
 		s.Kill()
 		if s.Lost != nil {
 			s.Lost(err)

@@ -172,7 +172,7 @@ func TestASpareThatWasGivenAPartLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := socket.Send(patience, message{put, "name", encode("meta")}); err != nil {
+	if err := socket.Send(sendTimeout, message{put, "name", encode("meta")}); err != nil {
 		t.Fatal(err)
 	}
 	socket.Close()
