@@ -29,12 +29,15 @@ func TestTheFilesSurvive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	volumes := []volume.Record{
-		{Dir: "/pods/1/volumes/x/a", PodUID: "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1", PodName: "web-0", PodNamespace: "shop"},
-		{Dir: "/pods/2/volumes/x/b", PodUID: "00000000-0000-4000-8000-000000000002", PodName: "db", Name: "info", Attributes: json.RawMessage(attributes)},
-	}
 	survivetest.Test{
-		Driver: survive.Driver{FileSystem: func(site survive.Site) survive.FileSystem { return fs.New(site) }},
-		Site:   survive.Site{Input: facts}, Volumes: volumes,
+		Driver: survive.Driver{
+			Program: "pod-info-fuse", Reads: fs.Reads,
+			FileSystem: func(site survive.Site) survive.FileSystem { return fs.New(site) },
+		},
+		Site: survive.Site{Input: facts},
+		Volumes: []volume.Record{
+			{PodName: "web-0", PodNamespace: "shop"},
+			{PodName: "db", Name: "info", Attributes: json.RawMessage(attributes)},
+		},
 	}.Run(t)
 }

@@ -1,413 +1,304 @@
 // Package survivetest tests that a file system survives: a process can go on where another
 // one has stopped, in the middle of everything.
 //
-// [Test.Run] mounts the file system and reads all of it, for reference. Then it has several
-// instances serve it by turns and at the same time, each for some milliseconds, so that
-// hardly two requests of a listing or a file are answered by the same one, and compares:
-// whole trees, files and directories that have been open all the while, and readers by the
-// dozen. The kernel is told to remember nothing, or few requests would come.
+// [Test.Run] mounts the file system, and has several processes serve it. They are the test's
+// binary, executed once more, and confined as in the field. A process serves alone, and all is
+// read; another one serves, and is asked for what the first one has looked up and opened, and for
+// all by its path. Attributes, listings, links and contents must be the same.
+// Then the processes serve by turns and at the same time, each for some milliseconds, so that hardly
+// two requests of a listing or a file are answered by the same one, while a dozen readers read. The
+// kernel is told to remember nothing, or few requests would come.
 //
-// An instance loses the memory of the one before, but not state outside of memory. The test
-// neither confines nor kills a process: run the driver, too.
+// The test kills no process, and asks no [hold.Holder] to hold: run the driver, too. Without Landlock (before Linux
+// 5.13), it finds that a file is missing from Driver.Reads only where its mode keeps others from it.
 package survivetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
-	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Test is a test of a driver's file system. It needs root, and /dev/fuse.
+// Test is a test of a driver's file system. It needs root, /dev/fuse, and CGO_ENABLED=0.
 type Test struct {
 	Driver survive.Driver
-	// Site is for the file system; the test sets its Volumes and Report.
+	// Before is a version that Driver takes over from, or nothing. What a process of that version has opened,
+	// one of Driver must know.
+	Before survive.Driver
+	// Site is for the file system: Input, CompanionFiles and Config. The test sets the others.
 	Site survive.Site
-	// Volumes are the volumes that there are; nil: two of pods that the test makes up.
+	// Volumes are the volumes that there are; nil: two of pods that the test makes up. It also makes
+	// up a directory, a pod's UID and a time for a record that has none: {Attributes: a} is enough. A
+	// file system without volumes need not say so: its root is read.
 	Volumes []volume.Record
-	// Changes tells whether a file's content may differ from one read to the next; its path
-	// begins in its volume. nil: no file's may.
+	// Changes tells whether a file's content, size and times may differ from one read to the next; its path
+	// begins in its volume, or in the root of a file system without volumes. nil: no file's may.
 	Changes func(path string) bool
+
+	limit time.Duration // 0 for hangTime
 }
 
-// Run runs the test, for about two seconds.
+// Run runs the test, for about three seconds. Other processes come to it as well, and serve there: the
+// test must get here each time, with the same fields, and call Run once; what it does before, all do.
 func (c Test) Run(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("to mount needs root")
-	}
 	for _, problem := range c.problems(t) {
 		t.Error(problem)
 	}
 }
 
 const (
-	testTime = 2 * time.Second
-	servers  = 3  // that serve at the same time, at most
-	readers  = 12 // of everything
-	// longestTurn is how long one of the servers serves at most.
-	longestTurn = 4 * time.Millisecond
+	// apart is for how long one process has lived when the others begin: content that depends on the
+	// beginning may have seconds.
+	apart       = 1100 * time.Millisecond
+	turnsTime   = time.Second          // for which processes serve by turns
+	longestTurn = 4 * time.Millisecond // of one of them
+	readers     = 12                   // of everything, meanwhile
 	hangTime    = 30 * time.Second
 )
 
-// failures collects the failures, each once.
+// failures collects the failures, each once, until it is closed.
 type failures struct {
-	mu  sync.Mutex // guards all
-	all []string
+	mu     sync.Mutex // guards what follows
+	all    []string
+	closed bool
 }
 
 func (f *failures) add(format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	const most = 20
-	if text := fmt.Sprintf(format, args...); len(f.all) < most && !slices.Contains(f.all, text) {
+	if text := fmt.Sprintf(format, args...); !f.closed && len(f.all) < most && !slices.Contains(f.all, text) {
 		f.all = append(f.all, text)
 	}
 }
 
+func (f *failures) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+}
+
+func (f *failures) any() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.all) > 0
+}
+
+// run is a run of the test.
+type run struct {
+	Test
+	t      *testing.T
+	failed failures
+	dir    string // as a run directory
+	uid    uint32 // of the processes
+	agreed connection.Params
+	device int // of /dev/fuse, while processes are started
+	kept   *opened
+
+	mu        sync.Mutex // guards what follows
+	processes []*process
+	aborted   bool
+}
+
+// runs are the tests that have come to Run.
+var runs sync.Map
+
 func (c Test) problems(t *testing.T) []string {
-	failed := &failures{}
-	c.Site.Volumes = volume.Store{Dir: t.TempDir()}
-	c.Site.Report = func(problem string) { failed.add("the file system reports: %s", problem) }
-	if c.Volumes == nil {
-		c.Volumes = []volume.Record{
-			{Dir: "/pods/1/volumes/x/a", PodUID: "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1", PodName: "web-0", PodNamespace: "shop", Mounted: time.Now().Round(0)},
-			{Dir: "/pods/2/volumes/x/a", PodUID: "00000000-0000-4000-8000-000000000002", Mounted: time.Now().Round(0)},
+	t.Helper()
+	if text, is := os.LookupEnv(variable); is {
+		c.be(text)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("to mount needs root")
+	}
+	if _, twice := runs.LoadOrStore(t, true); twice {
+		t.Fatal("a test can call Run once, since other processes must find their way to it: use t.Run for each")
+	}
+	t.Cleanup(func() { runs.Delete(t) })
+	r := &run{Test: c, t: t, device: -1, kept: &opened{}}
+	var err error
+	r.dir, err = os.MkdirTemp("", "survivetest-")
+	r.must(err)
+	defer r.end()
+	hangs := time.AfterFunc(cmp.Or(r.limit, hangTime), func() {
+		r.failed.add("the test has not ended: a request, or Driver.FileSystem, gets no answer. Each must get one within four seconds")
+		r.abort()
+	})
+	defer hangs.Stop()
+	r.run()
+	return r.failed.all
+}
+
+func (r *run) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// prepare makes the directories and the records, and mounts.
+func (r *run) prepare(files survive.FileSystem) (err error) {
+	group := int(confine.GroupOf(programOf(r.Driver)))
+	const readable = os.ModeSetgid | 0o750
+	for name, mode := range map[string]os.FileMode{"fs": 0o700, "tmp": 0o700, "volumes": readable, ".": readable} {
+		path := filepath.Join(r.dir, name)
+		err = errors.Join(err, os.MkdirAll(path, 0o700), os.Chown(path, 0, group), os.Chmod(path, mode))
+	}
+	if r.Volumes == nil {
+		r.Volumes = []volume.Record{{PodName: "web-0", PodNamespace: "shop"}, {}}
+	}
+	r.Volumes = slices.Clone(r.Volumes)
+	for i := range r.Volumes {
+		record := &r.Volumes[i]
+		record.Dir = cmp.Or(record.Dir, fmt.Sprintf("/pods/%d/volumes/x/a", i))
+		record.PodUID = cmp.Or(record.PodUID, fmt.Sprintf("1d1cd94a-5a5e-4b6c-a8c5-%012d", i))
+		record.Mounted = cmp.Or(record.Mounted, time.Unix(1_700_000_000, 123_456_789))
+		err = errors.Join(err, store(r.dir).Put(*record))
+	}
+	if err != nil {
+		return err
+	}
+	options := connection.Options{MaxRead: max(r.Driver.MaxRead, connection.Default.MaxRead)}
+	at := filepath.Join(r.dir, "fs")
+	if r.device, err = mountOn(at, options); err != nil {
+		return err
+	}
+	r.agreed, err = connection.Handshake(r.device, at, files, options, 10*time.Second)
+	return err
+}
+
+// end ends the processes, and with them the connection, and removes everything. It waits for ten seconds at most.
+func (r *run) end() {
+	if r.device >= 0 {
+		unix.Close(r.device)
+	}
+	r.abort()
+	late := time.After(10 * time.Second)
+	for _, p := range r.processes {
+		select {
+		case <-p.ended:
+		case <-late: // it may wait for a disk
+			r.t.Errorf("process %d does not end", p.Pid)
 		}
 	}
-	var roots []string
-	at := t.TempDir()
-	for _, record := range c.Volumes {
-		if err := c.Site.Volumes.Put(record); err != nil {
-			t.Fatal(err)
+	r.kept.close() // without an answer
+	err := unmount(filepath.Join(r.dir, "fs"))
+	if err == nil {
+		err = os.RemoveAll(r.dir)
+	}
+	if err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *run) run() {
+	var err error
+	r.uid, err = confine.RandomUser()
+	r.must(err)
+	report := func(problem string) { r.failed.add("the file system reports: %s", problem) }
+	files, err := fileSystem(r.Driver, survive.Site{Volumes: store(r.dir), Config: r.Site.Config, Report: report})
+	if err != nil {
+		r.failed.add("%v, in a process that mounts", err)
+		return
+	}
+	r.must(r.prepare(files))
+	unconfined := r.start(role{})
+	first := r.start(role{Confined: !raced, Before: r.Before.FileSystem != nil})
+	time.Sleep(apart)
+	others := []*process{r.start(role{Confined: !raced}), r.start(role{Confined: !raced}), r.start(role{Confined: !raced})}
+	// From here on, this process has files of a file system open, and not its connection.
+	unix.Close(r.device)
+	r.device = -1
+
+	unconfined.order(serve)
+	all, answered := r.look(), nodes{}
+	for path := range all {
+		answered[path] = node{parts: map[string]string{failure: none}}
+	}
+	r.compare(answered, all, byItself)
+	r.compare(all, r.look(), bySame)
+	unconfined.order(stop)
+	if len(all) <= 1 {
+		r.failed.add("the root of the file system is empty: there is nothing to test")
+	}
+
+	first.order(serve)
+	want := r.lookAndKeep()
+	first.order(stop)
+	for i, p := range others {
+		if r.failed.any() {
+			return
 		}
-		roots = append(roots, filepath.Join(at, record.ID().String()))
+		p.order(serve)
+		open := r.kept.look(r) // before the process has seen any of it
+		r.look()
+		for path, later := range r.kept.look(r) {
+			if later.parts[failure] != none {
+				open[path] = later
+			}
+		}
+		r.kept.close()
+		r.must(r.forget())
+		got := r.lookAndKeep()
+		p.order(stop)
+		if i == 0 && r.Before.FileSystem != nil {
+			r.compareVersions(want, got, open)
+			want = got
+		} else {
+			r.compareProcesses(want, got, open)
+		}
 	}
-	serve := c.mount(t, at, failed)
+	if r.compare(all, want, byConfined); !r.failed.any() {
+		r.takeTurns(others, want)
+	}
+}
 
-	end := serve()
-	want := map[string]node{}
-	for _, root := range roots {
-		c.walk(root, root, want, failed)
-	}
-	kept := keep(want, failed)
-	end()
-	if len(want) <= len(roots) {
-		failed.add("there is nothing in the volumes")
-	}
+// forget has the kernel forget all that is not open: it drops the names of a file system that is
+// mounted again (fs/super.c, reconfigure_super), and FUSE keeps no file without a name.
+func (r *run) forget() error {
+	err := unix.Mount("", filepath.Join(r.dir, "fs"), "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, "")
+	return os.NewSyscallError("remount", err)
+}
 
-	var running sync.WaitGroup
+// takeTurns has the processes serve by turns and at the same time, and readers read meanwhile.
+func (r *run) takeTurns(processes []*process, want nodes) {
+	var running, reading sync.WaitGroup
 	var ended atomic.Bool
-	for range servers {
+	for _, p := range processes {
 		running.Go(func() {
 			for !ended.Load() {
-				end := serve()
+				p.order(serve)
 				time.Sleep(rand.N(longestTurn))
-				end()
+				p.order(stop)
 			}
 		})
 	}
-	var reading sync.WaitGroup
-	until := time.Now().Add(testTime)
+	until := time.Now().Add(turnsTime)
 	for range readers {
 		reading.Go(func() {
-			for time.Now().Before(until) {
-				got := map[string]node{}
-				for _, root := range roots {
-					c.walk(root, root, got, failed)
-				}
-				compare(want, got, failed)
-				kept.compare(want, failed)
+			for time.Now().Before(until) && !r.failed.any() {
+				r.compare(want, r.look(), byTurns)
+				r.compare(want, r.kept.look(r), byTurns)
 			}
 		})
 	}
 	reading.Wait()
 	ended.Store(true)
 	running.Wait()
-	end = serve() // closing a file may have to wait for an answer
-	kept.close()
-	end()
-	return failed.all
-}
-
-// mount mounts the file system. serve has a new instance serve it, until end is called.
-func (c Test) mount(t *testing.T, at string, failed *failures) (serve func() (end func())) {
-	options := connection.Options{MaxRead: max(c.Driver.MaxRead, connection.Default.MaxRead)}
-	device, err := mountOn(at, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	abort := func() { _ = unix.Unmount(at, unix.MNT_FORCE|unix.MNT_DETACH) }
-	// Nothing else ends a process that waits for an answer of its own.
-	hangs := time.AfterFunc(hangTime, func() {
-		failed.add("there was no answer: the test has not ended after %v", hangTime)
-		abort()
-	})
-	t.Cleanup(func() {
-		hangs.Stop()
-		abort()
-		unix.Close(device)
-	})
-	agreed, err := connection.Handshake(device, at, c.Driver.FileSystem(c.Site), options, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report := func(problem string) { failed.add("%s", problem) }
-	free := make(chan connection.Buffers, servers)
-	for range servers {
-		buffers, err := connection.NewBuffers(1, agreed, func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		free <- buffers
-	}
-	return func() (end func()) {
-		buffers := <-free
-		served := make(chan error, 1)
-		conn, err := connection.New(device, agreed, forgotten{c.Driver.FileSystem(c.Site), report}, buffers, new(counters.Counters), report)
-		if err != nil {
-			failed.add("serve: %v", err)
-			free <- buffers
-			return func() {}
-		}
-		go func() { served <- conn.Serve() }()
-		return func() {
-			conn.Stop()
-			if err := <-served; err != nil {
-				failed.add("serve: %v", err)
-			}
-			free <- buffers
-		}
-	}
-}
-
-// forgotten is a file system whose answers the kernel does not keep.
-type forgotten struct {
-	survive.FileSystem
-	report func(problem string)
-}
-
-func (f forgotten) Lookup(cancel <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	status := f.FileSystem.Lookup(cancel, in, name, out)
-	out.EntryValid, out.EntryValidNsec, out.AttrValid, out.AttrValidNsec = 0, 0, 0, 0
-	return status
-}
-
-func (f forgotten) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	status := f.FileSystem.GetAttr(cancel, in, out)
-	out.AttrValid, out.AttrValidNsec = 0, 0
-	return status
-}
-
-func (f forgotten) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	return f.opened("file", f.FileSystem.Open(cancel, in, out), out)
-}
-
-func (f forgotten) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	return f.opened("directory", f.FileSystem.OpenDir(cancel, in, out), out)
-}
-
-func (f forgotten) opened(what string, status fuse.Status, out *fuse.OpenOut) fuse.Status {
-	if status.Ok() && out.Fh != 0 {
-		f.report("an open " + what + " has a handle: no other process knows what it stands for")
-	}
-	out.OpenFlags &^= fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_CACHE_DIR
-	return status
-}
-
-// node is a file or a directory, as a reader sees it.
-type node struct {
-	Mode       uint32
-	Ino, Nlink uint64
-	Size       int64
-	UID, GID   uint32
-	Times      [2]unix.Timespec // when it was modified, and changed: programs that poll, and tar(1), look at them
-	Target     string           // of a link
-	Names      string           // in a directory, in their order
-	Content    string           // of a file that does not change
-	Changes    bool
-}
-
-// walk looks at everything below a path.
-func (c Test) walk(root, path string, found map[string]node, failed *failures) {
-	var stat unix.Stat_t
-	if err := unix.Lstat(path, &stat); err != nil {
-		failed.add("%v", &os.PathError{Op: "stat", Path: inside(path), Err: err})
-		return
-	}
-	n := node{Mode: stat.Mode, Ino: stat.Ino, Nlink: uint64(stat.Nlink), Size: stat.Size, UID: stat.Uid, GID: stat.Gid,
-		Times: [2]unix.Timespec{stat.Mtim, stat.Ctim}}
-	name, err := filepath.Rel(root, path)
-	n.Changes = err == nil && c.Changes != nil && c.Changes(name)
-	switch stat.Mode & unix.S_IFMT {
-	case unix.S_IFLNK:
-		n.Target, err = os.Readlink(path)
-	case unix.S_IFDIR:
-		var names []string
-		if names, err = list(path); err == nil {
-			for _, name := range names {
-				c.walk(root, filepath.Join(path, name), found, failed)
-			}
-			n.Names = strings.Join(names, "/")
-		}
-	case unix.S_IFREG:
-		n.Content, err = content(path)
-	}
-	if n.Changes {
-		n.Content, n.Size, n.Times = "", 0, [2]unix.Timespec{}
-	}
-	if err != nil {
-		failed.add("%v", err)
-		return
-	}
-	found[path] = n
-}
-
-// inside is a path without its beginning, which differs from run to run.
-func inside(path string) string { return filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path) }
-
-// open opens without the runtime's poller, which would ask the file system from a thread
-// that this process needs to answer.
-func open(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: inside(path), Err: err}
-	}
-	return fd, nil
-}
-
-func list(path string) ([]string, error) {
-	fd, err := open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	return listOpen(fd, path)
-}
-
-// listOpen lists a directory from its beginning, an entry or two for each request.
-func listOpen(fd int, path string) (names []string, err error) {
-	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
-		return nil, &os.PathError{Op: "seek", Path: inside(path), Err: err}
-	}
-	for buffer := make([]byte, 288); ; {
-		n, err := unix.Getdents(fd, buffer)
-		if err != nil {
-			return nil, &os.PathError{Op: "list", Path: inside(path), Err: err}
-		}
-		if n == 0 {
-			return names, nil
-		}
-		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
-	}
-}
-
-func content(path string) (string, error) {
-	fd, err := open(path)
-	if err != nil {
-		return "", err
-	}
-	defer unix.Close(fd)
-	return readOpen(fd, path)
-}
-
-// readOpen reads a file from its beginning, some bytes at a time.
-func readOpen(fd int, path string) (string, error) {
-	var text []byte
-	for buffer := make([]byte, 1+rand.N(8<<10)); ; {
-		n, err := unix.Pread(fd, buffer, int64(len(text)))
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return "", &os.PathError{Op: "read", Path: inside(path), Err: err}
-		}
-		if n == 0 {
-			return string(text), nil
-		}
-		text = append(text, buffer[:n]...)
-	}
-}
-
-// opened has the files that have been open since the first instance served, by path.
-type opened struct {
-	mu  sync.Mutex // guards the offset of each, for listings
-	fds map[string]int
-}
-
-func keep(all map[string]node, failed *failures) *opened {
-	o := &opened{fds: map[string]int{}}
-	for path, n := range all {
-		if kind := n.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
-			continue
-		}
-		fd, err := open(path)
-		if err != nil {
-			failed.add("%v", err)
-			continue
-		}
-		o.fds[path] = fd
-	}
-	return o
-}
-
-func (o *opened) close() {
-	for _, fd := range o.fds {
-		unix.Close(fd)
-	}
-}
-
-func (o *opened) compare(want map[string]node, failed *failures) {
-	for path, fd := range o.fds {
-		var got string
-		var err error
-		before := want[path].Content
-		if want[path].Mode&unix.S_IFMT == unix.S_IFDIR {
-			before = want[path].Names
-			o.mu.Lock()
-			var names []string
-			names, err = listOpen(fd, path)
-			o.mu.Unlock()
-			got = strings.Join(names, "/")
-		} else {
-			got, err = readOpen(fd, path)
-		}
-		switch {
-		case err != nil:
-			failed.add("open all the while: %v", err)
-		case got != before && !want[path].Changes:
-			failed.add("open all the while: %s has %.100q, and had %.100q", inside(path), got, before)
-		}
-	}
-}
-
-func compare(want, got map[string]node, failed *failures) {
-	for path, n := range got {
-		if before, was := want[path]; !was {
-			failed.add("%s was not there", inside(path))
-		} else if n != before {
-			failed.add("%s is %.300s, and was %.300s", inside(path), fmt.Sprintf("%+v", n), fmt.Sprintf("%+v", before))
-		}
-	}
-	for path := range want {
-		if _, is := got[path]; !is {
-			failed.add("%s is not there any more", inside(path))
-		}
-	}
 }
