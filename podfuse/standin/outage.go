@@ -274,7 +274,7 @@ func (v *outage) expire() {
 	if v.expiry = nil; v.gone() {
 		v.say("volume %v: nobody has served it for %v, and who waits gets an error, %d requests now; see the log of the pod's program", v.id, v.timeout(), v.held)
 		v.failAll(fuse.Status(unix.ENOTCONN))
-	} else if v.knows {
+	} else if v.knows && !v.since.IsZero() {
 		v.begin(v.since)
 	}
 }

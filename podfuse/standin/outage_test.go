@@ -145,10 +145,22 @@ func isOwn(id uint64) step {
 func passes(d time.Duration) step { return func(*world) { time.Sleep(d) } }
 func waitIs(d time.Duration) step { return func(w *world) { w.wait, w.waitErr = d, nil } }
 func waitIsUnread(w *world)       { w.wait, w.waitErr = podfuse.DefaultWait, errors.New("no record") }
-func told(w *world)               { w.o.told() }
-func mute(w *world)               { w.o.mute() }
-func forgets(w *world)            { w.o.forgotten(one) }
-func finish(w *world)             { w.o.end() }
+
+// expires is a timer that could not be stopped any more.
+func expires(w *world) {
+	w.o.do(func() {
+		v := w.o.volumes[one]
+		if v.expire(); v.expiry != nil {
+			w.t.Error("a volume that is served expires")
+			stop(&v.expiry)
+		}
+	})
+}
+
+func told(w *world)    { w.o.told() }
+func mute(w *world)    { w.o.mute() }
+func forgets(w *world) { w.o.forgotten(one) }
+func finish(w *world)  { w.o.end() }
 
 // is expects that this has happened since the last one, in any order, and nothing else. How many
 // wait is told in a row of its own.
@@ -290,6 +302,9 @@ var stories = map[string][]step{
 	},
 	"how long to wait can never be read": {
 		waitIsUnread, asks(1, "a", 10), passes(podfuse.DefaultWait - 1), nothing, passes(1), is("log", "s1 ENOTCONN"),
+	},
+	"it serves at the moment at which the wait is over": {
+		asks(1, "a", 10), serves(1), attaches(""), expires, is(attachFor(1, 10), "s1 ESTALE"), dies(1), asks(2, "a", 10), passes(30 * time.Second), is("log", "s2 ENOTCONN"),
 	},
 	"a death is waited for from when it was": {
 		serves(1), diedBefore(1, 10*time.Second), stateIs(wire.Dead), asks(1, "a", 10), passes(20*time.Second - 1), nothing,
