@@ -51,6 +51,7 @@ type probe struct {
 	Exec struct {
 		Command []string `json:"command"`
 	} `json:"exec"`
+	PeriodSeconds    int `json:"periodSeconds"`
 	TimeoutSeconds   int `json:"timeoutSeconds"`
 	FailureThreshold int `json:"failureThreshold"`
 }

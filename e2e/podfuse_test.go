@@ -250,7 +250,7 @@ func TestPodFuseOfASidecar(t *testing.T) {
 	m := newPodFuse("sidecar")
 	sidecar := newProgram("")
 	sidecar.RestartPolicy = "Always"
-	sidecar.StartupProbe = &probe{TimeoutSeconds: 10, FailureThreshold: 12}
+	sidecar.StartupProbe = &probe{PeriodSeconds: 1, TimeoutSeconds: 10, FailureThreshold: 12}
 	sidecar.StartupProbe.Exec.Command = []string{launchDir + "/pod-fuse", "ready"}
 	before := newContainer("before")
 	before.Command = []string{"cat", dataDir + "/file"}

@@ -166,12 +166,13 @@ func TestWhatAServerVolumeHas(t *testing.T) {
 	for name, mode := range map[string]os.FileMode{
 		"": os.ModeDir | 0o755, "socket": os.ModeSocket | 0o666, "fuse": os.ModeNamedPipe | 0o666, "pod-fuse": 0o755,
 		"fusermount3": 0o755, "fusermount": 0o755, "mergerfs-fusermount": 0o755,
+		"mnt": os.ModeDir | 0o777,
 	} {
 		if info, err := os.Lstat(filepath.Join(server, name)); err != nil || info.Mode() != mode {
 			t.Errorf("%q: %v, mode %v, want %v", name, err, info, mode)
 		}
 	}
-	if names, _ := filepath.Glob(server + "/*"); len(names) != 6 {
+	if names, _ := filepath.Glob(server + "/*"); len(names) != 7 {
 		t.Errorf("it has %q", names)
 	}
 	for line := range strings.Lines(read(t, "/proc/self/mountinfo")) {

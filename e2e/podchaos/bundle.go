@@ -41,9 +41,8 @@ var image = []bundleMount{
 	{"/etc", "bind", "/etc", []string{"rbind", "rprivate", "ro"}},
 }
 
-// emptyDir is a volume of the container's own, and mountpoint a directory of the user's in it, where a program may
-// mount by fusermount: the container's root is read-only, and rclone mounts on none that is mounted on.
-const emptyDir, mountpoint = "/scratch", "/scratch/m"
+// mountpoint is where a program mounts by fusermount: the container's root is read-only.
+const mountpoint = "/run/pod-fuse/mnt"
 
 // denied are system calls that container runtimes deny by default to containers without
 // more capabilities than the default ones (github.com/moby/profiles/seccomp): those that a FUSE program would want in vain.
@@ -75,8 +74,6 @@ func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMou
 		}
 		mounts = append(mounts, bundleMount{v.path, "bind", v.source, options})
 	}
-	own := filepath.Join(dir, mountpoint)
-	mounts = append(mounts, bundleMount{emptyDir, "bind", filepath.Dir(own), []string{"rbind", "rprivate", "rw"}})
 	effective := capabilities
 	if uid != 0 {
 		effective = []string{}
@@ -111,6 +108,5 @@ func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMou
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		err = errors.Join(err, os.Symlink("usr/"+name, filepath.Join(root, name)))
 	}
-	err = errors.Join(err, os.MkdirAll(own, 0o755), os.Chown(own, uid, uid))
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o644))
 }

@@ -383,6 +383,22 @@ func mountAt(path string, mounts []*mountinfo.Info) (at *mountinfo.Info) {
 	return at
 }
 
+// serverAt is the device of the server volume whose directory for a program's own mount a path is, 0 if it is none.
+func (p *process) serverAt(path string) uint64 {
+	mounts, err := p.mounts()
+	if err != nil {
+		return 0
+	}
+	at := mountAt(path, mounts)
+	if at == nil || at.FSType != "tmpfs" || at.Source != wire.Source {
+		return 0
+	}
+	if rest, _ := cutPath(path, at.Mountpoint); filepath.Join(at.Root, rest) != filepath.Join("/", wire.Shared, wire.Mount) {
+		return 0
+	}
+	return deviceOf(at)
+}
+
 // placeOf is the directory that a mount is on, or the lowest of several on top of each other: the device of its file
 // system, and its path in that. It is the same in each mount namespace, and whatever path leads there: the kubelet's may
 // have links in it, and node agents have its directories below paths of their own. "" if the table does not tell.

@@ -39,7 +39,8 @@ type job struct {
 	Device   uint64    `json:"device,omitempty"`
 	UID      uint32    `json:"uid,omitempty"`
 	GIDs     []uint32  `json:"gids,omitempty"`
-	Dirs     []string  `json:"dirs,omitempty"` // in the vault
+	Server   uint64    `json:"server,omitempty"` // the device that Path is on, if it is a server volume's directory for this
+	Dirs     []string  `json:"dirs,omitempty"`   // in the vault
 	Force    bool      `json:"force,omitempty"`
 	PIDs     []int     `json:"pids,omitempty"`    // of take
 	Devices  []uint64  `json:"devices,omitempty"` // of take

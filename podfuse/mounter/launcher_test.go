@@ -208,6 +208,8 @@ func TestWhatPodsShareIsReadOnly(t *testing.T) {
 		"link":                 os.Link(launcher, filepath.Join(dir, "link")),
 		"remove":               os.Remove(launcher),
 		"create":               os.WriteFile(filepath.Join(dir, "new"), nil, 0o600),
+		"create in mnt":        os.Mkdir(filepath.Join(dir, wire.Mount, "new"), 0o700),
+		"chmod mnt":            os.Chmod(filepath.Join(dir, wire.Mount), 0),
 		"rename":               os.Rename(launcher, filepath.Join(dir, "other")),
 		"change times":         unix.Utimes(launcher, []unix.Timeval{{}, {}}),
 		"set an attribute":     unix.Setxattr(launcher, "user.x", []byte("x"), 0),

@@ -41,6 +41,11 @@ func TestOwnMountPoint(t *testing.T) {
 		{"/mine", 1001, "may not write"},
 		{"/mine", 1000, ""},
 		{"/m", 1000, ""},
+		{"/run/pod-fuse/mnt", 1000, ""},
+		{"/run/pod-fuse/mnt", 1001, ""},
+		{"/run/pod-fuse/mnt", 0, ""},
+		{"/run/pod-fuse", 1000, "read-only file system"},
+		{"/run/pod-fuse", 0, "read-only file system"},
 		{"/etc", 0, ""},
 	} {
 		what := fmt.Sprintf("user %d on %s", row.user, row.path)
@@ -85,7 +90,7 @@ func TestNoMountPointOnProc(t *testing.T) {
 			unix.Mount("", "/tmp/sealed", "", unix.MS_REMOUNT|unix.MS_BIND, ""), // its superblock alone is read-only
 			unix.Mount("tmpfs", "/tmp/tmpfs", "tmpfs", 0, "mode=0777"))
 	}))
-	const ofTheKernel, readOnly = "such as proc, have no mount points; take a directory", "read-only file system; with readOnlyRootFilesystem"
+	const ofTheKernel, readOnly = "such as proc, have no mount points; take the directory mnt of", "read-only file system; take the directory mnt of the server volume"
 	for _, user := range []int{0, 1000} {
 		for _, row := range []struct{ path, want string }{
 			{"/tmp/bound", readOnly}, {"/tmp/sealed", readOnly}, {"/tmp/sys", ofTheKernel}, {"/tmp/sys/kernel", ofTheKernel},

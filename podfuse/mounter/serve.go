@@ -251,7 +251,7 @@ func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *pr
 		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
 			return err
 		}
-		own := job{Kind: "own", Dir: c.dir(), PID: p.pid, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p)}
+		own := job{Kind: "own", Dir: c.dir(), PID: p.pid, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p), Server: p.serverAt(o.Mountpoint)}
 		if err := m.enter(c.Pod, mostHanging, childTime, own, p.fd); err != nil {
 			return err
 		}

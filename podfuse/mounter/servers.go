@@ -189,8 +189,11 @@ func (c Config) fillLauncher(launcher string, self io.Reader) error {
 	for _, name := range []string{wire.Device, wire.Socket} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(shared, name), nil, 0o600))
 	}
+	mountpoint := filepath.Join(shared, wire.Mount)
+	err = errors.Join(err, os.Mkdir(mountpoint, 0o777))
 	// The umask is the kubelet's.
-	return errors.Join(err, os.Chmod(shared, 0o755), os.Chmod(first, 0o755), os.WriteFile(launcherVersion(launcher), []byte(c.Version), 0o600))
+	err = errors.Join(err, os.Chmod(shared, 0o755), os.Chmod(mountpoint, 0o777), os.Chmod(first, 0o755))
+	return errors.Join(err, os.WriteFile(launcherVersion(launcher), []byte(c.Version), 0o600))
 }
 
 func launcherName(device uint64) string { return launcherPrefix + strconv.FormatUint(device, 10) }

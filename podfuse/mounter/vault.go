@@ -16,6 +16,7 @@ import (
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/podfuse/wire"
 )
 
 // The vault is a mount namespace that no process is in: its descriptor keeps it. Its root is a
@@ -576,7 +577,8 @@ func attachOwn(j job) (done result, err error) {
 		if err != nil {
 			return err
 		}
-		if device, err := deviceAt(fd, ""); err != nil || device == j.Device {
+		device, err := deviceAt(fd, "")
+		if err != nil || device == j.Device {
 			return err // it is there already
 		}
 		var stat unix.Stat_t
@@ -586,6 +588,9 @@ func attachOwn(j job) (done result, err error) {
 		var system unix.Statfs_t
 		if err := unix.Fstatfs(fd, &system); err != nil {
 			return &os.PathError{Op: "statfs", Path: j.Path, Err: err}
+		}
+		if device == j.Server { // read-only for all pods, and the mount is this container's
+			system.Flags &^= unix.ST_RDONLY
 		}
 		if err := cmp.Or(mayMountIn(&system), mayMount(&stat, j.UID, j.GIDs)); err != nil {
 			return fmt.Errorf("mount on %s: %w", j.Path, err)
@@ -626,9 +631,9 @@ var mountable = []int64{
 func mayMountIn(system *unix.Statfs_t) error {
 	switch {
 	case !slices.Contains(mountable, system.Type):
-		return fmt.Errorf("file systems of type %#x, such as proc, have no mount points; take a directory of the image or of an emptyDir", system.Type)
+		return fmt.Errorf("file systems of type %#x, such as proc, have no mount points; take the directory %s of the server volume", system.Type, wire.Mount)
 	case system.Flags&unix.ST_RDONLY != 0: // of the mount, or of all of it
-		return fmt.Errorf("%w; with readOnlyRootFilesystem, take a directory of an emptyDir", unix.EROFS)
+		return fmt.Errorf("%w; take the directory %s of the server volume", unix.EROFS, wire.Mount)
 	}
 	return nil
 }
@@ -639,7 +644,7 @@ func mayMount(stat *unix.Stat_t, uid uint32, gids []uint32) error {
 		return nil
 	}
 	if stat.Mode&unix.S_ISVTX != 0 && stat.Uid != uid {
-		return fmt.Errorf("the directory belongs to user %d and is sticky; user %d needs one of his own", stat.Uid, uid)
+		return fmt.Errorf("the directory belongs to user %d and is sticky; take the directory %s of the server volume, or one of user %d's own", stat.Uid, wire.Mount, uid)
 	}
 	write := uint32(unix.S_IWOTH)
 	if stat.Uid == uid {
@@ -652,7 +657,7 @@ func mayMount(stat *unix.Stat_t, uid uint32, gids []uint32) error {
 		}
 	}
 	if stat.Mode&write == 0 {
-		return fmt.Errorf("user %d may not write to the directory", uid)
+		return fmt.Errorf("user %d may not write to the directory; take the directory %s of the server volume", uid, wire.Mount)
 	}
 	return nil
 }

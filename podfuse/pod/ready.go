@@ -14,13 +14,13 @@ import (
 const readyUsage = `usage: pod-fuse ready [--timeout 9s]
 
 Waits until a program serves the volume, and exits with 0; or, at the timeout, with 1 and a line that says what is.
-Use it as the startup probe of the program's container, with timeoutSeconds: 10. Readers of the volume do not need it:
-they wait by themselves.
+Use it as the startup probe of the program's container, with periodSeconds: 1 and timeoutSeconds: 10. Readers of the
+volume do not need it: they wait by themselves.
 
 `
 
-// Ready waits until a program serves the volume. A probe that does not wait is repeated after periodSeconds, 10 s by
-// default.
+// Ready waits until a program serves the volume. Startup probes that do not wait fail before the program can serve: with
+// periodSeconds: 1, the kubelet would restart it after three seconds.
 func Ready(args []string) int {
 	flags := newFlags("ready", readyUsage)
 	// Less than the ten seconds of the probe, or the kubelet would not have the line.

@@ -344,7 +344,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// A probe that did not wait would be asked again after ten seconds.
+// A probe that did not wait would fail before the program can serve.
 func TestReadyWaitsForAProgram(t *testing.T) {
 	d := newNode(t)
 	d.answer = func(n int, _ wire.Request) (*wire.Answer, bool) {

@@ -57,6 +57,7 @@ const (
 	Socket = "socket"   // of a Request
 	Device = "fuse"     // a FIFO, which programs open instead of /dev/fuse
 	Binary = "pod-fuse" // this program; also by the names of Proxies
+	Mount  = "mnt"      // an empty directory, on which any user's program may have its own mount
 )
 
 // A server volume is three mounts, as mountinfo shows them, all of type tmpfs and of this Source:
