@@ -185,7 +185,7 @@ func (c Test) carryOut(text string, say func(message)) error {
 		return err
 	}
 	if what.Confined {
-		if err := enter(driver, what); err != nil {
+		if err := enter(programOf(c.Driver), driver, what); err != nil {
 			return err
 		}
 	}
@@ -220,8 +220,8 @@ func (c Test) carryOut(text string, say func(message)) error {
 }
 
 // enter confines this process as one that serves on a node.
-func enter(d survive.Driver, what role) error {
-	if err := confine.Become(confine.User{UID: what.UID, GID: confine.GroupOf(programOf(d))}, d.Sockets); err != nil {
+func enter(program string, d survive.Driver, what role) error {
+	if err := confine.Become(confine.User{UID: what.UID, GID: confine.GroupOf(program)}, d.Sockets); err != nil {
 		return err
 	}
 	rules := confine.Rules{Read: []string{what.Dir}, Sockets: d.Sockets}
@@ -231,7 +231,7 @@ func enter(d survive.Driver, what role) error {
 	if d.Reads != nil {
 		rules.Read = append(rules.Read, d.Reads()...)
 	}
-	_, err := confine.Enter(programOf(d), rules)
+	_, err := confine.Enter(program, rules)
 	return err
 }
 

@@ -2,15 +2,16 @@
 // one has stopped, in the middle of everything.
 //
 // [Test.Run] mounts the file system, and has several processes serve it. They are the test's
-// binary, executed once more, and confined as in the field. A process serves alone, and all is
-// read; another one serves, and is asked for what the first one has looked up and opened, and for
-// all by its path. Attributes, listings, links and contents must be the same.
-// Then the processes serve by turns and at the same time, each for some milliseconds, so that hardly
+// binary, executed once more, and confined as on a node. One process serves alone, and all is read.
+// Then the next one serves: it is asked about what is open since the process before has served, and
+// about everything by its path. Attributes, listings, links and contents must be the same.
+// At last the processes serve by turns and at the same time, each for some milliseconds, so that hardly
 // two requests of a listing or a file are answered by the same one, while a dozen readers read. The
 // kernel is told to remember nothing, or few requests would come.
 //
-// The test kills no process, and asks no [hold.Holder] to hold: run the driver, too. Without Landlock (before Linux
-// 5.13), it finds that a file is missing from Driver.Reads only where its mode keeps others from it.
+// The test kills no process, and does not ask a file system that implements hold.Holder (package
+// survive/hold) to hold requests: run the driver, too. Without Landlock (before Linux 5.13), the test finds
+// that a file is missing from Driver.Reads only where the file's mode keeps others from it.
 package survivetest
 
 import (
@@ -34,7 +35,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Test is a test of a driver's file system. It needs root, /dev/fuse, and CGO_ENABLED=0.
+// Test is a test of a driver's file system. It needs root, /dev/fuse, and CGO_ENABLED=0. With the race detector,
+// which needs cgo, no process is confined.
 type Test struct {
 	Driver survive.Driver
 	// Before is a version that Driver takes over from, or nothing. What a process of that version has opened,
