@@ -92,7 +92,7 @@ func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error
 	if err != nil {
 		return err
 	}
-	rights, err := Rights(files)
+	rights, err := rightsOf(files)
 	if err != nil {
 		return err
 	}
@@ -234,9 +234,9 @@ func Close(files []*os.File) {
 	}
 }
 
-// Rights is what sends files with a message (man 7 unix, SCM_RIGHTS); nil: there are none. The caller keeps them
+// rightsOf is what sends files with a message (man 7 unix, SCM_RIGHTS); nil: there are none. The caller keeps them
 // alive.
-func Rights(files []*os.File) ([]byte, error) {
+func rightsOf(files []*os.File) ([]byte, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
