@@ -464,30 +464,20 @@ const (
 	mostDescriptorsOfPod = 64 << 10
 )
 
-// find finds the descriptor of a process that is the connection, and a thread that has it; -1 for none. The
-// first thread has no descriptors any more when it has ended, and the others have. That none has any is the
-// error of a process that has ended. left is how many descriptors of the pod may still be looked at.
+// find finds the descriptor of a process that is the connection, and a thread that has it; -1 for none. The first thread
+// has no descriptors any more when it has ended, and the others have. left is how many descriptors of the pod may still
+// be looked at.
 func (c *connection) find(pid int, left *int) (thread, fd int, err error) {
 	fd, has, err := c.findIn(pid, pid, left)
-	if fd >= 0 || has || err != nil && !isEnded(err) {
+	if has || err != nil && !isEnded(err) {
 		return pid, fd, err
 	}
-	threads, threadsErr := threadsOf(pid)
-	if proc.IsShort(threadsErr) {
-		return 0, -1, threadsErr
+	threads, err := threadsOf(pid)
+	if len(threads) > 0 {
+		thread, _ = strconv.Atoi(threads[len(threads)-1])
+		fd, _, err = c.findIn(pid, thread, left)
 	}
-	for _, number := range threads {
-		thread, _ := strconv.Atoi(number)
-		fd, some, err := c.findIn(pid, thread, left)
-		if fd >= 0 || err != nil && !isEnded(err) {
-			return thread, fd, err
-		}
-		has = has || some
-	}
-	if !has {
-		return 0, -1, fs.ErrNotExist
-	}
-	return 0, -1, nil
+	return thread, fd, err
 }
 
 // findIn does the same with one thread. some tells whether it has any descriptor.
