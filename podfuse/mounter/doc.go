@@ -25,6 +25,10 @@
 // that the spare goes on where the mounter was killed: each step can be done twice. When both have died, the
 // next mounter finds the programs by what they have mounted (recover.go).
 //
+// It is made of parts, each of which knows those before it: base, children, shared (what server volumes have in
+// common), table (volumes and connections), programs (from their first answer to their death), recovery, and mounter,
+// which takes orders and call-outs.
+//
 // # How it waits
 //
 // The table of volumes belongs to one goroutine, which never waits longer than for the spare to
