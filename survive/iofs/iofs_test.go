@@ -36,16 +36,16 @@ func text(size int) []byte {
 	return b.Bytes()[:size]
 }
 
-// content is a tree of all that there is to serve, with a large file.
-func content(large int) fstest.MapFS {
+// content is a tree of all that there is to serve, with a large file, and a directory of many.
+func content(large, many int) fstest.MapFS {
 	all := fstest.MapFS{
 		"empty":                         {Mode: 0o444, ModTime: modified},
-		"large":                         {Data: text(large), Mode: 0o640, ModTime: modified},
+		"large":                         {Data: text(large), Mode: 0o644, ModTime: modified},
 		"d/e/f/deep":                    {Data: []byte("deep"), Mode: 0o755, ModTime: modified},
 		"link":                          {Data: []byte("d/e/f/deep"), Mode: fs.ModeSymlink | 0o777, ModTime: modified},
 		"d/" + strings.Repeat("n", 255): {Data: []byte("long"), Mode: 0o444, ModTime: modified},
 	}
-	for i := range 40 {
+	for i := range many {
 		all[fmt.Sprintf("many/ä %d", i)] = &fstest.MapFile{Data: text(i), Mode: 0o444, ModTime: modified}
 	}
 	return all
@@ -78,9 +78,9 @@ func zipped(t *testing.T, all fstest.MapFS) *zip.Reader {
 }
 
 // unpacked is a tree as files.
-func unpacked(t *testing.T, all fstest.MapFS) fs.FS {
+func unpacked(t *testing.T, all fstest.MapFS) (dir string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir = t.TempDir()
 	for name, file := range all {
 		path := filepath.Join(dir, name)
 		err := os.MkdirAll(filepath.Dir(path), 0o755)
@@ -93,7 +93,7 @@ func unpacked(t *testing.T, all fstest.MapFS) fs.FS {
 			t.Fatal(err)
 		}
 	}
-	return os.DirFS(dir)
+	return dir
 }
 
 func driver(content fs.FS) survive.Driver {
@@ -103,11 +103,21 @@ func driver(content fs.FS) survive.Driver {
 }
 
 func TestTreesSurvive(t *testing.T) {
-	all := content(20_000) // more than the kernel reads at a time
-	for name, content := range map[string]fs.FS{"MapFS": all, "DirFS": unpacked(t, all), "zip": zipped(t, all)} {
+	all := content(20_000, 5) // more than the kernel reads at a time
+	const variable = "IOFS_TEST_DIR" // of the environment: all processes have the directory of the first one
+	dir := os.Getenv(variable)
+	if dir == "" {
+		dir = unpacked(t, all)
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // they are of a user without rights
+			t.Fatal(err)
+		}
+		t.Setenv(variable, dir)
+	}
+	for name, content := range map[string]fs.FS{"DirFS": os.DirFS(dir), "zip": zipped(t, all)} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			survivetest.Test{Driver: driver(content)}.Run(t)
+			driver := driver(content)
+			driver.Reads = func() []string { return []string{dir} }
+			survivetest.Test{Driver: driver}.Run(t)
 		})
 	}
 }
@@ -151,8 +161,8 @@ func readFile(path string) ([]byte, error) {
 
 // What is mounted is what the tree has, whatever that is made of.
 func TestAMountShowsTheTree(t *testing.T) {
-	all := content(300_000)
-	for name, tree := range map[string]fs.FS{"MapFS": all, "DirFS": unpacked(t, all), "zip": zipped(t, all)} {
+	all := content(300_000, 40)
+	for name, tree := range map[string]fs.FS{"MapFS": all, "DirFS": os.DirFS(unpacked(t, all)), "zip": zipped(t, all)} {
 		t.Run(name, func(t *testing.T) {
 			dir := mounted(t, tree)
 			for name, want := range all {
@@ -228,7 +238,7 @@ func (s *streams) Open(name string) (fs.File, error) {
 }
 
 func TestAStreamIsReadInOrderOnce(t *testing.T) {
-	all := content(300_000)
+	all := content(300_000, 40)
 	tree, err := newTree(all)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +274,7 @@ func TestAStreamIsReadInOrderOnce(t *testing.T) {
 }
 
 func TestTheNumberOfOpenFilesIsLimited(t *testing.T) {
-	tree, err := newTree(content(300_000))
+	tree, err := newTree(content(300_000, 40))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +295,7 @@ func TestTheNumberOfOpenFilesIsLimited(t *testing.T) {
 func TestAStreamThatTakesLongGoesOn(t *testing.T) {
 	defer func(before time.Duration) { skipTime = before }(skipTime)
 	skipTime = 0
-	all := content(300_000)
+	all := content(300_000, 40)
 	tree, err := newTree(all)
 	if err != nil {
 		t.Fatal(err)

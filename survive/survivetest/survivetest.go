@@ -214,7 +214,7 @@ func (r *run) run() {
 	r.uid, err = confine.RandomUser()
 	r.must(err)
 	report := func(problem string) { r.failed.add("the file system reports: %s", problem) }
-	files, err := fileSystem(r.Driver, survive.Site{Volumes: store(r.dir), Config: r.Site.Config, Report: report})
+	files, err := fileSystem(r.Driver, survive.Site{Volumes: store(r.dir), Config: r.Site.Config, CallOut: true, Report: report})
 	if err != nil {
 		r.failed.add("%v, in a process that mounts", err)
 		return
