@@ -11,20 +11,21 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// The last close(2) of a socket closes the descriptors that wait in it, and takes as long as each of these: a
-// TCP socket with SO_LINGER (man 7 socket) takes as long as its owner has said. So does recvmsg(2) without room
-// for descriptors. From Linux 6.16, a socket can refuse descriptors (SO_PASSRIGHTS).
+// The last close(2) of a socket closes the descriptors that wait in it, and takes as long as these.
+// A TCP socket with SO_LINGER takes as long as its owner has said (man 7 socket). So does recvmsg(2)
+// that has no room for descriptors. From Linux 6.16, a socket can refuse them (SO_PASSRIGHTS).
 //
-// A thread that ends does not linger (net/ipv4/af_inet.c, inet_release: PF_EXITING).
+// A thread that ends waits for no such socket (net/ipv4/af_inet.c, inet_release: PF_EXITING).
 
-// asideOnce is held by the one that closes aside: each takes a thread.
-var asideOnce sync.Mutex
+// aside is held while a file is closed aside, which takes a thread.
+var aside sync.Mutex
 
-// CloseAside closes what may be a socket in which somebody has left descriptors. A thread copies the table of
-// descriptors and ends after the file is closed here, so that the last close is the thread's.
+// CloseAside closes a file that may be a socket in which somebody has left descriptors. A thread
+// copies the table of descriptors, and ends when this process has closed the file in its own table:
+// so the last close is that of a thread which ends.
 func CloseAside(file io.Closer) {
-	asideOnce.Lock()
-	defer asideOnce.Unlock()
+	aside.Lock()
+	defer aside.Unlock()
 	err := proc.OnEndingThread(func() error {
 		if err := unix.Unshare(unix.CLONE_FILES); err != nil {
 			return err
@@ -42,8 +43,12 @@ func CloseAside(file io.Closer) {
 	}
 }
 
-// End closes this duplicate of a connection, and waits for none of the descriptors that the other end has left in
-// it. The other end can leave no more, also where somebody else has another duplicate, and can receive as before.
+// End closes this duplicate of a connection, and does not wait for descriptors that the other end has
+// left in it. From then on, the other end can send nothing, also where somebody has another duplicate.
+// It can receive as before.
+//
+// If a packet is left in the last duplicate, the other end gets ECONNRESET, once, and before what it
+// has not yet received (net/unix/af_unix.c, unix_release_sock).
 func (s *Socket) End() {
 	left := true
 	_ = s.Control(func(fd int) {
@@ -58,8 +63,8 @@ func (s *Socket) End() {
 	}
 }
 
-// hasFiles tells whether descriptors wait in a socket, or that may not be asked: before Linux 5.14, only root may
-// look into fdinfo of a process that is not dumpable.
+// hasFiles tells whether descriptors wait in a socket. It also says so where that cannot be read:
+// before Linux 5.14, only root may read fdinfo of a process that is not dumpable.
 func hasFiles(fd int) bool {
 	text, err := proc.Read(fmt.Sprintf("/proc/self/fdinfo/%d", fd), nil, 4096)
 	return err != nil || !bytes.Contains(text, []byte("\nscm_fds: 0\n"))

@@ -288,9 +288,9 @@ func isTerminal(fd int) bool {
 	return err == nil
 }
 
-// reap takes all children that have ended, and returns the status of one if it has. Before it takes that one, it calls a
-// function: after it, the number may be another process's. Only the goroutine that starts children calls reap:
-// os.StartProcess may have one of its own.
+// reap takes all children that have ended, and returns the status of one if it has. Just before it
+// takes that one, it calls a function: afterwards, the number may be another process's. Only the
+// goroutine that starts children calls reap: os.StartProcess may have a child of its own.
 func reap(pid int, before func()) (status unix.WaitStatus, ended bool) {
 	for {
 		// siginfo_t (man 2 sigaction). Package unix does not have si_pid, which comes after three numbers, aligned.

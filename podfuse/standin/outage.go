@@ -219,7 +219,7 @@ func (v *outage) newView(key string) *view {
 	return &view{outage: v, key: key, callers: map[caller]uint32{}}
 }
 
-// state tells how a volume is, for who asks by its socket, if this process knows.
+// state tells how a volume is, for who asks by its socket, and whether this process knows that.
 func (o *outages) state(id volume.ID) (state wire.State, known bool) {
 	state = wire.Waiting
 	o.do(func() {

@@ -66,8 +66,8 @@ func (p *pace) spend(id volume.ID, d time.Duration) {
 	s.spent += d
 }
 
-// park has a request looked at later, and forgotten if it ends while it is looked at. There may be no more than can be
-// held.
+// park has a request looked at later, and forgotten if it ends while it is looked at. There may be no
+// more than can be held.
 func (p *pace) park(c caller, look, forget func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,6 +93,7 @@ func (p *pace) park(c caller, look, forget func()) bool {
 	return true
 }
 
+// timerOf is the timer of a parked request, also while that is looked at; nil: it is not parked.
 func (p *pace) timerOf(c caller) *time.Timer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,7 @@
 // link only after it has killed the spare at the other, or told it to leave.
 //
 // Neither waits for the end of a close(2): of a socket in which somebody has sent files, it may take as
-// long as these want. Nor does a thread of theirs: see [packet.CloseAside].
+// long as these want. See [packet.CloseAside].
 package keep
 
 import (
