@@ -274,7 +274,7 @@ func (r *run) run() {
 // forget has the kernel forget all that is not open: it drops the names of a file system that is
 // mounted again (fs/super.c, reconfigure_super), and FUSE keeps no file without a name.
 func (r *run) forget() error {
-	err := unix.Mount("", filepath.Join(r.dir, "fs"), "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, "")
+	err := unix.Mount("", filepath.Join(r.dir, "fs"), "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	return os.NewSyscallError("remount", err)
 }
 
