@@ -1,12 +1,15 @@
 package check
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
@@ -102,7 +105,7 @@ spec:
       -o, endpoint=$(region), -o, "use_path_request_style,umask=0022"]
     env:
     - {name: bucket, value: my-bucket}
-    - {name: mountpoint, value: /mnt/pod-fuse}
+    - {name: mountpoint, value: /run/pod-fuse/mnt}
     - {name: region, value: us-east-1}
     - {name: url, value: "https://s3.amazonaws.com"}
     envFrom:
@@ -117,14 +120,12 @@ spec:
     - {name: data-server, mountPath: /run/pod-fuse, readOnly: true}
     - {name: data-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true}
     - {name: data-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}
-    - {name: data-point, mountPath: /mnt/pod-fuse}
   - {name: first, image: busybox}
   containers:
   - {name: app, image: busybox, volumeMounts: [{name: data, mountPath: /data}]}
   volumes:
   - {name: data, csi: {driver: pod-fuse.example.com, volumeAttributes: {program: s3fs, bucket: my-bucket, secret: keys, wait: 1m}}}
   - {name: data-server, csi: {driver: pod-fuse.example.com, volumeAttributes: {serves: data}}}
-  - {name: data-point, emptyDir: {medium: Memory}}
 `)
 	if got, want := text(t, got), text(t, want); got != want {
 		t.Errorf("stored is\n%s\nwant\n%s", got, want)
@@ -144,7 +145,7 @@ func TestWhatAProgramGets(t *testing.T) {
 			func() *corev1.Pod { pod := asks(nil); pod.Spec.Volumes[0] = byFlexVolume("data", squashfs); return pod }(),
 			[]string{"  - flexVolume:\n      driver: example.com/pod-fuse\n      options:\n        serves: data\n    name: data-server\n"}, "csi:",
 		},
-		"a source":          {asks(squashfs), []string{"    - mountPath: /source\n      name: files\n      readOnly: true\n", "    - name: file\n      value: tree.squashfs\n"}, "data-point"},
+		"a source":          {asks(squashfs), []string{"    - mountPath: /source\n      name: files\n      readOnly: true\n", "    - name: file\n      value: tree.squashfs\n"}, "envFrom"},
 		"a default":         {asks(map[string]string{"program": "bindfs", "source": "files"}), []string{"    - name: perms\n      value: a+rX\n"}, ""},
 		"no default":        {asks(map[string]string{"program": "bindfs", "source": "files", "perms": "a=r"}), []string{"    - name: perms\n      value: a=r\n"}, "a+rX"},
 		"a secret in files": {asks(map[string]string{"program": "gocryptfs", "source": "files"}), []string{"  - name: data-secret\n    secret:\n      defaultMode: 288\n      secretName: usual\n", "    - mountPath: /secret\n      name: data-secret\n      readOnly: true\n"}, "envFrom"},
@@ -327,4 +328,36 @@ func TestPoliciesOfProgramsGoWithTheDriver(t *testing.T) {
 	if strings.Contains(render(t, "--set", "podFuse.enabled=true"), "AdmissionPolicy") {
 		t.Error("without programs, there is a policy")
 	}
+}
+
+// What kubectl apply sends for a pod that it has applied already, the order of its own volumes, changes nothing.
+func TestABarePodIsAppliedAgain(t *testing.T) {
+	pod := asks(map[string]string{"program": "bindfs", "source": "files"})
+	pod.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
+	manifest, current := inJSON(t, pod), inJSON(t, programs(t).stored(t, pod))
+	meta, err := strategicpatch.NewPatchMetaFromStruct(&corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := strategicpatch.CreateThreeWayMergePatch(manifest, manifest, current, meta, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched, err := strategicpatch.StrategicMergePatch(current, patch, &corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again corev1.Pod
+	if err := json.Unmarshal(patched, &again); err != nil || text(t, &again) != text(t, programs(t).stored(t, pod)) {
+		t.Errorf("%s makes of it %s, %v", patch, text(t, &again), err)
+	}
+}
+
+func inJSON(t *testing.T, object any) []byte {
+	t.Helper()
+	content, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }
