@@ -103,7 +103,7 @@ func driver(content fs.FS) survive.Driver {
 }
 
 func TestTreesSurvive(t *testing.T) {
-	all := content(20_000, 5) // more than the kernel reads at a time
+	all := content(20_000, 5)        // more than the kernel reads at a time
 	const variable = "IOFS_TEST_DIR" // of the environment: all processes have the directory of the first one
 	dir := os.Getenv(variable)
 	if dir == "" {
