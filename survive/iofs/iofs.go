@@ -34,7 +34,7 @@
 //
 // The process that serves may open nothing but the driver's input and what its field Reads lists, as a user
 // without rights. It holds the names and attributes of the tree: for 100,000 names about 10 MB, beside what the tree itself needs. The most
-// is a million names, and ten seconds to read them.
+// is half a million names, and ten seconds to read them.
 package iofs
 
 import (
