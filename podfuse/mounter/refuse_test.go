@@ -489,3 +489,17 @@ func TestMountAt(t *testing.T) {
 		t.Errorf("%+v", at)
 	}
 }
+
+// A pod that asks without end for a mount point that there is not does not fill the node's log.
+func TestRefusalsFillNoLog(t *testing.T) {
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	const times = 40
+	before := len(w.log())
+	for range times {
+		c.refused(0, launchOptions{Mountpoint: "/none"})
+	}
+	if lines := strings.Count(w.log()[before:], "\n"); lines >= times {
+		t.Errorf("%d lines of %d refusals:\n%.2000s", lines, times, w.log()[before:])
+	}
+}

@@ -242,9 +242,13 @@ func (m *table) lockVolume(id volume.ID, until time.Time) (release func(), err e
 
 // logFailure logs that an order has failed. A pod can make that happen as often as it likes.
 func (m *table) logFailure(o *order, err error) {
-	id := m.subject(o.Order)
+	m.logFew(m.subject(o.Order), string(o.Kind), err)
+}
+
+// logFew logs what has failed of a volume, twenty times and then each thousandth.
+func (m *table) logFew(id volume.ID, what string, err error) {
 	if m.failures[id]++; m.failures[id] <= 20 || m.failures[id]%1000 == 0 {
-		m.log("%s of volume %s: %v (failure %d)", o.Kind, id, err, m.failures[id])
+		m.log("%s of volume %s: %v (failure %d)", what, id, err, m.failures[id])
 	}
 	if len(m.failures) > mostOrders {
 		clear(m.failures)

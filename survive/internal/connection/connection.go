@@ -63,7 +63,6 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters
 	if c.device, err = newDevice(fd); err != nil {
 		return nil, err
 	}
-	c.device.held = newHeld(fs, agreed, c.device, counts)
 	c.protocol = newProtocol(withMarks(fs, agreed, c.device), agreed.Options, report)
 	if err := c.protocol.resume(agreed); err != nil {
 		c.Close()
@@ -72,6 +71,7 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters
 	if mapper, is := fs.(volumeMapper); is {
 		c.volumeOf = mapper.VolumeOf
 	}
+	c.device.held = newHeld(fs, agreed, c.device, counts, c.volumeOf)
 	if blocker, is := fs.(nonBlocker); is {
 		c.neverBlocks = blocker.NeverBlocks
 	}

@@ -30,3 +30,10 @@ func SetStandbyTimeout(t *testing.T, timeout time.Duration) {
 	t.Cleanup(func() { standbyTimeout = before })
 	standbyTimeout = timeout
 }
+
+// SetIsKilled has another function tell who is killed, until the test ends.
+func SetIsKilled(t *testing.T, f func(thread uint32) bool) {
+	before := isKilled
+	t.Cleanup(func() { isKilled = before })
+	isKilled = f
+}

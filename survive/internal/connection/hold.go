@@ -34,16 +34,28 @@ type held struct {
 	end    func()        // of the Holder
 	limit  time.Duration // for how long a request is held; 0: for ever
 
+	volumeOf func(node uint64) uint64
+	looks    looks // at who was sent a signal
+
 	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
-	ids map[uint64]uint32 // and the threads that wait
+	ids map[uint64]waiter // by the id of the request
+}
+
+// waiter is who waits for a request that is held.
+type waiter struct {
+	thread uint32
+	volume uint64
 }
 
 // errHeld says that a request was read, and is the Holder's: there is nothing to answer now.
 var errHeld = errors.New("the request is held")
 
-func newHeld(fs FileSystem, agreed Params, d *device, counts *counters.Counters) *held {
+func newHeld(fs FileSystem, agreed Params, d *device, counts *counters.Counters, volumeOf func(node uint64) uint64) *held {
 	if holder, is := fs.(hold.Holder); is {
-		return &held{holder: holder, device: d, counts: counts, note: counts.Suspects.Note(suspects.MostWorkers - 1), limit: agreed.HoldTimeout()}
+		return &held{
+			holder: holder, device: d, counts: counts, note: counts.Suspects.Note(suspects.MostWorkers - 1),
+			limit: agreed.HoldTimeout(), volumeOf: volumeOf, looks: newLooks(),
+		}
 	}
 	return nil
 }
@@ -51,7 +63,7 @@ func newHeld(fs FileSystem, agreed Params, d *device, counts *counters.Counters)
 // begin lets requests be held. Before, and after stop, none are.
 func (h *held) begin() {
 	if h != nil && h.ids == nil {
-		h.ids = map[uint64]uint32{}
+		h.ids = map[uint64]waiter{}
 		h.end = h.holder.Begin(h)
 	}
 }
@@ -77,7 +89,7 @@ func (h *held) take(request []byte) bool {
 		return false
 	}
 	h.mu.Lock()
-	h.ids[id] = sender(request) // before it is asked: it may answer at once
+	h.ids[id] = waiter{sender(request), h.volumeOf(node(request))} // before it is asked: it may answer at once
 	h.mu.Unlock()
 	h.note.Begin(subjectOf(request), firstID(request), time.Now())
 	defer h.note.End()
@@ -128,19 +140,25 @@ func (h *held) interrupt(request []byte, waits bool) {
 	}
 	id, interrupt := in.Unique, in.InHeader.Unique // the buffer is used again
 	h.mu.Lock()
-	thread, held := h.ids[id]
+	who, held := h.ids[id]
 	waiting := len(h.ids)
 	h.mu.Unlock()
+	later := func() { time.AfterFunc(proc.UntilKilled(waiting), func() { h.again(interrupt) }) }
 	switch {
-	case !held && !waits:
-	case held && proc.IsKilled(thread):
-		if h.fail(id, fuse.EINTR) {
-			h.holder.Interrupted(id)
-		}
-	default:
-		time.AfterFunc(proc.UntilKilled(waiting), func() { h.again(interrupt) })
+	case held:
+		h.looks.add(who.volume, func() {
+			if !isKilled(who.thread) {
+				later()
+			} else if h.fail(id, fuse.EINTR) {
+				h.holder.Interrupted(id)
+			}
+		})
+	case waits:
+		later()
 	}
 }
+
+var isKilled = proc.IsKilled // a test has it take long
 
 // again has the kernel tell once more of a signal, if the reader still waits (fs/fuse/dev.c, fuse_dev_do_write).
 func (h *held) again(interrupt uint64) {

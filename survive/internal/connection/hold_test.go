@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -514,5 +515,46 @@ func TestNobodyWaitsLongerThanTheKernelDoes(t *testing.T) {
 	third.letGo(fuse.ENOENT)
 	if err := await(t, asked); err != unix.ENOENT {
 		t.Errorf("the reader gets %v, want ENOENT", err)
+	}
+}
+
+// A process can have a look at one of its threads take long. Nobody else waits for that.
+func TestALookAtAThreadKeepsNobody(t *testing.T) {
+	m := mountOne(t)
+	looks, goOn := make(chan uint32, 1), make(chan bool)
+	connection.SetIsKilled(t, func(thread uint32) bool {
+		looks <- thread
+		<-goOn
+		return true
+	})
+	l := m.late(opGetAttr)
+	m.serveLate(l)
+	defer close(goOn)
+	threads := make(chan int)
+	ended := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		threads <- unix.Gettid()
+		ended <- unix.Stat(m.volume, new(unix.Stat_t))
+	}()
+	thread := <-threads
+	l.await(t, 1)
+	if err := unix.Tgkill(os.Getpid(), thread, unix.SIGURG); err != nil {
+		t.Fatal(err)
+	}
+	<-looks
+	other := make(chan error, 1)
+	go func() { other <- unix.Stat(filepath.Join(m.root, "nothing"), new(unix.Stat_t)) }()
+	select {
+	case err := <-other:
+		if err != unix.ENOENT {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("another reader waits for the look")
+	}
+	goOn <- true
+	if err := await(t, ended); err != unix.EINTR {
+		t.Errorf("who is killed gets %v", err)
 	}
 }
