@@ -1,6 +1,11 @@
 package podfuse
 
 import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/volume"
@@ -86,4 +91,45 @@ func (l Layout) clientOf(id volume.ID) (client volume.ID, known bool) {
 	}
 	client, err = Client(server)
 	return client, err == nil
+}
+
+// BesideServer says which client volumes the pod of a server volume has, for a user whose server volume serves none of
+// them. It follows a sentence that says so, and is "" if there are none.
+func (l Layout) BesideServer(server volume.Record) string {
+	_, of := nameAndDoor(server.Dir)
+	ids, _ := l.Clients().IDs()
+	var names []string
+	for _, id := range ids {
+		client, err := l.Clients().Get(id)
+		if err != nil || client.PodUID != server.PodUID {
+			continue
+		}
+		name, by := nameAndDoor(client.Dir)
+		if name = strconv.Quote(name); by != of {
+			name += fmt.Sprintf(" by %s, which a server volume by %s cannot serve", by, of)
+		}
+		names = append(names, name)
+	}
+	const most = 5
+	if len(names) > most {
+		names = append(names[:most], "others")
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; the pod has " + strings.Join(names, " and ")
+}
+
+// nameAndDoor are the name that serves has for a volume, and how the kubelet asks for it. Volumes of one pod serve each
+// other only by the same way: see [volume.Beside].
+func nameAndDoor(dir string) (name, door string) {
+	_, rest, ok := volume.SplitDir(dir)
+	if !ok {
+		return filepath.Base(dir), ""
+	}
+	parts := strings.Split(rest, "/") // UID/volumes/PLUGIN/NAME
+	if parts[2] == volume.CSIPlugin {
+		return parts[3], "CSI"
+	}
+	return parts[3], "FlexVolume"
 }

@@ -1,9 +1,13 @@
 package podfuse
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 func TestPods(t *testing.T) {
@@ -34,6 +38,42 @@ func TestPods(t *testing.T) {
 	} {
 		if got := Pods([]byte(cgroups)); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", cgroups, got, want)
+		}
+	}
+}
+
+// Who has misspelt a name, or has asked for the two volumes in different ways, reads which volumes there are.
+func TestBesideServer(t *testing.T) {
+	const flex, csi = "/kubelet/pods/UID/volumes/example.com~pod-fuse/", "/kubelet/pods/UID/volumes/kubernetes.io~csi/"
+	for _, test := range []struct {
+		server, want string
+		clients      []string
+	}{
+		{flex + "data-server", "", nil},
+		{flex + "data-server", `; the pod has "data"`, []string{flex + "data"}},
+		{csi + "data-server/mount", `; the pod has "data"`, []string{csi + "data/mount"}},
+		{flex + "data-server", `; the pod has "data" by CSI, which a server volume by FlexVolume cannot serve`, []string{csi + "data/mount"}},
+		{csi + "data-server/mount", `; the pod has "data" by FlexVolume, which a server volume by CSI cannot serve`, []string{flex + "data"}},
+		{flex + "data-server", "5 of them and others", []string{flex + "a", flex + "b", flex + "c", flex + "d", flex + "e", flex + "f"}},
+		{"/by/hand", `; the pod has "data"`, []string{"/by/data"}},
+	} {
+		l := Layout{t.TempDir()}
+		for uid, clients := range map[string][]string{"11111111-2222-3333-4444-555555555555": test.clients, "21111111-2222-3333-4444-555555555555": {"/another/pods"}} {
+			for _, dir := range clients {
+				if err := os.MkdirAll(l.Clients().Dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := l.Clients().Put(volume.Record{Dir: dir, PodUID: uid}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got := l.BesideServer(volume.Record{Dir: test.server, PodUID: "11111111-2222-3333-4444-555555555555"})
+		if named := strings.Count(got, `"`) / 2; named == 5 && strings.HasSuffix(got, " and others") {
+			got = fmt.Sprintf("%d of them and others", named)
+		}
+		if got != test.want {
+			t.Errorf("%s beside %q: %q, want %q", test.server, test.clients, got, test.want)
 		}
 	}
 }

@@ -79,13 +79,14 @@ func programsSection(n survive.Node, now mounter.Status, unknown error) command.
 		known[v.Volume] = v
 	}
 	all := []programReport{}
+	servers := serversOf(n)
 	clients, _ := n.Volumes().IDs()
 	for _, id := range clients {
-		all = append(all, reportOf(n, id, known[id]))
+		all = append(all, reportOf(n, id, known[id], servers))
 		delete(known, id)
 	}
 	for _, id := range slices.Sorted(maps.Keys(known)) { // the client volume of a server volume is not mounted
-		all = append(all, reportOf(n, id, known[id]))
+		all = append(all, reportOf(n, id, known[id], servers))
 	}
 	lines := [][2]string{{"programs", strconv.Itoa(len(all))}}
 	for i, r := range all {
@@ -98,14 +99,39 @@ func programsSection(n survive.Node, now mounter.Status, unknown error) command.
 	return command.Section{Name: "programs", Value: all, Lines: lines, Metrics: programMetrics(all, unknown)}
 }
 
+// serversOf are the server volumes of a node, by the client volume that each is for.
+func serversOf(n survive.Node) map[volume.ID]volume.Record {
+	store := podfuse.Layout{RunDir: n.RunDir}.ServerVolumes()
+	servers := map[volume.ID]volume.Record{}
+	ids, _ := store.IDs()
+	for _, id := range ids {
+		server, err := store.Get(id)
+		if err != nil {
+			continue
+		}
+		if client, err := podfuse.Client(server); err == nil {
+			servers[client] = server
+		}
+	}
+	return servers
+}
+
 // reportOf tells the state of a volume.
-func reportOf(n survive.Node, id volume.ID, v mounter.VolumeStatus) programReport {
+func reportOf(n survive.Node, id volume.ID, v mounter.VolumeStatus, servers map[volume.ID]volume.Record) programReport {
 	r := programReport{ID: id.String(), State: wire.Waiting, Since: v.Since, Waiting: v.Waiting, Restarts: max(0, v.Programs-1), PID: v.PID}
 	record, err := n.Volumes().Get(id)
+	server, hasServer := servers[id]
 	if errors.Is(err, fs.ErrNotExist) {
 		r.Problem = "the pod has no volume of the name that its server volume serves"
+		if a, err := podfuse.AttributesOf(server); hasServer && err == nil {
+			r.Problem += fmt.Sprintf(", %q; volume %s of pod %s/%s", a.Serves, server.Name, server.PodNamespace, server.PodName) +
+				podfuse.Layout{RunDir: n.RunDir}.BesideServer(server)
+		}
 	} else if err == nil {
 		r.Name, r.Pod = record.Name, record.PodNamespace+"/"+record.PodName
+		if !hasServer && v.Programs == 0 {
+			r.Problem = "the pod has no server volume for it"
+		}
 	}
 	wait := podfuse.DefaultWait
 	if a, attributesErr := podfuse.AttributesOf(record); err == nil && attributesErr == nil {

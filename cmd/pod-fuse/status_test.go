@@ -109,10 +109,13 @@ func TestAServerWithoutAClient(t *testing.T) {
 	}
 	program := n.inContainer(data, server, "/mnt/server/pod-fuse", "run", "--restart", "--", self(t), "{}")
 	printed := n.prints(program)
-	serves("", "no volume of the name")
-	want := fmt.Sprintf("pod-fuse: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one\n", n.name)
+	serves("", `; the pod has "data"`)
+	want := fmt.Sprintf("pod-fuse: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one; the pod has \"data\"\n", n.name)
 	if got := printed(); got != want {
 		t.Errorf("its launcher printed %q, want %q", got, want)
+	}
+	if s := n.status().Programs; len(s) != 2 || s[0].State != "waiting" || s[0].Problem != "the pod has no server volume for it" {
+		t.Errorf("of a client without a server, status says %+v", s)
 	}
 	n.kills(last)
 	serves("", "no volume of the name")
@@ -152,7 +155,7 @@ func TestFusermountTellsThatThereIsNoVolume(t *testing.T) {
 	n.must("mount", server, options(podUID, "serves", "dta"))
 	const own = `mkdir /mnt/own && PATH=/mnt/server:$PATH && exec "$0" /mnt/own`
 	printed := n.prints(n.inContainer(data, server, "sh", "-c", own, self(t)))
-	want := fmt.Sprintf("fusermount3: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one\n", n.name)
+	want := fmt.Sprintf("fusermount3: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one; the pod has \"data\"\n", n.name)
 	eventually(t, "the program serves", func() bool {
 		s := n.status().Programs
 		return len(s) == 2 && (s[0].State == "served" || s[1].State == "served")

@@ -122,9 +122,7 @@ func byLauncher() object {
 
 // byFusermount has the program call fusermount.
 func byFusermount() object {
-	const own = "/mnt/own"
-	return newProgram(launchDir+"/pod-fuse run --restart -- loopback "+shownDir+" "+own,
-		object{"name": "own", "mountPath": own},
+	return newProgram(launchDir+"/pod-fuse run --restart -- loopback "+shownDir+" "+launchDir+"/mnt",
 		object{"name": "data-server", "mountPath": launchDir},
 		object{"name": "data-server", "mountPath": "/dev/fuse", "subPath": "fuse"},
 		object{"name": "data-server", "mountPath": "/bin/fusermount3", "subPath": "fusermount3"})
@@ -152,7 +150,6 @@ func newPodFuse(name string, program object) object {
 		data,
 		object{"name": "data-server", "flexVolume": object{"driver": podFuseName, "options": object{"serves": "data"}}},
 		object{"name": "shown", "emptyDir": object{}},
-		object{"name": "own", "emptyDir": object{}},
 		object{"name": "empty", "emptyDir": object{}},
 		object{"name": "config", "configMap": object{"name": "kube-root-ca.crt"}},
 	}

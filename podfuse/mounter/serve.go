@@ -179,7 +179,7 @@ func (c Config) notice(of *connection) string {
 	if _, err := c.Clients().Get(of.Volume); !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	return wire.NoVolume(serves.Serves, c.Source)
+	return wire.NoVolume(serves.Serves, c.Source) + c.BesideServer(server)
 }
 
 // sendTime is how long a program in a pod may take to read an answer; it waits for it.
