@@ -494,12 +494,12 @@ func TestMountAt(t *testing.T) {
 func TestRefusalsFillNoLog(t *testing.T) {
 	w := newWorld(t)
 	c := w.container(containerOptions{})
-	const times = 40
+	const times, most = 50, 2 * 20 // the order fails, and so does the removal of what was not mounted
 	before := len(w.log())
 	for range times {
 		c.refused(0, launchOptions{Mountpoint: "/proc/self/root/tmp"})
 	}
-	if lines := strings.Count(w.log()[before:], "\n"); lines >= times {
+	if lines := strings.Count(w.log()[before:], "\n"); lines > most {
 		t.Errorf("%d lines of %d refusals:\n%.2000s", lines, times, w.log()[before:])
 	}
 }
