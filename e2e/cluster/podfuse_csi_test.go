@@ -19,7 +19,8 @@ func TestPodFuseByCSI(t *testing.T) {
 	before := settledNode(t)
 	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
 		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
-		"--set", "podFuse.enabled=true,podFuse.csi.enabled=true,policies.validatingAdmissionPolicy=true,config.log=off")
+		"--set", "podFuse.enabled=true,podFuse.csi.enabled=true,policies.validatingAdmissionPolicy=true,config.log=off",
+		"--set-json", programValues)
 	t.Cleanup(func() {
 		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
 		kubectl(t, "delete", "namespace", namespace, "--timeout=4m")
@@ -47,6 +48,7 @@ func TestPodFuseByCSI(t *testing.T) {
 	reads("at first")
 	kubectl(t, "-n", p.namespace, "exec", p.name, "-c", "program", "--", "sh", "-c", "kill -9 $(cat /mnt/shown/pid)")
 	reads("after the death of the program")
+	t.Run("Programs", testProgramsByName)
 
 	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "uninstall=true")
 	err = harness.Eventually(startLimit, func() error {
