@@ -99,15 +99,20 @@ func programsSection(n survive.Node, now mounter.Status, unknown error) command.
 	return command.Section{Name: "programs", Value: all, Lines: lines, Metrics: programMetrics(all, unknown)}
 }
 
-// serversOf are the server volumes of a node, by the client volume that each is for.
+// serversOf are the server volumes of a node, by the client volume that each is for; nil if one could not be read.
 func serversOf(n survive.Node) map[volume.ID]volume.Record {
 	store := podfuse.Layout{RunDir: n.RunDir}.ServerVolumes()
 	servers := map[volume.ID]volume.Record{}
-	ids, _ := store.IDs()
+	ids, err := store.IDs()
+	if err != nil {
+		return nil
+	}
 	for _, id := range ids {
 		server, err := store.Get(id)
-		if err != nil {
-			continue
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // unmounted just now
+		} else if err != nil {
+			return nil
 		}
 		if client, err := podfuse.Client(server); err == nil {
 			servers[client] = server
@@ -129,7 +134,7 @@ func reportOf(n survive.Node, id volume.ID, v mounter.VolumeStatus, servers map[
 		}
 	} else if err == nil {
 		r.Name, r.Pod = record.Name, record.PodNamespace+"/"+record.PodName
-		if !hasServer && v.Programs == 0 {
+		if servers != nil && !hasServer && v.Programs == 0 {
 			r.Problem = "the pod has no server volume for it"
 		}
 	}

@@ -473,11 +473,13 @@ func (c *connection) find(pid int, left *int) (thread, fd int, err error) {
 		return pid, fd, err
 	}
 	threads, err := threadsOf(pid)
-	if len(threads) > 0 {
-		thread, _ = strconv.Atoi(threads[len(threads)-1])
-		fd, _, err = c.findIn(pid, thread, left)
+	for _, name := range slices.Backward(threads) { // the last that has not ended meanwhile
+		thread, _ = strconv.Atoi(name)
+		if fd, has, err = c.findIn(pid, thread, left); has || err != nil && !isEnded(err) {
+			return thread, fd, err
+		}
 	}
-	return thread, fd, err
+	return thread, -1, err
 }
 
 // findIn does the same with one thread. some tells whether it has any descriptor.

@@ -59,8 +59,13 @@ func (m *mounter) unmount(o *order) error {
 		return err
 	}
 	pause("left")
-	if err := errors.Join(m.detachOwn(c), m.uncoverAll(c, until)); err != nil {
+	// Of an error, the program can be told to unmount once more: who asks is known by the path.
+	unfinished := func(err error) error {
+		m.do(func() { c.Mountpoint = o.Mountpoint })
 		return err
+	}
+	if err := errors.Join(m.detachOwn(c), m.uncoverAll(c, until)); err != nil {
+		return unfinished(err)
 	}
 	// Before it is unmounted in the vault: that may wait for what is written back, which a program that waits for the answer
 	// does not take.
@@ -73,10 +78,11 @@ func (m *mounter) unmount(o *order) error {
 	}
 	// Where a child hangs, it unmounts it, sooner or later. When the program dies, the kernel may have given its number to the
 	// next one's own mount, on the same path.
-	if hangs := errors.Is(err, errHangs); err == nil || hangs {
-		err = errors.Join(err, m.note(c, func() { c.Mountpoint, c.Unmounted = "", !hangs }))
+	hangs := errors.Is(err, errHangs)
+	if err != nil && !hangs {
+		return unfinished(errors.Join(sendErr, err))
 	}
-	return errors.Join(sendErr, err) // of any other error, it is there, and the program can be told to unmount once more
+	return errors.Join(sendErr, err, m.note(c, func() { c.Mountpoint, c.Unmounted = "", !hangs }))
 }
 
 // mayUnmount is the connection that an order unmounts, if the user who asks may.

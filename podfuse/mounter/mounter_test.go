@@ -564,3 +564,21 @@ func TestSlowPair(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	w.died(generation)
 }
+
+// An unmount that fails, as while the node mount is not there, can be asked for once more.
+func TestUnmountOnceMore(t *testing.T) {
+	w := newWorld(t)
+	c, reader := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
+	generation := c.serve(launchOptions{Text: "served", Mountpoint: "/m"})
+	if problem := w.attach(generation, reader.pid); problem != "" {
+		t.Fatal(problem)
+	}
+	back := w.withoutNodeMount()
+	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer == "served" { // the pair tells why
+		t.Errorf("without the node mount: %q", answer)
+	}
+	back()
+	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
+		t.Errorf("once more: %q", answer)
+	}
+}

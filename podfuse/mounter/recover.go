@@ -111,7 +111,7 @@ func (m *recovery) recoverAll(listed bool) {
 	}
 }
 
-// recover finds the program of a volume, unless that is known. It returns an error that it has logged.
+// recover finds the program of a volume, unless that is known. It returns an error, which it logs a few times.
 func (m *recovery) recover(id volume.ID) error {
 	var servers []volume.Record
 	m.do(func() {

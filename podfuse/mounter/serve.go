@@ -584,7 +584,7 @@ func (m *programs) abort(all []*connection) {
 	}
 }
 
-// detachOwn removes a program's mount from its own container. It returns an error that it has logged.
+// detachOwn removes a program's mount from its own container. It returns an error, which it logs a few times.
 func (m *programs) detachOwn(c *connection) error {
 	var path string
 	var device uint64

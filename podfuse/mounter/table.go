@@ -18,7 +18,7 @@ type table struct {
 	volumes  map[volume.ID]*client
 	last     uint64            // generation
 	returns  uint64            // of programs, after others that have served the same volume
-	failures map[volume.ID]int // of orders
+	failures map[volume.ID]int // of whatever is done for a volume
 }
 
 // client is a volume that programs serve.

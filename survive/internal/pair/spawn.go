@@ -133,9 +133,13 @@ func spawn(args []string, r Resources, end, null *os.File) (*os.Process, error) 
 		deviceFD: device, linkFD: end, lockFD: r.Lock, controlFD: r.Control, logFD: r.Log, inputFD: r.Input,
 		countersFD: r.Counters,
 	}
+	env := environment
+	if r.Config != "" {
+		env = append(slices.Clip(env), configVariable+"="+r.Config)
+	}
 	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0], Verb}, args...), &os.ProcAttr{
 		Dir:   "/",
-		Env:   append(slices.Clip(environment), configVariable+"="+r.Config),
+		Env:   env,
 		Files: append(files, r.Given...),
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
