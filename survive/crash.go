@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -102,14 +103,16 @@ func withLastWords(err error, crash *os.File) error {
 }
 
 // lastWords are the reason of a panic, which is the last line before the goroutines; of a process that was told to quit,
-// the functions of ours that its goroutines are in.
+// the function of ours that each of its goroutines is in.
 func lastWords(text string) (words string) {
-	quits := strings.HasPrefix(text, "SIGQUIT")
+	quits, first := strings.HasPrefix(text, "SIGQUIT"), false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		switch {
-		case quits && strings.HasPrefix(line, "example.com/"):
-			words += line + " "
+		case quits && strings.HasPrefix(line, "goroutine "):
+			first = true
+		case quits && first && strings.HasPrefix(line, "example.com/"): // the innermost
+			words, first = fmt.Sprintf("%s%.50s; ", words, path.Base(line)), false
 		case quits:
 		case strings.HasPrefix(line, "goroutine "):
 			return words

@@ -77,7 +77,7 @@ func (at Place) start(args []string, r Resources, end *os.File, introduce func(*
 			_, _ = process.Wait()
 			close(ended)
 		}()
-		if errors.Is(err, errNotReady) {
+		if errors.Is(err, ErrNotReady) {
 			err = quit(process, ended)
 		}
 		_ = process.Kill()
@@ -87,15 +87,15 @@ func (at Place) start(args []string, r Resources, end *os.File, introduce func(*
 }
 
 // quit has Go's runtime write into the crash file what each goroutine of a process waits for, and end the process. It
-// returns errNotReady, and the process's state if that does not end.
+// returns ErrNotReady, and the process's state if that does not end.
 func quit(process *os.Process, ended <-chan struct{}) error {
 	_ = process.Signal(unix.SIGQUIT)
 	select {
 	case <-ended:
-		return errNotReady
+		return ErrNotReady
 	case <-time.After(time.Second):
 		status, _ := proc.StatusIn(fmt.Sprintf("/proc/%d", process.Pid))
-		return fmt.Errorf("%w; it does not end either, and is in state %q", errNotReady, status["State"])
+		return fmt.Errorf("%w; it does not end either, and is in state %q", ErrNotReady, status["State"])
 	}
 }
 
