@@ -71,6 +71,7 @@ func TestSchemaRefusesPrograms(t *testing.T) {
 		"command[0]=1":         "command",
 		"env.A-B=x":            "A-B",
 		"env.A=1":              "env",
+		"env.mountpoint=x":     "mountpoint",
 		"options={Bucket}":     "options",
 		"options={my-bucket}":  "options",
 		"options={wait}":       "options",
@@ -93,16 +94,18 @@ func TestSchemaRefusesPrograms(t *testing.T) {
 // What can be said, and cannot be had.
 func TestTheChartRefuses(t *testing.T) {
 	for flag, want := range map[string]string{
-		"flexVolume.enabled=false":                                                                                                                     "both false",
-		"podFuse.enabled=true,podFuse.driver=example.com/pod-info-fuse":                                                                                "name of the first driver",
-		"podFuse.enabled=true,podFuse.metricsPort=9808":                                                                                                "in the same pod",
-		"podFuse.enabled=true,podFuse.driver=example.com/x_y,policies.validatingAdmissionPolicy=true":                                                  "no DNS name",
-		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={x}":                                                               "it has neither {} nor $(mountpoint)",
-		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={x,$(mountpoint),$(b)}":                                            "$(b) is neither in options nor in env",
-		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={/bin/sh,-ec,x $(b) $(mountpoint)},podFuse.programs.a.options={b}": `have "$b" in the place of $(b)`,
-		"csi.enabled=true,driver=example.com/pod_info":                                                                                                 "no DNS name",
-		"csi.enabled=true,driver=Example.com/pod-info":                                                                                                 "no DNS name",
-		"csi.enabled=true,driver=" + strings.Repeat("x", 40) + ".com/" + strings.Repeat("y", 20):                                                       "no DNS name",
+		"flexVolume.enabled=false":                                                                                                                                         "both false",
+		"podFuse.enabled=true,podFuse.driver=example.com/pod-info-fuse":                                                                                                    "name of the first driver",
+		"podFuse.enabled=true,podFuse.metricsPort=9808":                                                                                                                    "in the same pod",
+		"podFuse.enabled=true,podFuse.driver=example.com/x_y,policies.validatingAdmissionPolicy=true":                                                                      "no DNS name",
+		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={x}":                                                                                   "it has neither {} nor $(mountpoint)",
+		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={x,$(mountpoint),$(b)}":                                                                "$(b) is neither in options nor in env",
+		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={/bin/sh,-ec,x $(b) $(mountpoint)},podFuse.programs.a.options={b}":                     `have "$b" in the place of $(b)`,
+		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={tini,--,bash,-cx,x $(b) $(mountpoint)},podFuse.programs.a.options={b}":                `have "$b" in the place of $(b)`,
+		"podFuse.enabled=true,podFuse.programs.a.image=x,podFuse.programs.a.command={x,$(O),$(mountpoint)},podFuse.programs.a.options={b},podFuse.programs.a.env.O=a=$(b)": "podFuse.programs.a.env.O: it has $(b)",
+		"csi.enabled=true,driver=example.com/pod_info":                                                                                                                     "no DNS name",
+		"csi.enabled=true,driver=Example.com/pod-info":                                                                                                                     "no DNS name",
+		"csi.enabled=true,driver=" + strings.Repeat("x", 40) + ".com/" + strings.Repeat("y", 20):                                                                           "no DNS name",
 	} {
 		_, stderr, err := run("template", "x", chart, "--set", flag)
 		if err == nil || !strings.Contains(stderr, want) {

@@ -35,16 +35,21 @@ part of an argument. */}}
 {{- range $option := $options -}}
 {{- if not (hasKey $env $option) }}{{ $needs = append $needs $option }}{{ end -}}
 {{- $reference := printf "$(%s)" $option -}}
-{{- $before := "" -}}
 {{- range $argument := $p.command -}}
 {{- if contains $reference $argument -}}
 {{- $inArguments = append $inArguments $option | uniq -}}
 {{- if ne $argument $reference }}{{ $inParts = append $inParts $option | uniq }}{{ end -}}
-{{- if and (regexMatch "^-[a-z]*c$" $before) (regexMatch "^(.*/)?[a-z]*sh$" (first $p.command)) -}}
+{{- range $other := $p.command -}}
+{{- if regexMatch "^(.*/)?(ba|da|a|z|k|mk|fi)?sh$" $other -}}
 {{- fail (printf "%s.command: a shell would read what a pod writes: have \"$%s\" in the place of %s" $where $option $reference) -}}
 {{- end -}}
 {{- end -}}
-{{- $before = $argument -}}
+{{- end -}}
+{{- range $variable, $value := $env -}}
+{{- if and (contains $reference $value) (contains (printf "$(%s)" $variable) $argument) -}}
+{{- fail (printf "%s.env.%s: it has %s, and the command has $(%s): have %s in the command, where it is checked" $where $variable $reference $variable $reference) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $secret := dict -}}
@@ -70,7 +75,11 @@ part of an argument. */}}
 {{- end -}}
 {{- end -}}
 {{- $variables := list -}}
-{{- range $key := keys $env | sortAlpha }}{{ $variables = append $variables (dict "name" $key "value" (index $env $key)) }}{{ end -}}
+{{- range $first := list true false }}{{/* Options' values first: a variable has those before it. */}}
+{{- range $key := keys $env | sortAlpha -}}
+{{- if eq (has $key $options) $first }}{{ $variables = append $variables (dict "name" $key "value" (index $env $key)) }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- include "pod-info-fuse.cel" (dict "image" $p.image "command" $p.command "env" $variables "resources" ($p.resources | default dict)
   "options" $options "accepts" $accepts "needs" $needs "inArguments" $inArguments "inParts" $inParts "mountPoint" $mountPoint
   "secretFiles" (ternary true false (and (hasKey $p "secret") (not (empty $secret.mountPath)))) "secretVariables" (and (hasKey $p "secret") (empty $secret.mountPath))
