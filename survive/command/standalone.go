@@ -112,10 +112,13 @@ func (p Program) named(id string) (i survive.CallOuts, err error) {
 func (p Program) mounted(dirs []string) (all []survive.CallOuts, err error) {
 	if len(dirs) > 0 {
 		i, dir, err := p.at(dirs[0])
-		if _, absent := os.Lstat(i.Node.RunDir); err == nil && absent != nil {
-			err = fmt.Errorf("%s has not mounted anything on %s", p.Program, dir)
+		if err != nil {
+			return nil, err
 		}
-		return []survive.CallOuts{i}, err
+		if _, err := os.Lstat(i.Node.RunDir); err != nil {
+			return nil, fmt.Errorf("%s has not mounted anything on %s", p.Program, dir)
+		}
+		return []survive.CallOuts{i}, nil
 	}
 	found, err := filepath.Glob(filepath.Join("/run", p.Program, p.Program+"~*"))
 	for _, path := range found {
@@ -146,6 +149,9 @@ func (s Standalone) mount(p Program, args []string) error {
 	if s.Source != "" {
 		if i.Node.Input, err = filepath.Abs(args[0]); err != nil {
 			return err
+		}
+		if strings.Contains(i.Node.Input, "\n") {
+			return fmt.Errorf("%q has a line feed in its path; rename it", i.Node.Input) // the note of it has a line for the path
 		}
 		if err := i.Node.CheckInput(); err != nil {
 			return err

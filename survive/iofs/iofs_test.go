@@ -229,12 +229,40 @@ func TestADirectoryOfManyNamesIsListedByOffset(t *testing.T) {
 type streams struct {
 	fs.FS
 	opened int
+	reads  int
 }
 
 func (s *streams) Open(name string) (fs.File, error) {
 	s.opened++
 	file, err := s.FS.Open(name)
-	return struct{ fs.File }{file}, err
+	return stream{file, s}, err
+}
+
+type stream struct {
+	fs.File
+	of *streams
+}
+
+func (s stream) Read(buffer []byte) (int, error) {
+	s.of.reads++
+	return s.File.Read(buffer)
+}
+
+// A request for the end of a file may be for one byte. What is before it is not read byte by byte.
+func TestWhatIsSkippedIsReadInLargePieces(t *testing.T) {
+	all := content(300_000, 40)
+	tree, err := newTree(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, from := tree.child(&tree.nodes[0], "large"), &streams{FS: all}
+	buffer := make([]byte, 1)
+	if _, err := new(files).read(from, at, buffer, 299_999); err != nil || buffer[0] != all["large"].Data[299_999] {
+		t.Fatalf("%v, %v", buffer, err)
+	}
+	if from.reads > 10 {
+		t.Errorf("it was read %d times", from.reads)
+	}
 }
 
 func TestAStreamIsReadInOrderOnce(t *testing.T) {
