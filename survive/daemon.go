@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"example.com/pod-info-fuse/survive/internal/pair"
 )
 
@@ -76,14 +78,15 @@ func (n Node) clear() error {
 
 // abort ends the connection of the node mount, and removes the mount.
 func (n Node) abort() error {
-	for {
+	for try := 1; ; try++ {
 		point, err := openMounted(n.fsPath())
 		if err != nil || point == nil {
 			return err
 		}
 		err = errors.Join(point.Abort(), point.Detach())
 		point.Close()
-		if err != nil {
+		// EINVAL: it is not mounted any more.
+		if err != nil && (try == 10 || !errors.Is(err, unix.EINVAL)) {
 			return err
 		}
 	}

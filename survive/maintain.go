@@ -51,6 +51,13 @@ func (n Node) Restore() ([]Healed, error) {
 	if err != nil {
 		return nil, err
 	}
+	if used, err := n.used(); err != nil || !used { // any more
+		if err == nil {
+			err = n.removeRunDir() // which the lock has made
+		}
+		unlock()
+		return nil, err
+	}
 	healed, err := n.restore(served, true)
 	unlock()
 	if err != nil {
@@ -126,9 +133,13 @@ func (n Node) ensure(needed bool) error {
 }
 
 // lockServed takes the exclusive lock, and tells whether the daemon serves. It asks the daemon before it
-// has the lock, and again if another call-out has changed the node mount since.
+// has the lock, and again if another call-out has changed the node mount since, or started the daemon.
 func (n Node) lockServed() (unlock func(), served bool, err error) {
 	for n = n.begin(); ; {
+		whom, err := n.daemon()
+		if err != nil {
+			return nil, false, err
+		}
 		asked, served, err := n.served()
 		if err != nil {
 			return nil, false, err
@@ -138,7 +149,7 @@ func (n Node) lockServed() (unlock func(), served bool, err error) {
 			return nil, false, err
 		}
 		now, err := n.look()
-		if err == nil && now.device == asked {
+		if err == nil && now.device == asked && (served || now.locks.Active == whom.Active) {
 			return unlock, served, nil
 		}
 		unlock()

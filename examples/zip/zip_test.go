@@ -350,3 +350,40 @@ func TestAnArchiveOutlivesItsProcesses(t *testing.T) {
 		t.Errorf("a mount that failed has left something: %s", text)
 	}
 }
+
+// The timer of the systemd unit heals at any time, also while something is being mounted or unmounted.
+func TestRestoreBesideMountAndUmount(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test mounts: run it as root")
+	}
+	p := program{t, filepath.Join(t.TempDir(), "zip"), t.TempDir()}
+	p.build("1.0.0")
+	p.becomes("1.0.0")
+	want := content()["large"]
+	source := writeArchive(t, t.TempDir(), map[string][]byte{"large": want})
+	t.Cleanup(func() { _, _ = p.try("umount", p.dir) })
+	end, ended := make(chan bool), make(chan bool)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			default:
+				_, _ = p.try("restore", p.dir) // which says that nothing is mounted there
+			}
+		}
+	}()
+	for i := range 20 {
+		p.call("mount", source, p.dir)
+		if got, err := os.ReadFile(filepath.Join(p.dir, "large")); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("mount %d: %v", i, err)
+		}
+		p.call("umount", p.dir)
+	}
+	close(end)
+	<-ended
+	if text, err := p.try("status", p.dir); err == nil {
+		t.Errorf("something is left: %s", text)
+	}
+}
