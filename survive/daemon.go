@@ -85,7 +85,7 @@ func (n Node) abort() error {
 		}
 		err = errors.Join(point.Abort(), point.Detach())
 		point.Close()
-		// EINVAL: it is not mounted any more.
+		// EINVAL: it is not mounted any more, since it was opened. Nobody knows who has unmounted it.
 		if err != nil && (try == 10 || !errors.Is(err, unix.EINVAL)) {
 			return err
 		}

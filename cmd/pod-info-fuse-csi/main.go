@@ -42,9 +42,17 @@ Each command has --help.
 `
 
 // endpoint adds the flag that says where the plugin serves. Its default is that of the CSI specification
-// ("Operational Recommendations"), or else where the socket's directory is in the container.
-func endpoint(set *pflag.FlagSet, what string) *string {
-	return set.String("endpoint", cmp.Or(os.Getenv("CSI_ENDPOINT"), "unix:///csi/csi.sock"), what)
+// ("Operational Recommendations"), or else where the socket's directory is in the container. When the flags
+// are read, socket returns the path.
+func endpoint(set *pflag.FlagSet, what string) (socket func() (string, error)) {
+	url := set.String("endpoint", cmp.Or(os.Getenv("CSI_ENDPOINT"), "unix:///csi/csi.sock"), what)
+	return func() (string, error) {
+		path, err := csi.Socket(*url)
+		if err != nil {
+			err = fmt.Errorf("--endpoint: %w; %w", err, errUsage)
+		}
+		return path, err
+	}
 }
 
 // logFormat is how this process logs.
@@ -115,9 +123,9 @@ func serve(args []string) error {
 	if p.Driver, err = flex.ParseName(*driver); err != nil {
 		return err
 	}
-	socket, err := csi.Socket(*at)
+	socket, err := at()
 	if err != nil {
-		return fmt.Errorf("--endpoint: %w; %w", err, errUsage)
+		return err
 	}
 	if p.NodeID == "" {
 		return fmt.Errorf("the node's name is not known; say it with --node-id or in $NODE_NAME; %w", errUsage)
@@ -142,9 +150,9 @@ func probe(args []string) error {
 	if err := parse(set, args); err != nil {
 		return err
 	}
-	socket, err := csi.Socket(*at)
+	socket, err := at()
 	if err != nil {
-		return fmt.Errorf("--endpoint: %w; %w", err, errUsage)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)
 	defer cancel()

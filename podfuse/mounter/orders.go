@@ -114,7 +114,7 @@ func (m *mounter) work(o *order) {
 			err = m.attach(o)
 		}
 		if err != nil {
-			m.do(func() { m.logFailure(o, err) })
+			m.do(func() { m.logFailure(m.subject(o.Order), string(o.Kind), err) })
 		}
 		pause("answer " + string(o.Kind))
 		m.do(func() {

@@ -19,7 +19,6 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/packet"
-	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -130,7 +129,7 @@ func (m *recovery) recover(id volume.ID) error {
 	m.do(func() {
 		if err != nil {
 			err = fmt.Errorf("find the program that serves it: %w; it is tried again", err)
-			m.logFailure(&order{Order: wire.Order{Kind: "recovery", Volume: id}}, err)
+			m.logFailure(id, "recovery", err)
 		} else if client := m.volumes[id]; client != nil {
 			client.lost = nil
 		}

@@ -598,7 +598,9 @@ func (m *programs) detachOwn(c *connection) error {
 	if err == nil {
 		m.do(func() { c.Mountpoint = "" }) // or another one might be removed that has its device's number by then
 	} else if !errors.Is(err, errManyHang) {
-		m.do(func() { m.logFew(c.Volume, "removal of the program's own mount", fmt.Errorf("%.300s: %w", path, err)) })
+		m.do(func() {
+			m.logFailure(c.Volume, "removal of the program's own mount", fmt.Errorf("%.300s: %w", path, err))
+		})
 	}
 	return err
 }

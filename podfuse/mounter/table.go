@@ -240,13 +240,9 @@ func (m *table) lockVolume(id volume.ID, until time.Time) (release func(), err e
 	}
 }
 
-// logFailure logs that an order has failed. A pod can make that happen as often as it likes.
-func (m *table) logFailure(o *order, err error) {
-	m.logFew(m.subject(o.Order), string(o.Kind), err)
-}
-
-// logFew logs what has failed of a volume, twenty times and then each thousandth.
-func (m *table) logFew(id volume.ID, what string, err error) {
+// logFailure logs what has failed of a volume, twenty times and then each thousandth: a pod can make that happen
+// as often as it likes.
+func (m *table) logFailure(id volume.ID, what string, err error) {
 	if m.failures[id]++; m.failures[id] <= 20 || m.failures[id]%1000 == 0 {
 		m.log("%s of volume %s: %v (failure %d)", what, id, err, m.failures[id])
 	}

@@ -56,13 +56,17 @@ func (s Standalone) run(p Program, args []string) error {
 
 // commands are all commands, in the order of the help.
 func (s Standalone) commands() []Command {
+	mounts := 1
+	if s.Source != "" {
+		mounts = 2
+	}
 	return []Command{
-		{"mount", strings.TrimSpace(s.Source + " DIR"), "mount on a directory, and heal it if all processes have died", s.mount},
-		{"umount", "DIR", "unmount it, and end its processes", s.umount},
+		{"mount", strings.TrimSpace(s.Source + " DIR"), "mount on a directory, and heal it if all processes have died", plain("mount", mounts, mounts, s.mount)},
+		{"umount", "DIR", "unmount it, and end its processes", plain("umount", 1, 1, s.end)},
 		{"status", "[-o json] [DIR]", "show what is mounted, and the processes that serve", s.status},
-		{"upgrade", "[DIR]", "let this version take over from the one that serves", s.upgrade},
-		{"restore", "[DIR]", "heal what is mounted and whose processes have died", s.restore},
-		{"stop", "", "unmount all", s.stop},
+		{"upgrade", "[DIR]", "let this version take over from the one that serves", plain("upgrade", 0, 1, s.upgrade)},
+		{"restore", "[DIR]", "heal what is mounted and whose processes have died", plain("restore", 0, 1, s.restore)},
+		{"stop", "", "unmount all", plain("stop", 0, 0, s.end)},
 		{"version", "", "print the version", Program.version},
 		{"help", "", "print this text", func(Program, []string) error { _, err := fmt.Print(s.usage()); return err }},
 	}
@@ -76,6 +80,17 @@ func (s Standalone) usage() string {
 	}
 	text.WriteString("\nWithout DIR: all that is mounted.\n")
 	return text.String()
+}
+
+// plain is a command that has no flags, and from least to most arguments.
+func plain(name string, least, most int, run func(Program, []string) error) func(Program, []string) error {
+	return func(p Program, args []string) error {
+		args, err := p.arguments(pflag.NewFlagSet(name, pflag.ContinueOnError), args, least, most)
+		if err != nil {
+			return err
+		}
+		return run(p, args)
+	}
 }
 
 // arguments reads a command's flags, and returns its arguments, from least to most of them.
@@ -133,15 +148,7 @@ func (p Program) mounted(dirs []string) (all []survive.CallOuts, err error) {
 
 // mount mounts a source on a directory. What is mounted from there stays, and is healed.
 func (s Standalone) mount(p Program, args []string) error {
-	want := 1
-	if s.Source != "" {
-		want = 2
-	}
-	args, err := p.arguments(pflag.NewFlagSet("mount", pflag.ContinueOnError), args, want, want)
-	if err != nil {
-		return err
-	}
-	i, dir, err := p.at(args[want-1])
+	i, dir, err := p.at(args[len(args)-1])
 	if err != nil {
 		return err
 	}
@@ -182,24 +189,7 @@ func (s Standalone) mount(p Program, args []string) error {
 	return nil
 }
 
-// umount unmounts a directory, and ends its processes.
-func (s Standalone) umount(p Program, args []string) error {
-	args, err := p.arguments(pflag.NewFlagSet("umount", pflag.ContinueOnError), args, 1, 1)
-	if err != nil {
-		return err
-	}
-	return s.end(p, args)
-}
-
-// stop does so for all.
-func (s Standalone) stop(p Program, args []string) error {
-	args, err := p.arguments(pflag.NewFlagSet("stop", pflag.ContinueOnError), args, 0, 0)
-	if err != nil {
-		return err
-	}
-	return s.end(p, args)
-}
-
+// end unmounts a directory, or all, and ends the processes.
 func (s Standalone) end(p Program, dirs []string) error {
 	return s.each(p, dirs, func(i survive.CallOuts) error {
 		_, err := i.Node.Stop(true)
@@ -218,21 +208,13 @@ func (s Standalone) each(p Program, dirs []string, do func(survive.CallOuts) err
 
 // upgrade lets this version take over.
 func (s Standalone) upgrade(p Program, args []string) error {
-	args, err := p.arguments(pflag.NewFlagSet("upgrade", pflag.ContinueOnError), args, 0, 1)
-	if err != nil {
-		return err
-	}
 	return s.each(p, args, func(i survive.CallOuts) error { return p.upgradeNode(i.Node) })
 }
 
 // restore heals what is dead.
 func (s Standalone) restore(p Program, args []string) error {
-	args, err := p.arguments(pflag.NewFlagSet("restore", pflag.ContinueOnError), args, 0, 1)
-	if err != nil {
-		return err
-	}
 	healed := false
-	err = s.each(p, args, func(i survive.CallOuts) error {
+	err := s.each(p, args, func(i survive.CallOuts) error {
 		some, err := p.restoreNode(i)
 		healed = healed || some
 		return err

@@ -5,36 +5,38 @@
 // # Node ids
 //
 // When a process starts, [New] reads the names and attributes of the whole tree. A node's id is
-// computed: 63 bits of the SHA-256 of its path, and of the size and the modification time of what is
-// no directory. So the next process finds the same nodes, in whatever order they are looked up. If
-// two paths of a tree have the same id, which takes luck of one in 10⁹ with 100,000 names, the tree
-// is refused with an error that names both.
+// computed: 63 bits of the SHA-256 of its path, and of the size and the modification time of what
+// is no directory. So the next process finds the same nodes, in whatever order they are looked up.
+// If two paths of a tree have the same id, which takes luck of one in 10⁹ with 100,000 names, the
+// tree is refused with an error that names both.
 //
 // # Content
 //
 // The tree must be the same in every process, attributes included. If it is not, as with another
-// version of an archive, nothing is promised. What is open and has another size or modification time
-// then fails with ESTALE, rather than to mix two contents; the kernel may show names and attributes of
-// before until it forgets them. Unmount first.
+// version of an archive, nothing is promised. What is open and has another size or modification
+// time then fails with ESTALE, rather than to mix two contents; the kernel may show names and
+// attributes of before until it forgets them. Unmount first.
 //
 // A file is read by offset where it is an [io.ReaderAt] or an [io.Seeker]. Any other file is a
-// stream, such as each file of archive/zip. Up to 32 are kept open, each where it was read last, so
-// that reading in order costs every byte once, and memory does not depend on a file's size. A read before
-// that place, or the first one after a take-over, reads the file from its beginning. Where that takes more than two seconds,
-// the reader gets EINTR, and a further read goes on from there: Go, Python and the
-// core utilities read again by themselves. A stream that ends before its size, goes on after it, or fails its
-// checksum at the end, fails with EIO; the log says why.
+// stream, such as each file of archive/zip. Up to 32 are kept open, each where it was read last,
+// so that reading in order costs every byte once, and memory does not depend on a file's size. A
+// read before that place, or the first one after a take-over, reads the file from its beginning.
+// Where that takes more than two seconds, the reader gets EINTR, and a further read goes on from
+// there: Go, Python and the core utilities read again by themselves. A stream that ends before its
+// size, goes on after it, or fails its checksum at the end, fails with EIO; the log says why.
 //
 // # What is shown
 //
-// Regular files, directories, and symbolic links: by [fs.ReadLinkFS], and where the tree has no such
-// method, a link's target is its content, as in a zip archive. Anything else is left out, with names that no file can have, and
-// a line in the log counts that. Permissions are those of [fs.FileInfo], without the setuid, setgid and
-// sticky bits. The owner is root, or the one of a *syscall.Stat_t that FileInfo.Sys returns.
+// Regular files, directories, and symbolic links: by [fs.ReadLinkFS], and where the tree has no
+// such method, a link's target is its content, as in a zip archive. Anything else is left out,
+// with names that no file can have, and a line in the log counts that. Permissions are those of
+// [fs.FileInfo], without the setuid, setgid and sticky bits. The owner is root, or the one of a
+// *syscall.Stat_t that FileInfo.Sys returns.
 //
-// The process that serves may open nothing but the driver's input and what its field Reads lists, as a user
-// without rights. It holds the names and attributes of the tree: for 100,000 names about 10 MB, beside what the tree itself needs. The most
-// is half a million names, and ten seconds to read them.
+// The process that serves may open nothing but the driver's input and what its field Reads lists,
+// as a user without rights. It holds the names and attributes of the tree: for 100,000 names about
+// 10 MB, beside what the tree itself needs. The most is half a million names, and ten seconds to
+// read them.
 package iofs
 
 import (
