@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,5 +82,16 @@ func TestCreateCallsLeavesCountsThatAreThere(t *testing.T) {
 	}
 	if c, err := ReadCalls(path); err != nil || c[1].Outcomes[0] != 1 {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestADurationIsInTheClassWhoseBoundItDoesNotExceed(t *testing.T) {
+	for i, bound := range bounds {
+		if class(bound) != i || class(bound+1) != i+1 || class(bound-1) != i {
+			t.Errorf("%v is in class %d, and a nanosecond more in %d", bound, class(bound), class(bound+1))
+		}
+	}
+	if class(0) != 0 || class(-time.Second) != 0 || class(math.MaxInt64) != len(bounds) {
+		t.Error("0, less, or more than all bounds")
 	}
 }

@@ -1,4 +1,4 @@
-package metrics
+package page
 
 import (
 	"math"
@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"example.com/pod-info-fuse/survive/internal/counters"
+	"example.com/pod-info-fuse/survive/internal/metrics"
 )
 
 // Whoever has taken the daemon over writes what it likes: the page is valid all the same, no value is
@@ -41,8 +42,8 @@ func TestAnyCountsMakeAValidPage(t *testing.T) {
 		all = append(all, fill(rand.Uint64))
 	}
 	for _, c := range all {
-		text := NewText("some-driver")
-		WriteCounts(text, c)
+		text := metrics.NewText("some-driver")
+		metrics.WriteCounts(text, c)
 		parser := expfmt.NewTextParser(model.LegacyValidation)
 		families, err := parser.TextToMetricFamilies(strings.NewReader(text.String()))
 		if err != nil || len(families) != 7 {
