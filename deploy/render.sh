@@ -9,7 +9,7 @@ helm=${1:?render.sh: no helm}
 dir=${2:?render.sh: no directory}
 chart=$(dirname "$0")/chart/pod-info-fuse
 
-# render FILE TITLE FLAG... writes one of them.
+# render FILE TITLE FLAG... writes one of them, without the labels that say that Helm manages it.
 render() {
 	file=$dir/$1 title=$2
 	shift 2
@@ -17,7 +17,8 @@ render() {
 	{
 		echo "# $title"
 		echo '# Rendered from deploy/chart by make manifest: change the chart instead.'
-		printf '%s\n' "$manifest" | sed -e '1{/^---$/d}' -e '/^# Source: /d'
+		printf '%s\n' "$manifest" | sed -e '1{/^---$/d}' -e '/^# Source: /d' \
+			-e '/^    helm.sh\/chart: /d' -e '/^    app.kubernetes.io\/managed-by: /d'
 	} >"$file"
 }
 

@@ -31,8 +31,12 @@ func render(t *testing.T, flags ...string) string {
 }
 
 func TestLint(t *testing.T) {
-	stdout, stderr, err := run("lint", "--strict", chart)
-	if err != nil {
-		t.Errorf("helm lint: %v: %s%s", err, stdout, stderr)
+	everything := []string{"--values", "testdata/everything.yaml"}
+	for _, flags := range [][]string{nil, everything} {
+		stdout, stderr, err := run(append([]string{"lint", "--strict", chart}, flags...)...)
+		if err != nil {
+			t.Errorf("helm lint %v: %v: %s%s", flags, err, stdout, stderr)
+		}
 	}
+	decode(t, []byte(render(t, everything...)), "PodMonitor", "PrometheusRule", "PodSecurityPolicy")
 }

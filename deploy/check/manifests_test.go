@@ -31,6 +31,9 @@ func TestManifestsDecode(t *testing.T) {
 			if len(decode(t, read(t, file))) == 0 {
 				t.Error("has no objects")
 			}
+			if label := regexp.MustCompile(`helm.sh/chart|managed-by`).Find(read(t, file)); label != nil {
+				t.Errorf("Helm does not manage it, and it has a label %s", label)
+			}
 		})
 	}
 }
@@ -109,6 +112,9 @@ func TestVersions(t *testing.T) {
 	}
 	if got := match(t, chart+"/Chart.yaml", `(?m)^appVersion: "(\S+)"$`); got != version {
 		t.Errorf("the chart is of application version %s, want %s", got, version)
+	}
+	if got := match(t, chart+"/Chart.yaml", `(?m)^ +image: example.com/pod-info-fuse:(\S+)$`); got != version {
+		t.Errorf("the chart's annotations have an image of version %s, want %s", got, version)
 	}
 }
 

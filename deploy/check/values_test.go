@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -27,7 +28,7 @@ func leaves(t *testing.T) map[string]bool {
 // collect stops at what Kubernetes, and not the chart, gives a form.
 func collect(paths map[string]bool, prefix string, values map[string]any) {
 	for key, value := range values {
-		if inner, ok := value.(map[string]any); ok && len(inner) > 0 && key != "nodeSelector" && key != "affinity" && key != "resources" {
+		if inner, ok := value.(map[string]any); ok && len(inner) > 0 && !isOfKubernetes(key) {
 			collect(paths, prefix+key+".", inner)
 			continue
 		}
@@ -35,7 +36,12 @@ func collect(paths map[string]bool, prefix string, values map[string]any) {
 	}
 }
 
-// Each value, switched, has the effect that it is there for.
+func isOfKubernetes(key string) bool {
+	return key == "nodeSelector" || key == "affinity" || key == "resources"
+}
+
+// Each value, switched, has the effect that it is there for. None changes the selector of the DaemonSet, which
+// could not be upgraded to it.
 func TestEachValueHasItsEffect(t *testing.T) {
 	standard := render(t)
 	untested := leaves(t)
@@ -58,7 +64,10 @@ func TestEachValueHasItsEffect(t *testing.T) {
 					t.Errorf("%v does not remove %q from:\n%s", row.flags, text, got)
 				}
 			}
-			decode(t, []byte(got), row.foreign)
+			set := only[*appsv1.DaemonSet](t, decode(t, []byte(got), row.foreign))
+			if want := only[*appsv1.DaemonSet](t, decode(t, []byte(standard))).Spec.Selector; set.Spec.Selector.String() != want.String() {
+				t.Errorf("the selector is %v, want %v", set.Spec.Selector, want)
+			}
 		})
 	}
 	for path := range untested {

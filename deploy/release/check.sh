@@ -42,7 +42,7 @@ done
 tar -xzf "$dir/$name.tgz" -C "$scratch/unpacked"
 diff -r deploy/chart/pod-info-fuse "$scratch/unpacked/pod-info-fuse"
 bin/helm template pod-info-fuse "$dir/$name.tgz" --namespace pod-info-fuse --set createNamespace=true |
-	sed -e '1{/^---$/d}' -e '/^# Source: /d' >"$scratch/rendered"
+	sed -e '1{/^---$/d}' -e '/^# Source: /d' -e '/^    helm.sh\/chart: /d' -e '/^    app.kubernetes.io\/managed-by: /d' >"$scratch/rendered"
 tail -n +3 deploy/pod-info-fuse.yaml | diff - "$scratch/rendered"
 head -n 1 "$dir/release-notes.md" | grep -qF "# pod-info-fuse $version (" || fail "the release notes are of another version"
 [ "$(grep -c '^- ' "$dir/release-notes.md")" -gt 0 ] || fail "the release notes are empty"

@@ -46,7 +46,7 @@ done
 cp "$binaries/image.tar" "$dir/$name-image.tar"
 # `helm package` would write the time of the call into it.
 archive "$name.tgz" pod-info-fuse -C deploy/chart/pod-info-fuse \
-	.helmignore Chart.yaml values.yaml values.schema.json files templates
+	.helmignore Chart.yaml README.md values.yaml values.schema.json files templates
 (cd deploy && archive "$name-manifests.tar.gz" "$name-manifests" -- *.yaml policies monitoring examples)
 deploy/release/packages.sh "$version" "$binaries" "$dir" amd64 arm64
 bin/sbom --version "$version" --time "$SOURCE_DATE_EPOCH" --out "$dir/$name.cdx.json" \

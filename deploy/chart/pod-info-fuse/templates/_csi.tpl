@@ -62,6 +62,9 @@ plugin's default, and policyAttribute, where there is one. */}}
     {{- with .policyAttribute }}
     - --policy-attribute={{ . }}
     {{- end }}
+    {{- with include "pod-info-fuse.logFormat" .root }}
+    {{ . }}
+    {{- end }}
   env:
     - name: NODE_NAME
       valueFrom:

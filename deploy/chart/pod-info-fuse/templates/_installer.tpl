@@ -18,6 +18,9 @@ are any. */}}
     {{- range .flags }}
     - {{ . }}
     {{- end }}
+    {{- with include "pod-info-fuse.logFormat" .root }}
+    {{ . }}
+    {{- end }}
   {{- if .nodeName }}
   env:
     - name: NODE_NAME
