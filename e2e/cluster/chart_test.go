@@ -12,7 +12,10 @@ import (
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
-const chart = "../../deploy/chart/pod-info-fuse"
+const (
+	chart       = "../../deploy/chart/pod-info-fuse"
+	chartBefore = "../../deploy/check/testdata/pod-info-fuse-0.1.1.tgz"
+)
 
 // helm runs Helm, as the cluster's administrator.
 func helm(t *testing.T, args ...string) {
@@ -27,10 +30,11 @@ func helm(t *testing.T, args ...string) {
 }
 
 // The chart installs what the manifest does, and more when it is told to: a driver
-// that is healed at once, and facts. It removes all that was installed.
+// that is healed at once, and facts. What the chart of 0.1.1 installed is upgraded. It removes all that was
+// installed.
 func TestChart(t *testing.T) {
 	before := settledNode(t)
-	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
+	helm(t, "install", "pod-info-fuse", chartBefore, "--create-namespace",
 		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
 		"--set", "healFromHost=true",
 		"--set", "policies.validatingAdmissionPolicy=true",
@@ -40,11 +44,25 @@ func TestChart(t *testing.T) {
 		"--set", "factsFromLabels.app=app.kubernetes.io/name")
 	t.Cleanup(func() {
 		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
+		left := kubectl(t, "get", "--all-namespaces", "--selector=app.kubernetes.io/instance=pod-info-fuse", "--output=name",
+			"all,serviceaccounts,configmaps,resourcequotas,validatingadmissionpolicies,validatingadmissionpolicybindings")
+		if left != "" {
+			t.Errorf("the release was uninstalled, and the cluster has %s", left)
+		}
 		kubectl(t, "delete", "namespace", namespace, "--timeout=4m")
 		checkUninstalled(t, before)
 	})
 	// Not helm --wait, which does not wait for what may be unavailable.
 	rolledOut(t)
+	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values",
+		"--set", "commonLabels.team=mine,podLabels.only=pods,serviceAccount.name=mine,logFormat=json")
+	rolledOut(t)
+	if pods := kubectl(t, "-n", namespace, "get", "pods", "--selector=team=mine,only=pods", "-o", "jsonpath={.items[*].spec.serviceAccountName}"); pods != "mine" {
+		t.Errorf("pods with the labels that were set have the service accounts %q, want that of one", pods)
+	}
+	if log := kubectl(t, "-n", namespace, "logs", daemonSet); !strings.HasPrefix(log, "{") {
+		t.Errorf("the log is to be of JSON, and is %s", log)
+	}
 	t.Run("Files", func(t *testing.T) {
 		runPod(t, newPod("chart", flexVolume(driverName), stays...)).checkFiles(t, infoDir)
 	})
