@@ -55,9 +55,10 @@ release-again: release helm
 helm:
 	go -C deploy/helm build -o ../../bin/helm helm.sh/helm/v3/cmd/helm
 
-# The chart as plain manifests, for those who do not use Helm.
+# The chart as plain manifests, for those who do not use Helm, and its README.
 manifest: helm
 	deploy/render.sh bin/helm deploy
+	go -C deploy/check test -count=1 -run '^TestTheReadmeHasTheValues$$' . -update
 
 # They are what the chart renders to.
 manifest-check: helm

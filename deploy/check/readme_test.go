@@ -34,7 +34,7 @@ func TestTheReadmeHasTheValues(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if content != want {
-		t.Errorf("%s is not of values.yaml: go -C deploy/check test -run TestTheReadmeHasTheValues -update", file)
+		t.Errorf("%s is not of values.yaml: run make manifest", file)
 	}
 }
 
