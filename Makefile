@@ -69,7 +69,7 @@ manifest-check: helm
 	diff -ru --exclude=kustomization.yaml deploy/monitoring bin/manifest/monitoring
 
 # The chart renders to what API servers take, with each of its values.
-deploy-check: manifest-check
+deploy-check: build manifest-check
 	go -C deploy/check test -count=1 ./...
 	go -C deploy/check/psp test -count=1 ./...
 
@@ -134,6 +134,7 @@ fuzz:
 	go test -run=^$$ -fuzz=^FuzzKubeletArgs$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./install
 	go test -run=^$$ -fuzz=^FuzzRequest$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./survive/internal/metrics
 	go test -run=^$$ -fuzz=^FuzzMountOptions$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./podfuse/pod
+	go test -run=^$$ -fuzz=^FuzzManifest$$ -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./podfuse/inject
 
 # FUSE programs of Debian, as they are, in containers without privilege.
 PROGRAMS = bindfs sshfs squashfuse gocryptfs unionfs-fuse archivemount fuse-zip mergerfs fuse-overlayfs s3fs rclone

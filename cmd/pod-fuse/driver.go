@@ -41,6 +41,7 @@ func program() command.Program {
 			{Name: "run", Args: "-- PROGRAM", Help: "in a pod: start a FUSE program that serves a volume;\nsee run --help"},
 			{Name: "ready", Help: "in a pod: exit with status 0 when the volume is served"},
 			{Name: "demo", Args: "MOUNTPOINT", Help: "in a pod: a FUSE program to try the driver with"},
+			{Name: "inject", Args: "-f FILE", Help: "print a manifest with the programs that its pods ask for;\nsee inject --help", Run: injects},
 		},
 	}
 }

@@ -1,7 +1,11 @@
 package check
 
 import (
+	"bytes"
 	"context"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -26,6 +30,7 @@ type programPolicies struct {
 	matcher   matchconditions.Matcher
 	patcher   patch.Patcher
 	validator validating.Validator
+	values    []string // of the chart: files for pod-fuse inject
 }
 
 func compile(t *testing.T, manifest []byte) programPolicies {
@@ -93,8 +98,51 @@ func conditions(of []admissionv1.MatchCondition) (accessors []cel.ExpressionAcce
 	return accessors
 }
 
-// admit is a pod as it is stored, and the messages with which it is refused.
+// admit is a pod as it is stored, and the messages with which it is refused. pod-fuse inject, which has no policy,
+// does the same.
 func (p programPolicies) admit(t *testing.T, pod *corev1.Pod) (stored *corev1.Pod, refusals []string) {
+	t.Helper()
+	stored, refusals = p.byPolicy(t, pod)
+	pod = pod.DeepCopy()
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	for form, manifest := range map[string][]byte{"YAML": []byte(text(t, pod)), "JSON": inJSON(t, pod)} {
+		injected, said := p.inject(t, manifest)
+		if !slices.Equal(said, refusals) {
+			t.Errorf("pod-fuse inject refuses the pod in %s with %q, and the policy with %q", form, said, refusals)
+		}
+		if len(refusals) > 0 {
+			if injected != "" {
+				t.Errorf("pod-fuse inject refuses the pod, and prints\n%s", injected)
+			}
+		} else if got, want := text(t, podOf(t, injected)), text(t, stored); got != want {
+			t.Errorf("pod-fuse inject makes of %s\n%s\nand the policy\n%s", form, got, want)
+		}
+	}
+	return stored, refusals
+}
+
+// inject is what pod-fuse inject prints of a pod, and the messages with which it refuses it.
+func (p programPolicies) inject(t *testing.T, manifest []byte) (injected string, refusals []string) {
+	t.Helper()
+	args := []string{"inject", "-f", "-"}
+	for _, file := range p.values {
+		args = append(args, "--programs", file)
+	}
+	var stdout, stderr bytes.Buffer
+	command := exec.Command("../../bin/pod-fuse", args...)
+	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(manifest), &stdout, &stderr
+	if err := command.Run(); err != nil && command.ProcessState.ExitCode() != 1 || (err == nil) != (stderr.Len() == 0) {
+		t.Fatalf("pod-fuse inject: %v: %s", err, &stderr)
+	}
+	for line := range strings.Lines(strings.TrimPrefix(stderr.String(), "pod-fuse: ")) {
+		_, message, _ := strings.Cut(strings.TrimSpace(line), ": ") // after the pod's name
+		refusals = append(refusals, message)
+	}
+	return stdout.String(), refusals
+}
+
+// byPolicy is what the API server makes of a pod.
+func (p programPolicies) byPolicy(t *testing.T, pod *corev1.Pod) (stored *corev1.Pod, refusals []string) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {

@@ -3,6 +3,9 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,10 +21,31 @@ import (
 const programsFile = "../examples/programs.yaml"
 
 // programs are the policies of the catalogue of examples, with more values.
-func programs(t *testing.T, flags ...string) programPolicies {
+func programs(t *testing.T, more string) programPolicies {
 	t.Helper()
-	flags = append([]string{"--set", "podFuse.enabled=true", "-f", programsFile, "--show-only", "templates/programs.yaml"}, flags...)
-	return compile(t, []byte(render(t, flags...)))
+	return policiesOf(t, programsFile, valuesFile(t, more))
+}
+
+// valuesFile is a file with values for the chart.
+func valuesFile(t *testing.T, values string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// policiesOf are the policies that the chart has with values.
+func policiesOf(t *testing.T, files ...string) programPolicies {
+	t.Helper()
+	flags := []string{"--set", "podFuse.enabled=true", "--show-only", "templates/programs.yaml"}
+	for _, file := range files {
+		flags = append(flags, "-f", file)
+	}
+	p := compile(t, []byte(render(t, flags...)))
+	p.values = files
+	return p
 }
 
 func podOf(t *testing.T, text string) *corev1.Pod {
@@ -83,7 +107,7 @@ func text(t *testing.T, object any) string {
 
 // What a pod says becomes what docs/pod-fuse.md describes: all of it is here.
 func TestAVolumeRunsAProgram(t *testing.T) {
-	got := programs(t).stored(t, podOf(t, `
+	got := programs(t, "").stored(t, podOf(t, `
 metadata: {name: reader}
 spec:
   initContainers: [{name: first, image: busybox}]
@@ -134,7 +158,7 @@ spec:
 
 // What differs from that, by what the pod and the program say.
 func TestWhatAProgramGets(t *testing.T) {
-	p := programs(t, "--set", "podFuse.programs.gocryptfs.secret.name=usual")
+	p := programs(t, "podFuse: {programs: {gocryptfs: {secret: {name: usual}}}}")
 	squashfs := map[string]string{"program": "squashfuse", "source": "files", "file": "tree.squashfs"}
 	for name, row := range map[string]struct {
 		pod  *corev1.Pod
@@ -145,11 +169,13 @@ func TestWhatAProgramGets(t *testing.T) {
 			func() *corev1.Pod { pod := asks(nil); pod.Spec.Volumes[0] = byFlexVolume("data", squashfs); return pod }(),
 			[]string{"  - flexVolume:\n      driver: example.com/pod-fuse\n      options:\n        serves: data\n    name: data-server\n"}, "csi:",
 		},
-		"a source":          {asks(squashfs), []string{"    - mountPath: /source\n      name: files\n      readOnly: true\n", "    - name: file\n      value: tree.squashfs\n"}, "envFrom"},
-		"a default":         {asks(map[string]string{"program": "bindfs", "source": "files"}), []string{"    - name: perms\n      value: a+rX\n"}, ""},
-		"no default":        {asks(map[string]string{"program": "bindfs", "source": "files", "perms": "a=r"}), []string{"    - name: perms\n      value: a=r\n"}, "a+rX"},
-		"a secret in files": {asks(map[string]string{"program": "gocryptfs", "source": "files"}), []string{"  - name: data-secret\n    secret:\n      defaultMode: 288\n      secretName: usual\n", "    - mountPath: /secret\n      name: data-secret\n      readOnly: true\n"}, "envFrom"},
-		"the pod's secret":  {asks(map[string]string{"program": "gocryptfs", "source": "files", "secret": "mine"}), []string{"secretName: mine\n"}, "usual"},
+		"a source":            {asks(squashfs), []string{"    - mountPath: /source\n      name: files\n      readOnly: true\n", "    - name: file\n      value: tree.squashfs\n"}, "envFrom"},
+		"a default":           {asks(map[string]string{"program": "bindfs", "source": "files"}), []string{"    - name: perms\n      value: a+rX\n"}, ""},
+		"no default":          {asks(map[string]string{"program": "bindfs", "source": "files", "perms": "a=r"}), []string{"    - name: perms\n      value: a=r\n"}, "a+rX"},
+		"a secret in files":   {asks(map[string]string{"program": "gocryptfs", "source": "files"}), []string{"  - name: data-secret\n    secret:\n      defaultMode: 288\n      secretName: usual\n", "    - mountPath: /secret\n      name: data-secret\n      readOnly: true\n"}, "envFrom"},
+		"the pod's secret":    {asks(map[string]string{"program": "gocryptfs", "source": "files", "secret": "mine"}), []string{"secretName: mine\n"}, "usual"},
+		"files and an option": {asks(map[string]string{"program": "sshfs", "remote": "u@h:/", "secret": "mine"}), []string{"    - name: remote\n      value: u@h:/\n    - name: port\n      value: \"22\"\n"}, "envFrom"},
+		"other variables":     {asks(map[string]string{"program": "rclone", "path": "", "secret": "mine"}), []string{"    - name: XDG_CACHE_HOME\n      value: /tmp\n"}, "envFrom"},
 		"its own server volume": {
 			func() *corev1.Pod {
 				pod := asks(squashfs)
@@ -180,7 +206,7 @@ func TestSeveralVolumesWithPrograms(t *testing.T) {
 	pod.Spec.InitContainers = []corev1.Container{{Name: "first"}}
 	pod.Spec.Volumes = append(pod.Spec.Volumes, byFlexVolume("more", map[string]string{"program": "gcsfuse", "bucket": "two"}), byCSI("server", map[string]string{"serves": "other"}))
 	var got []string
-	for _, c := range programs(t).stored(t, pod).Spec.InitContainers {
+	for _, c := range programs(t, "").stored(t, pod).Spec.InitContainers {
 		line := c.Name
 		if len(c.Env) > 0 {
 			line += " " + c.Env[0].Value + " " + c.VolumeMounts[0].Name
@@ -203,7 +229,7 @@ func TestProgramsAreRestricted(t *testing.T) {
 	forAll.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: forAll.Spec.Containers[0].SecurityContext.RunAsNonRoot}
 	forAll.Spec.Containers[0].SecurityContext.RunAsNonRoot = nil
 	for _, pod := range []*corev1.Pod{forAll, asks(map[string]string{"program": "gcsfuse", "bucket": "b"})} {
-		stored := programs(t).stored(t, pod)
+		stored := programs(t, "").stored(t, pod)
 		result := policy.AggregateCheckResults(evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &stored.ObjectMeta, &stored.Spec))
 		if !result.Allowed {
 			t.Errorf("forbidden: %s", result.ForbiddenDetail())
@@ -214,7 +240,7 @@ func TestProgramsAreRestricted(t *testing.T) {
 // Whatever a pod writes arrives as the value of its own variable. $$ is what the kubelet makes $ of
 // (kubernetes v1.37, third_party/forked/golang/expansion).
 func TestAValueArrivesAsItIs(t *testing.T) {
-	p := programs(t, "--set-json", `podFuse.programs.plain={"image":"x","command":["plain","--","{}","$(value)"],"options":["value"],"env":{"value":"default","OTHER":"$(value)"}}`)
+	p := programs(t, `podFuse: {programs: {plain: {image: x, command: [plain, --, "{}", $(value)], options: [value], env: {value: default, OTHER: $(value)}}}}`)
 	for _, value := range []string{
 		"", "'", `"; reboot; "`, "a\nb", "\\", "a,allow_other", "x -o allow_other", "a=b", "${value}", "`id`", "\u2028\U0001f600",
 		"$(mountpoint)", "$", "$$", "$(OTHER)", "$(", strings.Repeat("$(x)", 16<<10),
@@ -236,7 +262,7 @@ func TestProgramsThatAreRefused(t *testing.T) {
 		bindfs     = "Options: perms, wait, default_permissions, source."
 		annotation = "Annotation pod-fuse.example.com/serves: "
 	)
-	p := programs(t)
+	p := programs(t, "")
 	for _, row := range []struct{ key, value, want string }{
 		{"program", "s4fs", "Volume data: there is no program s4fs. Programs: bindfs, gcsfuse, gocryptfs, rclone, s3fs, squashfuse, sshfs."},
 		{"program", "", "Volume data: there is no program . Programs: bindfs, gcsfuse,"},
@@ -286,7 +312,7 @@ func TestProgramsThatAreRefused(t *testing.T) {
 
 // A container of the pod's own gets what it has not got.
 func TestTheAnnotationServes(t *testing.T) {
-	p := compile(t, []byte(render(t, "--set", "podFuse.enabled=true,podFuse.servesAnnotation=true", "--show-only", "templates/programs.yaml")))
+	p := policiesOf(t, valuesFile(t, "podFuse: {servesAnnotation: true}"))
 	const mounts = `[{name: data-server, mountPath: /run/pod-fuse, readOnly: true}, {name: data-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true},
       {name: data-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}]`
 	for name, row := range map[string]struct{ pod, want string }{
@@ -334,7 +360,7 @@ func TestPoliciesOfProgramsGoWithTheDriver(t *testing.T) {
 func TestABarePodIsAppliedAgain(t *testing.T) {
 	pod := asks(map[string]string{"program": "bindfs", "source": "files"})
 	pod.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
-	manifest, current := inJSON(t, pod), inJSON(t, programs(t).stored(t, pod))
+	manifest, current := inJSON(t, pod), inJSON(t, programs(t, "").stored(t, pod))
 	meta, err := strategicpatch.NewPatchMetaFromStruct(&corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +374,7 @@ func TestABarePodIsAppliedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again corev1.Pod
-	if err := json.Unmarshal(patched, &again); err != nil || text(t, &again) != text(t, programs(t).stored(t, pod)) {
+	if err := json.Unmarshal(patched, &again); err != nil || text(t, &again) != text(t, programs(t, "").stored(t, pod)) {
 		t.Errorf("%s makes of it %s, %v", patch, text(t, &again), err)
 	}
 }
@@ -360,4 +386,23 @@ func inJSON(t *testing.T, object any) []byte {
 		t.Fatal(err)
 	}
 	return content
+}
+
+// What the chart refuses to list, pod-fuse inject refuses with the same words, where there is no chart.
+func TestListsThatBothRefuse(t *testing.T) {
+	for program, want := range map[string]string{
+		"command: [x]":                                "podFuse.programs.a.command: it has neither {} nor $(mountpoint): where would it mount?",
+		"command: [x, '{}', $(b)]":                    "podFuse.programs.a.command: $(b) is neither in options nor in env",
+		"command: [sh, -c, '$(o) {}']":                `podFuse.programs.a.command: a shell would read what a pod writes: have "$o" in the place of $(o)`,
+		"env: {O: 'x$(o)'}, command: [x, '{}', $(O)]": "podFuse.programs.a.env.O: it has $(o), and the command has $(O): have $(o) in the command, where it is checked",
+	} {
+		values := valuesFile(t, "podFuse: {enabled: true, programs: {a: {image: i, options: [o], "+program+"}}}")
+		if _, stderr, err := run("template", "x", chart, "-f", values); err == nil || !strings.Contains(stderr, want) {
+			t.Errorf("%s: Helm: %v: %s", program, err, stderr)
+		}
+		out, err := exec.Command("../../bin/pod-fuse", "inject", "--programs", values, "-f", values).CombinedOutput()
+		if err == nil || string(out) != "pod-fuse: "+want+"\n" {
+			t.Errorf("%s: pod-fuse inject: %v: %s", program, err, out)
+		}
+	}
 }

@@ -1,0 +1,341 @@
+package inject
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// catalogue is a list of one program, beside those of the examples.
+func catalogue(t testing.TB) List {
+	t.Helper()
+	examples, err := os.ReadFile("../../deploy/examples/programs.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := Read(examples, []byte("podFuse: {programs: {p: {image: i, command: [p, '{}']}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// printed is what becomes of a manifest. Injected again, it stays as it is.
+func printed(t *testing.T, manifest string) string {
+	t.Helper()
+	list := catalogue(t)
+	once, err := list.Manifest(manifest)
+	if err != nil {
+		t.Fatalf("%v, of\n%s", err, manifest)
+	}
+	if again, err := list.Manifest(once); err != nil || again != once {
+		t.Errorf("injected again: %v\n%s\nand was\n%s", err, again, once)
+	}
+	return once
+}
+
+// Lines that begin with + are added. All others are as they were.
+func TestWhatIsPrinted(t *testing.T) {
+	const diff = `
+ # Of the team.
+ apiVersion: v1
+ kind: ConfigMap
+ metadata: {name: pod-fuse,   labels: {a: "b"}} # not in our style
+ ---
+ apiVersion: apps/v1
+ kind: Deployment
+ metadata:
+     name: 'reader'
+ spec:
+     template:
+         metadata:
+             labels: {app: reader}
+         spec:
+             # the reader
+             containers:
+               - name: app # größer
+                 image: busybox
+                 securityContext: {runAsUser: 1000, runAsNonRoot: true}
+
+             # What it reads.
+             volumes:
+               - name: data
+                 csi: {driver: pod-fuse.example.com, volumeAttributes: {program: s3fs, bucket: "it's $HOME", secret: keys}}
+               - name: plain
+                 flexVolume:
+                     driver: example.com/pod-fuse
+                     options: {program: gocryptfs, source: files, secret: keys}
+               - name: files
+                 emptyDir: {}
+                 # the last one
++              - name: data-server
++                csi: {driver: pod-fuse.example.com, volumeAttributes: {serves: data}}
++              - name: plain-server
++                flexVolume: {driver: example.com/pod-fuse, options: {serves: plain}}
++              - name: plain-secret
++                secret: {secretName: keys, defaultMode: 288}
++            initContainers:
++            - name: data-program
++              image: registry.example.com/s3fs
++              restartPolicy: Always
++              command: [/run/pod-fuse/pod-fuse, run, "--restart", "--", s3fs, $(bucket), $(mountpoint), "-f", "-o", url=$(url), "-o", endpoint=$(region), "-o", "use_path_request_style,umask=0022"]
++              env:
++              - {name: bucket, value: "it's $$HOME"}
++              - {name: mountpoint, value: /run/pod-fuse/mnt}
++              - {name: region, value: us-east-1}
++              - {name: url, value: https://s3.amazonaws.com}
++              envFrom:
++              - {secretRef: {name: keys}}
++              resources: {limits: {memory: 512Mi}, requests: {cpu: 20m, memory: 64Mi}}
++              startupProbe: {exec: {command: [/run/pod-fuse/pod-fuse, ready]}, timeoutSeconds: 10, periodSeconds: 1, failureThreshold: 30}
++              securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}, runAsUser: 1000, runAsNonRoot: true}
++              volumeMounts:
++              - {name: data-server, mountPath: /run/pod-fuse, readOnly: true}
++              - {name: data-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true}
++              - {name: data-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}
++            - name: plain-program
++              image: registry.example.com/gocryptfs
++              restartPolicy: Always
++              command: [/run/pod-fuse/pod-fuse, run, "--restart", "--", gocryptfs, "-fg", "-passfile", /secret/passphrase, /source, "{}"]
++              resources: {limits: {memory: 256Mi}, requests: {cpu: 10m, memory: 64Mi}}
++              startupProbe: {exec: {command: [/run/pod-fuse/pod-fuse, ready]}, timeoutSeconds: 10, periodSeconds: 1, failureThreshold: 30}
++              securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}, runAsUser: 1000, runAsNonRoot: true}
++              volumeMounts:
++              - {name: plain-server, mountPath: /run/pod-fuse, readOnly: true}
++              - {name: plain-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true}
++              - {name: plain-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}
++              - {name: plain-secret, mountPath: /secret, readOnly: true}
++              - {name: files, mountPath: /source}
+
+ ---
+ kind: Pod
+ metadata: {name: own, annotations: {pod-fuse.example.com/serves: program=data}}
+ spec:
+   containers:
+   - name: app
+   - name: program
+     image: i
++    volumeMounts:
++    - {name: data-server, mountPath: /run/pod-fuse, readOnly: true}
++    - {name: data-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true}
++    - {name: data-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}
+   volumes:
+   - {name: data, csi: {driver: pod-fuse.example.com}}
++  - name: data-server
++    csi: {driver: pod-fuse.example.com, volumeAttributes: {serves: data}}
+   # the end
+`
+	var manifest, want strings.Builder
+	for line := range strings.Lines(diff) {
+		if added, is := strings.CutPrefix(line, "+"); is {
+			want.WriteString(added)
+			continue
+		}
+		manifest.WriteString(strings.TrimPrefix(line, " "))
+		want.WriteString(strings.TrimPrefix(line, " "))
+	}
+	if got := printed(t, manifest.String()); got != want.String() {
+		t.Errorf("it is\n%s", got)
+	}
+}
+
+const (
+	asksByCSI = "{name: data, csi: {driver: pod-fuse.example.com, volumeAttributes: {program: p}}}"
+	annotates = "metadata: {name: x, annotations: {pod-fuse.example.com/serves: app=data}}\n"
+	clientCSI = "{name: data, csi: {driver: pod-fuse.example.com}}"
+)
+
+// Whatever its form, YAML gets the same, and keeps its own lines.
+func TestFormsOfYAML(t *testing.T) {
+	for name, row := range map[string]struct{ manifest, want string }{
+		"a list of init containers": {
+			"kind: Pod\nspec:\n  initContainers: # first\n  - name: first\n  volumes:\n  - " + asksByCSI + "\n", "volumes: data, data-server; initContainers: data-program, first",
+		},
+		"an indented one": {
+			"kind: Pod\nspec:\n  initContainers:\n\n    # first\n    - name: first\n    - name: second\n  volumes:\n    - " + asksByCSI + "\n",
+			"volumes: data, data-server; initContainers: data-program, first, second",
+		},
+		"lists in brackets":        {"kind: Pod\nspec:\n  initContainers: [{name: first}]\n  volumes: [" + asksByCSI + "]\n", "volumes: data, data-server; initContainers: data-program, first"},
+		"over several lines":       {"kind: Pod\nspec:\n  volumes: [\n    " + asksByCSI + ", # [it\n    ]\n", "volumes: data, data-server; initContainers: data-program"},
+		"an empty list":            {"kind: Pod\nspec:\n  initContainers: [ ]\n  volumes:\n  - " + asksByCSI, "volumes: data, data-server; initContainers: data-program"},
+		"no last newline":          {"kind: Pod\nspec:\n  volumes:\n  - " + asksByCSI, "volumes: data, data-server; initContainers: data-program"},
+		"Windows' newlines":        {"kind: Pod\r\nspec:\r\n  volumes:\r\n  - " + asksByCSI + "\r\n  hostname: x\r\n", "volumes: data, data-server; initContainers: data-program"},
+		"JSON":                     {`{"kind": "Pod", "spec": {"volumes": [` + "\n\t" + `{"name": "data", "csi": {"driver": "pod-fuse.example.com", "volumeAttributes": {"program": "p"}}}]}}`, "volumes: data, data-server; initContainers: data-program"},
+		"quoted keys":              {"'kind': Pod\n\"spec\":\n  \"volumes\":\n  - " + asksByCSI + "\n", "volumes: data, data-server; initContainers: data-program"},
+		"a document's marks":       {"--- # it\nkind: Pod\nspec:\n  volumes:\n  - " + asksByCSI + "\n...\n", "volumes: data, data-server; initContainers: data-program"},
+		"a document in its mark":   {"--- {kind: Pod, spec: {volumes: [" + asksByCSI + "]}}\n", "volumes: data, data-server; initContainers: data-program"},
+		"other letters":            {"kind: Pod\nmetadata: {name: \"größer\u2028 😀\"}\nspec: {nodeName: '日本', volumes: [" + asksByCSI + "], hostname: 日}\n", "volumes: data, data-server; initContainers: data-program"},
+		"text that looks alike":    {"kind: Pod\nspec:\n  volumes:\n  - " + asksByCSI + "\n  - name: x\n    y: |\n      a\n     \n      # b\n\n  containers:\n  - args: [\"]\"]\n", "volumes: data, x, data-server; initContainers: data-program"},
+		"an anchor":                {"kind: Pod\nspec: &spec\n  volumes: &volumes\n  - " + asksByCSI + "\n", "volumes: data, data-server; initContainers: data-program"},
+		"an alias beside":          {"kind: Pod\nmetadata: {labels: &l {a: b}, annotations: *l}\nspec:\n  volumes:\n  - " + asksByCSI + "\n", "volumes: data, data-server; initContainers: data-program"},
+		"no list of mounts":        {"kind: Pod\n" + annotates + "spec:\n  volumes: [" + clientCSI + "]\n  containers:\n  - name: app\n    image: i\n  - name: b\n", "volumes: data, data-server; containers: app(3), b"},
+		"nor in brackets":          {"kind: Pod\n" + annotates + "spec:\n  volumes: [" + clientCSI + "]\n  containers: [{name: app}, {name: b}]\n", "volumes: data, data-server; containers: app(3), b"},
+		"a list of mounts":         {"kind: Pod\n" + annotates + "spec:\n  volumes: [" + clientCSI + "]\n  containers:\n  - volumeMounts:\n    - {name: x, mountPath: /x}\n    name: app\n  - name: b\n", "volumes: data, data-server; containers: app(4), b"},
+		"a container at the end":   {"kind: Pod\n" + strings.Replace(annotates, "=data", "=own", 1) + "spec:\n  volumes: [" + asksByCSI + ", {name: own, csi: {driver: pod-fuse.example.com}}]\n  containers:\n  - name: app", "volumes: data, own, data-server, own-server; initContainers: data-program; containers: app(3)"},
+		"no workload: a ConfigMap": {"kind: ConfigMap\nspec:\n  volumes:\n  - " + asksByCSI + "\n", "volumes: data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := printed(t, row.manifest)
+			object, err := decode(documents(strings.TrimSuffix(got, "...\n"))[strings.Count(got[:3], "---")])
+			if err != nil {
+				t.Fatal(err)
+			}
+			var lists []string
+			for _, list := range []string{"volumes", "initContainers", "containers"} {
+				all := names(in(object, "spec", list))
+				for i := range all {
+					if mounts := items(in(at(in(object, "spec", list), i), "volumeMounts")); len(mounts) > 0 && list == "containers" {
+						all[i] += "(" + string(rune('0'+len(mounts))) + ")"
+					}
+				}
+				if len(all) > 0 && !slices.Equal(all, []string{""}) {
+					lists = append(lists, list+": "+strings.Join(all, ", "))
+				}
+			}
+			if got := strings.Join(lists, "; "); got != row.want {
+				t.Errorf("it has %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+// A workload of any kind, also within a List, gets its program. What is none is kept as it is.
+func TestKinds(t *testing.T) {
+	const pod = "{metadata: {}, spec: {volumes: [" + asksByCSI + "]}}"
+	for _, row := range []struct {
+		manifest string
+		programs int
+	}{
+		{"{kind: Pod, spec: {volumes: [" + asksByCSI + "]}}", 1},
+		{"{kind: Deployment, spec: {template: " + pod + "}}", 1},
+		{"{kind: StatefulSet, spec: {template: " + pod + "}}", 1},
+		{"{kind: DaemonSet, spec: {template: " + pod + "}}", 1},
+		{"{kind: ReplicaSet, spec: {template: " + pod + "}}", 1},
+		{"{kind: ReplicationController, spec: {template: " + pod + "}}", 1},
+		{"{kind: Job, spec: {template: " + pod + "}}", 1},
+		{"{kind: CronJob, spec: {jobTemplate: {spec: {template: " + pod + "}}}}", 1},
+		{"kind: List\nitems:\n- {kind: Job, spec: {template: " + pod + "}}\n- {kind: Service}\n- kind: Pod\n  spec:\n    volumes:\n    - " + asksByCSI + "\n    hostname: x\n", 2},
+		{"kind: Pod\nspec:\n  volumes:\n  - " + asksByCSI + "\n---\nkind: Pod\nspec:\n  volumes:\n  - " + asksByCSI, 2},
+		{"{kind: PodTemplate, template: " + pod + "}", 0},
+		{"{kind: Rollout, spec: {template: " + pod + "}}", 0},
+		{"{kind: CronJob, spec: {template: " + pod + "}}", 0},
+		{"kind: ConfigMap\ndata:\n  pod: |\n    kind: Pod\n    spec: {volumes: [" + asksByCSI + "]}\n", 0},
+		{"kind: Pod\nspec: {volumes: [{name: data, csi: {driver: pod-fuse.example.com, volumeAttributes: {wait: 1s}}}]} # program\n", 0},
+		{"kind: Pod\nspec: {volumes: [{name: data, csi: {driver: x.example.com, volumeAttributes: {program: p}}}]} # pod-fuse\n", 0},
+		{"kind: Deployment # pod-fuse, of which there is no more\n", 0},
+		{"\n# pod-fuse\n---\n\n---\n...\n", 0},
+		{"%templates% of Helm {{ .Values.x }}", 0},
+		{"", 0},
+	} {
+		got := printed(t, row.manifest)
+		if n := strings.Count(got, "data-program"); n != row.programs || n == 0 && got != row.manifest {
+			t.Errorf("%q has become %q", row.manifest, got)
+		}
+	}
+}
+
+// What cannot be added to is refused, and never changed wrongly. One mutation a row of what is printed.
+func TestYAMLThatIsRefused(t *testing.T) {
+	const (
+		lists = "  initContainers: [{name: a}]\n  volumes:\n  - " + asksByCSI + "\n"
+		form  = "line 1: this YAML is of a form to which nothing can be added: write it without anchors"
+	)
+	printed(t, "kind: Pod\nspec:\n"+lists)
+	for manifest, want := range map[string]string{
+		"kind: Pod\nspec:\n" + lists + "  x: [\n":                                                                    "[6:6] sequence end token ']' not found",
+		"kind: Pod\nspec:\n" + lists + "  volumes: []\n":                                                             `[6:3] mapping key "volumes" already defined`,
+		"---\nkind: Pod\n---\nkind: Pod\nspec:\n" + lists + "\t- x":                                                  "[9:1] found character",
+		"kind: Pod\nspec:\n" + strings.Replace(lists, "[{name: a}]", "", 1):                                          "line 3: initContainers is no list: write [], or remove it",
+		"kind: Pod\nspec:\n" + strings.Replace(lists, "[{name: a}]", "null", 1):                                      "line 3: initContainers is no list",
+		"x: &x [{name: a}]\nkind: Pod\nspec:\n" + strings.Replace(lists, "[{name: a}]", "*x", 1):                     "line 4: *x is an alias: write out what it stands for",
+		"kind: Pod\nspec:\n  x: &x {initContainers: [{name: a}]}\n  <<: *x\n" + lists[strings.Index(lists, "\n")+1:]: form,
+		"kind: Pod\nspec: &spec\n" + lists + "x: *spec\n":                                                            form,
+		"kind: List\nitems:\n- &p {kind: Pod, spec: {volumes: [" + asksByCSI + "]}}\n- *p\n":                         "line 4: *p is an alias",
+		"kind: Pod\nspec:\n" + lists + "  - name: x\n    emptyDir: {\n  }\n":                                         form,
+		"kind: Pod\nspec:\n" + lists + "  - name: x\n    y: |+\n      a\n\n":                                         form,
+		"kind: Pod\nspec:\n" + strings.Replace(lists, "program: p", "program: p, wait: 5", 1):                        `Pod: Volume data: option wait is not a string: write "5".`,
+	} {
+		got, err := catalogue(t).Manifest(manifest)
+		if got != "" || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q, and %q of\n%s", err, want, got, manifest)
+		}
+	}
+}
+
+// Each pod that is refused is named, and nothing else is printed.
+func TestAllRefusalsAreSaid(t *testing.T) {
+	const pod = "---\nkind: Pod\nmetadata: {name: x}\nspec: {volumes: [{name: data, csi: {driver: pod-fuse.example.com, volumeAttributes: {program: x}}}]}\n"
+	got, err := catalogue(t).Manifest(pod + "---\nkind: Pod\nspec: {volumes: [" + asksByCSI + "]}\n" + strings.Replace(pod, "program: x", "program: bindfs", 1))
+	const want = "Pod x: Volume data: there is no program x. Programs: bindfs, gcsfuse, gocryptfs, p, rclone, s3fs, squashfuse, sshfs.\n" +
+		"Pod x: Volume data: program bindfs needs option source. Options: perms, wait, default_permissions, source."
+	if got != "" || err == nil || err.Error() != want {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// Later values replace earlier ones, as with Helm.
+func TestValuesOfSeveralFiles(t *testing.T) {
+	list, err := Read([]byte("image: {tag: x}\npodFuse: {enabled: true, programs: {a: {image: i, command: [a, '{}'], env: {A: a, B: b}}, b: {}}}"),
+		[]byte("podFuse: {driver: example.org/fuse, programs: {b: null, a: {image: j, env: {B: null}}}}"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := list.programs["a"]; list.csi != "fuse.example.org" || list.names() != "a" || a.Image != "j" || len(a.Env) != 1 || a.Command[0] != "a" {
+		t.Errorf("%+v, %+v", list, a)
+	}
+}
+
+// Of a program that is let in, one mutation a row.
+func TestListsThatAreRefused(t *testing.T) {
+	for more, want := range map[string]string{
+		"":                                      "",
+		"image: ''":                             "podFuse.programs.a: image and command are required",
+		"command: []":                           "podFuse.programs.a: image and command are required",
+		"command: x":                            "podFuse.programs.a: json: cannot unmarshal string",
+		"command: [a, 1, '{}']":                 "podFuse.programs.a: json: cannot unmarshal number",
+		"comand: [a]":                           `podFuse.programs.a: json: unknown field "comand"`,
+		"env: {o: 1}":                           "podFuse.programs.a: json: cannot unmarshal number",
+		"options: [program]":                    `podFuse.programs.a.options: an option cannot have the name "program"`,
+		"options: [LD_PRELOAD]":                 `podFuse.programs.a.options: an option cannot have the name "LD_PRELOAD"`,
+		"options: ['']":                         `podFuse.programs.a.options: an option cannot have the name ""`,
+		"options: [1o]":                         `podFuse.programs.a.options: an option cannot have the name "1o"`,
+		"command: [a]":                          "podFuse.programs.a.command: it has neither {} nor $(mountpoint): where would it mount?",
+		"command: [a, '{}', $(b)]":              "podFuse.programs.a.command: $(b) is neither in options nor in env",
+		"command: [/bin/bash, -c, 'a {} $(o)']": `podFuse.programs.a.command: a shell would read what a pod writes: have "$o" in the place of $(o)`,
+		"env: {O: 'x$(o)'}, command: [a, '{}', $(O)]": "podFuse.programs.a.env.O: it has $(o), and the command has $(O): have $(o) in the command, where it is checked",
+	} {
+		_, err := Read([]byte("podFuse: {programs: {a: {image: i, command: [a, '{}', $(o)], options: [o]}}}"), []byte("podFuse:\n  programs:\n    a: {"+more+"}"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", more, err, want)
+		}
+	}
+	for values, want := range map[string]string{"podFuse: {driver: x}": `podFuse.driver: "x" is not VENDOR/NAME`, "podFuse: {programs: [a]}": "podFuse.programs is not a map", "a: [": "values: "} {
+		if _, err := Read([]byte(values)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", values, err, want)
+		}
+	}
+}
+
+// FuzzManifest looks for YAML that ends the command, and for a result to which more would be added. That nothing else
+// is changed, the command checks itself.
+func FuzzManifest(f *testing.F) {
+	for _, manifest := range []string{
+		"kind: Pod\n" + annotates + "spec:\n  containers: # x\n  - name: app\n\n  volumes:\n  - " + clientCSI + "\n",
+		"kind: List\nitems: [{kind: Job, spec: {template: {spec: {volumes: [" + asksByCSI + "]}}}}]\n",
+		"x: &x [" + asksByCSI + "]\nkind: Pod\nspec: {initContainers: [], <<: *x, volumes: *x}\n---\n",
+		"kind: Pod\nspec:\n  initContainers:\n    - y: |+\n        a\n  ? volumes\n  : - " + asksByCSI + "\n  # x",
+	} {
+		f.Add(manifest)
+	}
+	list := catalogue(f)
+	f.Fuzz(func(t *testing.T, manifest string) {
+		once, err := list.Manifest(manifest)
+		if err != nil {
+			return
+		}
+		if again, err := list.Manifest(once); err != nil || again != once {
+			t.Errorf("of %q, %q becomes %q, %v", manifest, once, again, err)
+		}
+	})
+}

@@ -1,0 +1,314 @@
+package inject
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// addition is what a pod gets in one of its lists: before all that it has there, or after it.
+type addition struct {
+	list   []any // the path to the list, of keys and indices
+	first  bool
+	values []fields
+}
+
+// volume is a volume of the driver, by either door.
+type volume struct {
+	name    string
+	csi     bool
+	options map[string]any
+}
+
+// volumes are those of the driver that a pod has.
+func (l List) volumes(pod any) (all []volume) {
+	for _, v := range items(in(pod, "spec", "volumes")) {
+		csi, options := in(v, "csi") != nil, in(v, "flexVolume", "options")
+		if text(in(v, "flexVolume", "driver")) != l.driver && text(in(v, "csi", "driver")) != l.csi {
+			continue
+		}
+		if csi {
+			options = in(v, "csi", "volumeAttributes")
+		}
+		given, _ := options.(map[string]any)
+		all = append(all, volume{text(in(v, "name")), csi, given})
+	}
+	return all
+}
+
+func (v volume) has(option string) bool { _, given := v.options[option]; return given }
+
+// or is an option's value, or what is in its place where the pod does not give it.
+func (v volume) or(option, value string) string {
+	if v.has(option) {
+		return text(v.options[option])
+	}
+	return value
+}
+
+// asks tells whether the policies look at a pod at all.
+func (l List) asks(pod any) bool {
+	_, annotated := l.annotation(pod)
+	return annotated || slices.ContainsFunc(l.volumes(pod), func(v volume) bool { return v.has("program") })
+}
+
+func (l List) annotation(pod any) (value string, given bool) {
+	annotations, _ := in(pod, "metadata", "annotations").(map[string]any)
+	of, given := annotations[l.csi+"/serves"]
+	return text(of), given
+}
+
+// clients are the volumes that a program can serve.
+func (l List) clients(pod any) []volume {
+	return slices.DeleteFunc(l.volumes(pod), func(v volume) bool { return v.has("serves") })
+}
+
+// problem is the first that is wrong with a volume, "" for none: what the validating policy says.
+func (l List) problem(pod any, v volume) string {
+	if !v.has("program") {
+		return ""
+	}
+	for _, option := range slices.Sorted(maps.Keys(v.options)) { // which no policy has to say: the API server does
+		if _, isString := v.options[option].(string); !isString {
+			return fmt.Sprintf("option %s is not a string: write \"%[2]v\"", option, v.options[option])
+		}
+	}
+	name := text(v.options["program"])
+	p := l.programs[name]
+	if p == nil {
+		return "there is no program " + name + ". Programs: " + l.names()
+	}
+	options := ". Options: " + strings.Join(p.accepts, ", ")
+	for _, option := range slices.Sorted(maps.Keys(v.options)) {
+		if option != "program" && !slices.Contains(p.accepts, option) {
+			return "program " + name + " has no option " + option + options
+		}
+	}
+	for _, option := range p.needs {
+		if !v.has(option) {
+			return "program " + name + " needs option " + option + options
+		}
+	}
+	for _, option := range p.inArguments {
+		if value := v.or(option, ""); strings.HasPrefix(value, "-") || strings.Contains(value, "{}") {
+			return "option " + option + " becomes an argument, which may not begin with - or have {}"
+		}
+	}
+	for _, option := range p.inParts {
+		if strings.ContainsAny(v.or(option, ""), `,\`) {
+			return "option " + option + " becomes a part of an argument, which may not have a comma or a backslash"
+		}
+	}
+	others := slices.DeleteFunc(names(in(pod, "spec", "volumes")), func(name string) bool { return name == v.name })
+	if p.Source != nil && !slices.Contains(others, v.or("source", "")) {
+		return "option source is the name of another volume of the pod. Volumes: " + strings.Join(others, ", ")
+	}
+	return ""
+}
+
+// serves are the two parts of the annotation, and what is wrong with it, "" for nothing.
+func (l List) serves(pod any) (container, volume, problem string) {
+	value, given := l.annotation(pod)
+	if !given {
+		return "", "", ""
+	}
+	parts := strings.Split(value, "=")
+	if len(parts) != 2 {
+		return "", "", "its value is CONTAINER=VOLUME: a container of this pod, and the volume that its program serves"
+	}
+	container, volume = parts[0], parts[1]
+	containers := append(names(in(pod, "spec", "initContainers")), names(in(pod, "spec", "containers"))...)
+	var clients []string
+	for _, v := range l.clients(pod) {
+		if clients = append(clients, v.name); v.name == volume && v.has("program") {
+			problem = "volume " + volume + " has the option program: remove that, or the annotation"
+		}
+	}
+	if !slices.Contains(clients, volume) {
+		problem = "this pod has no volume " + volume + " of " + l.driver + " that a program can serve. Volumes: " + strings.Join(clients, ", ")
+	}
+	if !slices.Contains(containers, container) {
+		problem = "this pod has no container " + container + ". Containers: " + strings.Join(containers, ", ")
+	}
+	return container, volume, problem
+}
+
+// refusals are the messages with which the validating policy refuses a pod.
+func (l List) refusals(pod any) (messages []string) {
+	// A message of several lines, or a long one, the API server replaces by the policy's general one.
+	say := func(message, general string) {
+		if strings.Contains(message, "\n") || len(message) > 5<<10 {
+			message = general
+		}
+		messages = append(messages, message)
+	}
+	first := ""
+	for _, v := range l.clients(pod) {
+		isUnknown := v.has("program") && l.programs[text(v.options["program"])] == nil
+		if problem := l.problem(pod, v); problem != "" && (first == "" || isUnknown) {
+			if first = "Volume " + v.name + ": " + problem + "."; isUnknown { // which the policy says before all others
+				break
+			}
+		}
+	}
+	if first != "" {
+		say(first, "A volume asks for a program, or gives it an option, that there is not. Programs: "+l.names()+".")
+	}
+	if _, _, problem := l.serves(pod); problem != "" {
+		annotation := "annotation " + l.csi + "/serves"
+		say("A"+annotation[1:]+": "+problem+".", "The value of "+annotation+" is CONTAINER=VOLUME: a container of this pod, and the volume that its program serves.")
+	}
+	return messages
+}
+
+// additions are what the mutating policy adds to a pod. Lists within lists come first: where two
+// additions are to be put at one place, that is their order.
+func (l List) additions(pod any) []addition {
+	served := map[string]string{} // the server volume of each volume that has one
+	for _, v := range l.volumes(pod) {
+		if of := v.or("serves", ""); v.has("serves") && served[of] == "" {
+			served[of] = v.name
+		}
+	}
+	var servers, secrets, programs, mounts []fields
+	for _, v := range l.clients(pod) {
+		if !v.has("program") || served[v.name] != "" || l.problem(pod, v) != "" {
+			continue
+		}
+		p := l.programs[text(v.options["program"])]
+		servers = append(servers, l.server(v))
+		if p.Secret != nil && p.Secret.MountPath != "" {
+			secrets = append(secrets, fields{{"name", v.name + "-secret"},
+				{"secret", fields{{"secretName", v.or("secret", p.Secret.Name)}, {"defaultMode", p.Secret.Mode}}}})
+		}
+		programs = append(programs, p.container(v, in(at(in(pod, "spec", "containers"), 0), "securityContext")))
+	}
+	var additions []addition
+	container, name, problem := l.serves(pod)
+	for _, v := range l.clients(pod) {
+		if v.name != name || container == "" || problem != "" {
+			continue
+		}
+		server := served[name]
+		if server == "" {
+			server = name + "-server"
+			servers = append(servers, l.server(v))
+		}
+		kind := "initContainers"
+		i := slices.Index(names(in(pod, "spec", kind)), container)
+		if i < 0 {
+			kind = "containers"
+			i = slices.Index(names(in(pod, "spec", kind)), container)
+		}
+		had := items(in(at(in(pod, "spec", kind), i), "volumeMounts"))
+		for _, mount := range serverMounts(server) {
+			if !slices.ContainsFunc(had, func(m any) bool { return in(m, "mountPath") == mount[1].value }) {
+				mounts = append(mounts, mount)
+			}
+		}
+		additions = append(additions, addition{list: []any{"spec", kind, i, "volumeMounts"}, values: mounts})
+	}
+	additions = append(additions, addition{list: []any{"spec", "volumes"}, values: append(servers, secrets...)},
+		addition{list: []any{"spec", "initContainers"}, first: true, values: programs})
+	return slices.DeleteFunc(additions, func(a addition) bool { return len(a.values) == 0 })
+}
+
+// server is the server volume of a volume.
+func (l List) server(v volume) fields {
+	name := field{"name", v.name + "-server"}
+	if v.csi {
+		return fields{name, {"csi", fields{{"driver", l.csi}, {"volumeAttributes", fields{{"serves", v.name}}}}}}
+	}
+	return fields{name, {"flexVolume", fields{{"driver", l.driver}, {"options", fields{{"serves", v.name}}}}}}
+}
+
+// serverMounts are the mounts of a server volume.
+func serverMounts(server string) []fields {
+	return []fields{
+		{{"name", server}, {"mountPath", "/run/pod-fuse"}, {"readOnly", true}},
+		{{"name", server}, {"mountPath", "/dev/fuse"}, {"subPath", "fuse"}, {"readOnly", true}},
+		{{"name", server}, {"mountPath", "/usr/bin/fusermount3"}, {"subPath", "fusermount3"}, {"readOnly", true}},
+	}
+}
+
+// container is the sidecar of a volume. user is the security context of the pod's first container.
+func (p *program) container(v volume, user any) fields {
+	const launcher = "/run/pod-fuse/pod-fuse"
+	command := []any{launcher, "run", "--restart", "--"}
+	for _, argument := range p.Command {
+		command = append(command, argument)
+	}
+	var env []fields
+	for _, option := range p.Options {
+		if v.has(option) {
+			// The kubelet makes $ of $$, and expands nothing there.
+			env = append(env, fields{{"name", option}, {"value", strings.ReplaceAll(v.or(option, ""), "$", "$$")}})
+		}
+	}
+	if p.mountPoint {
+		env = append(env, fields{{"name", "mountpoint"}, {"value", "/run/pod-fuse/mnt"}})
+	}
+	for _, variable := range p.variables {
+		if !slices.Contains(p.Options, variable) || !v.has(variable) {
+			env = append(env, fields{{"name", variable}, {"value", p.Env[variable]}})
+		}
+	}
+	security := fields{{"allowPrivilegeEscalation", false}, {"capabilities", fields{{"drop", []any{"ALL"}}}}, {"seccompProfile", fields{{"type", "RuntimeDefault"}}}}
+	for _, key := range []string{"runAsUser", "runAsGroup", "runAsNonRoot"} {
+		if value := in(user, key); value != nil {
+			security = append(security, field{key, value})
+		}
+	}
+	mounts := serverMounts(v.name + "-server")
+	c := fields{{"name", v.name + "-program"}, {"image", p.Image}, {"restartPolicy", "Always"}, {"command", command}}
+	if len(env) > 0 {
+		c = append(c, field{"env", env})
+	}
+	if p.Secret != nil && p.Secret.MountPath == "" {
+		c = append(c, field{"envFrom", []fields{{{"secretRef", fields{{"name", v.or("secret", p.Secret.Name)}}}}}})
+	} else if p.Secret != nil {
+		mounts = append(mounts, fields{{"name", v.name + "-secret"}, {"mountPath", p.Secret.MountPath}, {"readOnly", true}})
+	}
+	if p.Source != nil {
+		mount := fields{{"name", v.or("source", "")}, {"mountPath", p.Source.MountPath}}
+		if p.Source.ReadOnly {
+			mount = append(mount, field{"readOnly", true})
+		}
+		mounts = append(mounts, mount)
+	}
+	if len(p.Resources) > 0 {
+		c = append(c, field{"resources", p.Resources})
+	}
+	return append(c,
+		field{"startupProbe", fields{{"exec", fields{{"command", []any{launcher, "ready"}}}}, {"timeoutSeconds", 10}, {"periodSeconds", 1}, {"failureThreshold", 30}}},
+		field{"securityContext", security}, field{"volumeMounts", mounts})
+}
+
+// in is what an object has by a path of keys, nil for nothing.
+func in(of any, keys ...string) any {
+	for _, key := range keys {
+		object, _ := of.(map[string]any)
+		of = object[key]
+	}
+	return of
+}
+
+// at is an element of a list, nil for none.
+func at(list any, i int) any {
+	if all := items(list); i < len(all) {
+		return all[i]
+	}
+	return nil
+}
+
+func items(list any) []any { all, _ := list.([]any); return all }
+
+func text(of any) string { s, _ := of.(string); return s }
+
+func names(list any) (all []string) {
+	for _, of := range items(list) {
+		all = append(all, text(in(of, "name")))
+	}
+	return all
+}
