@@ -14,6 +14,7 @@ import (
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/internal/cgroup"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
@@ -72,6 +73,14 @@ type Process struct {
 	Cgroup      string       `json:"-"` // for people to read
 	Limits      Limits       `json:"-"` // of that
 	OOMScoreAdj string       `json:"-"` // a number, see proc_pid_oom_score_adj(5)
+	Usage       *Usage       `json:"-"` // nil: not known
+}
+
+// Usage is what a process uses, as the kernel tells.
+type Usage struct {
+	ResidentMemory uint64 // bytes
+	CPUTime        time.Duration
+	OpenFiles      uint64 // descriptors; 0: the kernel does not tell, before Linux 6.2
 }
 
 // Confinement is a process's confinement, as the kernel tells, and for Landlock, as the process
@@ -230,6 +239,9 @@ func (n Node) inspect(status *Status) (known bool) {
 			seen.Limits = Limits(cgroup.LimitsOf(says.PID))
 			score, scoreErr := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", says.PID))
 			seen.OOMScoreAdj = strings.TrimSpace(string(score))
+			if usage, err := proc.UsageOf(says.PID); err == nil {
+				seen.Usage = (*Usage)(&usage)
+			}
 			err = errors.Join(err, scoreErr)
 			return err
 		})

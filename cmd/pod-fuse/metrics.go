@@ -3,8 +3,10 @@ package main
 import (
 	"time"
 
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/mounter"
 	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/command"
 )
 
@@ -38,6 +40,17 @@ func mounterMetrics(now mounter.Status, unknown error) []command.Metric {
 			{Value: float64(living), Labels: []string{"program", "living"}}, {Value: float64(dead), Labels: []string{"program", "dead"}},
 		}},
 	}
+}
+
+// mounterUsage is that of the processes which are known.
+func mounterUsage(mounter, spare *proc.Usage) (all []command.Usage) {
+	if mounter != nil {
+		all = append(all, command.Usage{Role: "mounter", Usage: survive.Usage(*mounter)})
+	}
+	if spare != nil {
+		all = append(all, command.Usage{Role: "spare", Usage: survive.Usage(*spare)})
+	}
+	return all
 }
 
 // programMetrics tell of what programs serve; nothing, where it is not known.

@@ -146,6 +146,18 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 		"waiting_requests{}": 0, `programs{state="waiting"}`: 0, `programs{state="served"}`: 1, `mounter_connections{program="living"}`: 1,
 	}
 	tells("a program serves", false, served)
+	for _, role := range []string{"active", "standby", "mounter", "spare"} {
+		memory, there := now[fmt.Sprintf("process_resident_memory_bytes{role=%q}", role)]
+		if !there || memory < 1<<20 || memory > 1<<30 {
+			t.Errorf("%s has %v bytes of memory, %v", role, memory, there)
+		}
+		if seconds, there := now[fmt.Sprintf("process_cpu_seconds_total{role=%q}", role)]; !there || seconds > 600 {
+			t.Errorf("%s has used the processor for %v s, %v", role, seconds, there)
+		}
+		if files, there := now[fmt.Sprintf("process_open_fds{role=%q}", role)]; there && files < 3 {
+			t.Errorf("%s has %v descriptors", role, files)
+		}
+	}
 	n.kills(n.status().Programs[0].PID)
 	tells("it came back", false, map[string]float64{"program_returns_total{}": 1})
 	n.kills(n.status().Mounter.PID)

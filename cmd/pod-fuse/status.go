@@ -28,6 +28,9 @@ func sections(n survive.Node) []command.Section {
 	now, err := client(n).Status()
 	mounter, programs := mounterSection(now, err), programsSection(n, now, err)
 	mounter.Metrics = mounterMetrics(now, err)
+	if err == nil {
+		mounter.Usage = mounterUsage(client(n).Usage(now))
+	}
 	return []command.Section{mounter, programs}
 }
 

@@ -57,6 +57,38 @@ func (c Config) itself() (*process, error) {
 	return nil, errors.New("the processes that are the mounter end, one after the other")
 }
 
+// Usage is what the mounter uses, and its spare. Each is nil if there is none, or if the kernel does not
+// confirm that the process is the one which the mounter names. It needs no capability.
+func (c Client) Usage(now Status) (mounter, spare *proc.Usage) {
+	file, err := os.OpenFile(c.lockPath(), os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil
+	}
+	defer file.Close()
+	p, err := openProcess(now.PID)
+	if err != nil {
+		return nil, nil
+	}
+	defer p.close()
+	if holder, err := lockHolder(file); err != nil || holder != p.pid {
+		return nil, nil
+	}
+	if s, err := childOf(p.pid, now.Spare); err == nil {
+		defer s.close()
+		spare = s.usage()
+	}
+	return p.usage(), spare
+}
+
+// usage is nil if the process has ended.
+func (p *process) usage() *proc.Usage {
+	u, err := proc.UsageOf(p.pid)
+	if err != nil || p.alive() != nil {
+		return nil
+	}
+	return &u
+}
+
 // lockHolder is the number that the process which has the mounter's lock has here.
 func lockHolder(file *os.File) (int, error) {
 	pid, held, err := filelock.Holder(file, 0, 0)

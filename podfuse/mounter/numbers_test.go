@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/packet"
 )
@@ -209,6 +210,35 @@ func TestReplaceFromAnotherPIDNamespace(t *testing.T) {
 	}
 	a.end()
 	must(t, client.Stop())
+}
+
+// What processes use is told of the mounter and its spare, and of nobody else whose numbers somebody may say.
+func TestUsageIsOfTheMounterAndItsSpare(t *testing.T) {
+	w := newWorld(t)
+	now := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+	self := os.Getpid()
+	for _, test := range []struct {
+		says           Status
+		mounter, spare bool
+	}{
+		{Status{PID: now.PID, Spare: now.Spare}, true, true},
+		{Status{PID: now.PID}, true, false},
+		{Status{PID: now.PID, Spare: self}, true, false},
+		{Status{PID: now.PID, Spare: now.PID}, true, false},
+		{Status{PID: now.Spare, Spare: now.PID}, false, false},
+		{Status{PID: self, Spare: now.Spare}, false, false},
+		{Status{}, false, false},
+	} {
+		mounter, spare := w.client.Usage(test.says)
+		if (mounter != nil) != test.mounter || (spare != nil) != test.spare {
+			t.Errorf("of the mounter %d, the spare %d and this process %d, %+v says numbers: %v, %v", now.PID, now.Spare, self, test.says, mounter, spare)
+		}
+		for _, u := range []*proc.Usage{mounter, spare} {
+			if u != nil && (u.ResidentMemory < 1<<20 || u.ResidentMemory > 1<<30) {
+				t.Errorf("of %+v: %+v", test.says, u)
+			}
+		}
+	}
 }
 
 // The mounter hands over to a child of who asks, and kills nobody else.

@@ -31,9 +31,12 @@ func (p Program) nodeMetrics(n survive.Node, log func(format string, args ...any
 	if status.Takeovers != nil {
 		writeDaemon(t, status, n.User())
 	}
+	var sections []Section
 	if p.Status != nil {
-		writeSections(t, p.Status(n))
+		sections = p.Status(n)
 	}
+	writeSections(t, sections)
+	writeUsage(t, status, sections)
 	// Also of a daemon that does not answer.
 	switch counts, err := counters.Read(n.CountersFile()); {
 	case err == nil:
@@ -65,12 +68,19 @@ func writeVolumes(t *metrics.Text, status survive.Status) {
 	}
 }
 
+// role is one of the pair, nil if there is none.
+type role struct {
+	name string
+	*survive.Process
+}
+
+func rolesOf(status survive.Status) []role {
+	return []role{{"active", status.Active}, {"standby", status.Standby}}
+}
+
 func writeDaemon(t *metrics.Text, status survive.Status, user survive.User) {
 	t.Family("upgrades_total", "counter", "How often another version took over, since the daemon was started.").Sample(float64(status.Takeovers.Upgrades))
-	roles := []struct {
-		name string
-		*survive.Process
-	}{{"active", status.Active}, {"standby", status.Standby}}
+	roles := rolesOf(status)
 	t.Family("process_info", "gauge", "The processes of the daemon.")
 	for _, r := range roles {
 		if r.Process != nil {
@@ -94,6 +104,33 @@ func writeSections(t *metrics.Text, sections []Section) {
 			for _, sample := range m.Samples {
 				t.Sample(sample.Value, sample.Labels...)
 			}
+		}
+	}
+}
+
+// writeUsage writes what all processes use. They are the host's, so nobody counts them as a container's.
+func writeUsage(t *metrics.Text, status survive.Status, sections []Section) {
+	var all []Usage
+	for _, r := range rolesOf(status) {
+		if r.Process != nil && r.Usage != nil {
+			all = append(all, Usage{r.name, *r.Usage})
+		}
+	}
+	for _, s := range sections {
+		all = append(all, s.Usage...)
+	}
+	t.Family("process_resident_memory_bytes", "gauge", "Resident memory of a process.")
+	for _, u := range all {
+		t.Sample(float64(u.ResidentMemory), "role", u.Role)
+	}
+	t.Family("process_cpu_seconds_total", "counter", "Time of the processor that the present process has used.")
+	for _, u := range all {
+		t.Sample(u.CPUTime.Seconds(), "role", u.Role)
+	}
+	t.Family("process_open_fds", "gauge", "Open file descriptors of a process.")
+	for _, u := range all {
+		if u.OpenFiles > 0 {
+			t.Sample(float64(u.OpenFiles), "role", u.Role)
 		}
 	}
 }

@@ -18,6 +18,13 @@ type Section struct {
 	Value   any         // its content in JSON
 	Lines   [][2]string // its lines in the table, each with a name of its own
 	Metrics []Metric    // of the page of install --watch, which everybody may see who can reach its port
+	Usage   []Usage     // of the driver's own processes, for that page, beside those that serve
+}
+
+// Usage is what a process uses.
+type Usage struct {
+	Role string // that no other process has
+	survive.Usage
 }
 
 // Metric is a family of samples for Prometheus.

@@ -1,0 +1,52 @@
+package proc
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the kernel tells others of this process is what this process knows.
+func TestUsage(t *testing.T) {
+	var before unix.Rusage
+	must(t, unix.Getrusage(unix.RUSAGE_SELF, &before))
+	was, err := UsageOf(os.Getpid())
+	must(t, err)
+	const more = 64 << 20
+	memory := bytes.Repeat([]byte{1}, more)
+	for range 100 {
+		file, err := os.Open(os.DevNull)
+		must(t, err)
+		defer file.Close()
+	}
+	now, err := UsageOf(os.Getpid())
+	must(t, err)
+	if grown := now.ResidentMemory - was.ResidentMemory; grown < more/2 || grown > 16*more {
+		t.Errorf("of %d bytes more, %d are told", len(memory), grown)
+	}
+	if was.OpenFiles != 0 && now.OpenFiles < was.OpenFiles+100 { // 0: before Linux 6.2
+		t.Errorf("of 100 files more, from %d to %d are told", was.OpenFiles, now.OpenFiles)
+	}
+	least := time.Duration(before.Utime.Nano()+before.Stime.Nano()) - 100*time.Millisecond
+	for until := time.Now().Add(time.Minute); now.CPUTime < was.CPUTime+50*time.Millisecond; { // this costs time of the processor
+		if now, err = UsageOf(os.Getpid()); err != nil || time.Now().After(until) {
+			t.Fatalf("%v, then %v after more work, %v", was, now, err)
+		}
+	}
+	var after unix.Rusage
+	must(t, unix.Getrusage(unix.RUSAGE_SELF, &after))
+	most := time.Duration(after.Utime.Nano()+after.Stime.Nano()) + 100*time.Millisecond
+	if now.CPUTime < least || now.CPUTime > most {
+		t.Errorf("%v of the processor are told, not from %v to %v", now.CPUTime, least, most)
+	}
+}
