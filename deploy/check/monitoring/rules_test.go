@@ -203,3 +203,26 @@ func TestSeverities(t *testing.T) {
 		}
 	}
 }
+
+// An alert leads to a heading of the documents, by the name that the heading has on the web.
+func TestRunbooks(t *testing.T) {
+	_, groups := ruleFile(t)
+	content, err := os.ReadFile("../../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	headings := map[string]bool{}
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(content), -1) {
+		name := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		headings[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	const document = "https://example.com/pod-info-fuse/docs/troubleshooting.md#"
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			heading, found := strings.CutPrefix(r.Annotations["runbook_url"], document)
+			if !found || !headings[heading] {
+				t.Errorf("%s leads to %q, which is no heading of docs/troubleshooting.md", r.Alert, r.Annotations["runbook_url"])
+			}
+		}
+	}
+}
