@@ -1,4 +1,5 @@
-// Package csi is a second door to a driver's volumes: a CSI node plugin, for inline volumes.
+// Package csi is a second door to a driver's volumes: a CSI node plugin, for a pod's own volumes
+// and for static persistent volumes.
 //
 // It is thin, and keeps no state. NodePublishVolume executes the call-out mount of the driver
 // that is installed on the node, in the host's namespaces, as a kubelet would for a
@@ -34,8 +35,8 @@ type Plugin struct {
 	// Binary is the path of the installed driver on the host, "" for where it is installed
 	// for the kubelet, or else below the directory of the plugin's socket.
 	Binary string
-	// Attributes are the volumeAttributes that a pod's author may set, which are passed on as
-	// options of mount.
+	// Attributes are the volumeAttributes that the author of a pod, or of a persistent volume, may
+	// set, which are passed on as options of mount.
 	Attributes []string
 	// PolicyAttribute is one of them that an admission policy reads; "" for none. A volume that has
 	// it may have attributes for the policy as well, which are not passed on.

@@ -88,7 +88,7 @@ func (n *node) begin(ctx context.Context, t target, turns turns) (end func(), er
 func (n *node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	t, err := n.target(r.GetVolumeId(), r.GetTargetPath())
 	if err == nil {
-		err = checkCapability(r.GetVolumeCapability())
+		err = check(r)
 	}
 	if err != nil {
 		return nil, err

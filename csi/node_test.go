@@ -96,13 +96,14 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 			r.VolumeCapability.AccessType = &spec.VolumeCapability_Block{Block: &spec.VolumeCapability_BlockVolume{}}
 		}), codes.InvalidArgument, "a block volume"},
 		{"a file system's type", mount(&spec.VolumeCapability_MountVolume{FsType: "ext4"}), codes.InvalidArgument, `"ext4" is asked for`},
-		{"mount flags", mount(&spec.VolumeCapability_MountVolume{MountFlags: []string{"exec"}}), codes.InvalidArgument, `"exec"`},
+		{"mount options", mount(&spec.VolumeCapability_MountVolume{MountFlags: []string{"password=hunter2"}}), codes.InvalidArgument, "mountOptions are given"},
+		{"a Secret", changed(func(r *spec.NodePublishVolumeRequest) { r.Secrets = map[string]string{"hunter2": "hunter2"} }), codes.InvalidArgument, "remove nodePublishSecretRef"},
 		{"no access mode", mode(spec.VolumeCapability_AccessMode_UNKNOWN), codes.InvalidArgument, "UNKNOWN"},
-		{"many nodes", mode(spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY), codes.InvalidArgument, "MULTI_NODE_READER_ONLY"},
+		{"an access mode that is not known", mode(99), codes.InvalidArgument, "access mode 99"},
 		{"no attributes", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeContext = nil }), codes.InvalidArgument, "podInfoOnMount"},
 		{"no pod info", without("csi.storage.k8s.io/pod.uid"), codes.InvalidArgument, "podInfoOnMount"},
-		{"not said whether it is ephemeral", without("csi.storage.k8s.io/ephemeral"), codes.InvalidArgument, "only inline volumes"},
-		{"a persistent volume", with("csi.storage.k8s.io/ephemeral", "false"), codes.InvalidArgument, "only inline volumes"},
+		{"not said whether it is ephemeral", without("csi.storage.k8s.io/ephemeral"), codes.InvalidArgument, "podInfoOnMount"},
+		{"neither ephemeral nor persistent", with("csi.storage.k8s.io/ephemeral", "False"), codes.InvalidArgument, `ephemeral is "False"`},
 		{"an unknown attribute", with("colour", "blue"), codes.InvalidArgument, `"colour", which is not known; there is facts`},
 		{"an attribute that looks like the kubelet's", with("csi.\u017ftorage.k8s.io/pod.uid", otherUID), codes.InvalidArgument, "which is not known"},
 		{"an option of a FlexVolume", with("kubernetes.io/pod.uid", otherUID), codes.InvalidArgument, `"kubernetes.io/pod.uid", which is not known`},
@@ -115,12 +116,16 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 	} {
 		t.Run(row.problem, func(t *testing.T) {
 			isError(t, w.publish(target, row.mutate), row.code, row.message)
+			isError(t, w.publish(target, persistent, row.mutate), row.code, row.message)
 			w.isGone(target)
 			w.isGone(other)
 			if names, err := os.ReadDir(parent); err != nil || len(names) > 0 {
 				t.Errorf("left are %v, %v", names, err)
 			}
 		})
+	}
+	if w.log.with("hunter2") > 0 {
+		t.Errorf("it logs a password: %q", w.log.lines)
 	}
 	for _, bad := range []struct {
 		id, target string
@@ -138,15 +143,15 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestEverySingleNodeModeIsAccepted(t *testing.T) {
+func TestEveryAccessModeIsAccepted(t *testing.T) {
 	w := serve(t)
 	target := w.target(podUID, "info")
 	for number, name := range spec.VolumeCapability_AccessMode_Mode_name {
 		for _, readOnly := range []bool{true, false} {
-			err := w.publish(target, func(r *spec.NodePublishVolumeRequest) {
+			err := w.publish(target, persistent, func(r *spec.NodePublishVolumeRequest) {
 				r.VolumeCapability.AccessMode.Mode, r.Readonly = spec.VolumeCapability_AccessMode_Mode(number), readOnly
 			})
-			if accepted := err == nil; accepted != strings.HasPrefix(name, "SINGLE_NODE_") {
+			if accepted := err == nil; accepted != (name != "UNKNOWN") {
 				t.Errorf("%s, read-only %v: %v", name, readOnly, err)
 			}
 		}

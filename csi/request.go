@@ -29,13 +29,14 @@ func invalid(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
 }
 
-// target checks what every request on a volume has.
+// target checks what every request on a volume has. The target is what tells volumes apart: all pods that
+// have a persistent volume have the same volume_id.
 func (p *Plugin) target(volumeID, dir string) (t target, err error) {
 	switch {
 	case volumeID == "":
 		return t, invalid("volume_id is missing")
 	case len(volumeID) > maxString:
-		return t, invalid("volume_id has %d bytes; CSI allows %d", len(volumeID), maxString)
+		return t, invalid("volume_id, of a persistent volume its volumeHandle, has %d bytes; CSI allows %d", len(volumeID), maxString)
 	case dir == "":
 		return t, invalid("target_path is missing")
 	case !filepath.IsAbs(dir):
@@ -54,28 +55,30 @@ func (p *Plugin) target(volumeID, dir string) (t target, err error) {
 	return target{dir: dir, uid: parts[0], name: parts[3]}, nil
 }
 
-// checkCapability accepts what an inline volume can be. Whether it is read-only does not matter:
-// all volumes are.
-func checkCapability(c *csi.VolumeCapability) error {
+// check accepts what a volume can be, of a pod or of a claim. Access modes make no difference, since
+// each pod has its volume to itself, on any number of nodes; nor does read-only, which the kubelet has the
+// container's mount be. Neither secrets nor mount options are quoted: they may have passwords.
+func check(r *csi.NodePublishVolumeRequest) error {
+	c := r.GetVolumeCapability()
 	switch mount := c.GetMount(); {
 	case c == nil:
 		return invalid("volume_capability is missing")
 	case c.GetBlock() != nil:
-		return invalid("a block volume is asked for; there are only mounted ones")
+		return invalid("a block volume is asked for; there are only mounted ones: volumeMode is Filesystem")
 	case mount == nil:
 		return invalid("volume_capability does not ask for a mounted volume")
 	case mount.GetFsType() != "":
-		return invalid("fsType %.40q is asked for; remove it from the pod's volume", mount.GetFsType())
+		return invalid("fsType %.40q is asked for; remove it from the volume", mount.GetFsType())
 	case len(mount.GetMountFlags()) > 0:
-		return invalid("mount_flags has %.40q; there are none", mount.GetMountFlags()[0])
+		return invalid("mountOptions are given, and a volume has none; remove them from the persistent volume")
+	case len(r.GetSecrets()) > 0:
+		return invalid("a Secret is given, and a volume needs none; remove nodePublishSecretRef")
 	}
-	switch mode := c.GetAccessMode().GetMode(); mode {
-	case csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
-		csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER:
-		return nil
-	default:
-		return invalid("access mode %s is asked for; a volume is of one node", mode)
+	mode := c.GetAccessMode().GetMode()
+	if _, known := csi.VolumeCapability_AccessMode_Mode_name[int32(mode)]; !known || mode == csi.VolumeCapability_AccessMode_UNKNOWN {
+		return invalid("access mode %s is asked for, which is not known", mode)
 	}
+	return nil
 }
 
 // What the kubelet adds to a volume's attributes begins with this (kubernetes v1.34,
@@ -95,9 +98,9 @@ var kubeletOptions = map[string]string{
 const maxOptions = 64 << 10
 
 // options are the options of mount for a volume: those of the kubelet, which overrides what the
-// pod's author has written (csi_mounter.go, mergeMap), and those of the author that the driver
-// knows. Other attributes of the kubelet, which may be secrets, are left out, and so are those that
-// are for an admission policy.
+// author of the pod, or of the persistent volume, has written (csi_mounter.go, mergeMap), and those
+// of the author that the driver knows. Other attributes of the kubelet, which may be secrets, are
+// left out, and so are those that are for an admission policy.
 func (p *Plugin) options(t target, attributes map[string]string) (string, error) {
 	options := map[string]string{flex.OptionVolumeName: t.name}
 	_, forPolicy := attributes[p.PolicyAttribute]
@@ -112,8 +115,12 @@ func (p *Plugin) options(t target, attributes map[string]string) (string, error)
 			return "", invalid("volumeAttributes has %.100q, which is not known; there is %s", key, strings.Join(p.Attributes, ", "))
 		}
 	}
-	if said, ephemeral := attributes[kubeletPrefix+"ephemeral"], kubeletPrefix+"ephemeral"; said != "true" {
-		return "", invalid("%s is %.40q: only inline volumes of pods are there; the CSIDriver object needs podInfoOnMount: true", ephemeral, said)
+	switch ephemeral := attributes[kubeletPrefix+"ephemeral"]; {
+	case ephemeral != "true" && ephemeral != "false":
+		return "", invalid("%sephemeral is %.40q; the CSIDriver object needs podInfoOnMount: true", kubeletPrefix, ephemeral)
+	case ephemeral == "false" && forPolicy && p.PolicyAttribute != "":
+		return "", invalid("volumeAttributes of a persistent volume has %q, which is for a pod's own volume: no admission policy looks behind a claim",
+			p.PolicyAttribute)
 	}
 	switch uid, there := options[flex.OptionPodUID]; {
 	case !there:

@@ -23,6 +23,8 @@ import (
 const (
 	podUID   = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
 	otherUID = "9c5b0b2b-0f7e-4a0e-8f0a-5d8c6b7a9e1f"
+	// handle is the volumeHandle of the persistent volumes.
+	handle = "example.com/pod info"
 	// forever is longer than anything takes that ends.
 	forever = 30 * time.Second
 )
@@ -187,6 +189,17 @@ func request(target string, mutate ...func(*spec.NodePublishVolumeRequest)) *spe
 	return r
 }
 
+// persistent has the kubelet's request be for a persistent volume. Its id is the same for each pod, whom the kubelet
+// knows by the target.
+func persistent(r *spec.NodePublishVolumeRequest) {
+	r.VolumeId = handle
+	r.VolumeCapability.AccessMode.Mode = spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY
+	r.VolumeContext["csi.storage.k8s.io/ephemeral"] = "false"
+	if parts := strings.Split(r.TargetPath, "/"); len(parts) > 5 {
+		r.VolumeContext["csi.storage.k8s.io/pod.uid"] = parts[len(parts)-5]
+	}
+}
+
 func with(key, value string) func(*spec.NodePublishVolumeRequest) {
 	return func(r *spec.NodePublishVolumeRequest) { r.VolumeContext[key] = value }
 }
@@ -230,10 +243,12 @@ func (w *world) mustUnpublish(target string) {
 }
 
 // reads fails unless the volume tells its pod's UID.
-func (w *world) reads(target string) {
+func (w *world) reads(target string) { w.t.Helper(); w.readsOf(podUID, target) }
+
+func (w *world) readsOf(uid, target string) {
 	w.t.Helper()
-	if got, err := os.ReadFile(filepath.Join(target, "pod.uid")); err != nil || string(got) != podUID+"\n" {
-		w.t.Errorf("pod.uid is %q, %v", got, err)
+	if got, err := os.ReadFile(filepath.Join(target, "pod.uid")); err != nil || string(got) != uid+"\n" {
+		w.t.Errorf("pod.uid is %q, %v, want %s", got, err, uid)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,7 @@ func (t Target) CloseCSI() error {
 	if t.KubeletDir == "" {
 		return nil
 	}
+	t.removeDevices()
 	dir := t.csiDir()
 	var errs []error
 	for _, socket := range []string{t.Driver.CSIRegistration(t.KubeletDir), t.Driver.CSISocket(t.KubeletDir)} {
@@ -35,6 +37,28 @@ func (t Target) CloseCSI() error {
 		errs = append(errs, fmt.Errorf("remove the CSI plugin's directory %s: %w", dir, err))
 	}
 	return errors.Join(errs...)
+}
+
+// releaseTime is how long a kubelet may take to release a persistent volume that it has unmounted. It takes
+// a fraction of a second.
+const releaseTime = 5 * time.Second
+
+// removeDevices removes the directories that a kubelet has for the driver's persistent volumes, as soon as it has
+// released them: it asks the plugin a last time, after the volume was unmounted, before it removes its file of a
+// volume (kubernetes v1.34, pkg/volume/csi/csi_attacher.go, UnmountDevice). One of 1.37 has no such file and leaves
+// the directories, which are empty. A file that a kubelet has forgotten, which was restarted in between, stays.
+func (t Target) removeDevices() {
+	dir := filepath.Join(t.KubeletDir, "plugins/kubernetes.io/csi", t.Driver.CSI())
+	for deadline := time.Now().Add(releaseTime); ; time.Sleep(50 * time.Millisecond) {
+		devices, _ := filepath.Glob(dir + "/*")
+		for _, device := range devices {
+			_ = unix.Rmdir(filepath.Join(device, "globalmount"))
+			_ = unix.Rmdir(device)
+		}
+		if unix.Rmdir(dir) != unix.ENOTEMPTY || time.Now().After(deadline) {
+			return
+		}
+	}
 }
 
 // CloseFlexVolume removes the driver from a plugin directory where the kubelet looks for it,

@@ -117,7 +117,7 @@ func (l Layout) BesideServer(server volume.Record) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; the pod has " + strings.Join(names, " and ")
+	return "; the pod has " + strings.Join(names, " and ") + "; for a claim, serves takes the persistent volume's name"
 }
 
 // nameAndDoor are the name that serves has for a volume, and how the kubelet asks for it. Volumes of one pod serve each

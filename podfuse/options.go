@@ -79,10 +79,14 @@ func Check(options flex.Options, r *volume.Record) error {
 	return err
 }
 
-// checkName checks the name of a volume (k8s.io/apimachinery, IsDNS1123Label).
+// checkName checks the name of a volume, which may be a persistent volume's: labels with dots between
+// (k8s.io/apimachinery, IsDNS1123Subdomain).
 func checkName(name string) error {
-	if name == "" || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || name[0] == '-' || name[len(name)-1] == '-' {
-		return fmt.Errorf("%.70q is not the name of a volume", name)
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(name) > 253 || strings.Trim(label, letters+"-") != "" || strings.Trim(label, "-") != label {
+			return fmt.Errorf("%.70q is not the name of a volume", name)
+		}
 	}
 	return nil
 }
@@ -119,8 +123,8 @@ func AttributesOf(r volume.Record) (a Attributes, err error) {
 // ErrNotServer says that a record is not of a server volume.
 var ErrNotServer = errors.New("it is no server volume")
 
-// Client is the volume that a server volume is for: the one of that name in the same pod. The
-// kubelet may not have mounted it yet.
+// Client is the volume that a server volume is for: the one of that name in the same pod, which for
+// a claim is the persistent volume's. The kubelet may not have mounted it yet.
 func Client(server volume.Record) (volume.ID, error) {
 	a, err := AttributesOf(server)
 	if err == nil && a.Serves == "" {

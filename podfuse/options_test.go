@@ -35,6 +35,7 @@ func TestOptions(t *testing.T) {
 		`{"kubernetes.io/pod.name": "p"}`:  {Wait: podfuse.DefaultWait},
 		`{"program": "s3fs", "bucket": "b", "-o": "x,y"}`: {Wait: podfuse.DefaultWait},
 		`{"program": "s3fs", "a": "b", "wait": "5s"}`:     {Wait: 5 * time.Second},
+		`{"serves": "pv.of-a.claim"}`:                     {Serves: "pv.of-a.claim"},
 	} {
 		want.Format = 1
 		if got, err := checked(t, options); err != nil || got != want {
@@ -55,10 +56,12 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		`{"serves": "../data"}`:                          "not the name of a volume",
 		`{"serves": "Data"}`:                             "not the name of a volume",
 		`{"serves": "data-"}`:                            "not the name of a volume",
-		`{"serves": "` + strings.Repeat("a", 64) + `"}`:  "not the name of a volume",
+		`{"serves": "a..b"}`:                             "not the name of a volume",
 		`{"serves": "data", "wait": "1s"}`:               `"wait"`,
 		`{"serves": "d", "default_permissions": "true"}`: `"default_permissions"`,
 		`{"serves": "d", "program": "s3fs"}`:             `"program"`,
+		`{"serves": "a.-b"}`:                             "not the name of a volume",
+		`{"serves": "` + strings.Repeat("a", 254) + `"}`: "not the name of a volume",
 		`{"program": "s3fs", "wait": "soon"}`:            `"soon" is not a time`,
 		`{"server": "data"}`:                             `"server" is not known`,
 		`{"allow_other": "true"}`:                        `"allow_other" is not known`,

@@ -69,6 +69,10 @@ func TestBesideServer(t *testing.T) {
 			}
 		}
 		got := l.BesideServer(volume.Record{Dir: test.server, PodUID: "11111111-2222-3333-4444-555555555555"})
+		got, hinted := strings.CutSuffix(got, "; for a claim, serves takes the persistent volume's name")
+		if hinted != (test.want != "") {
+			t.Errorf("%s: %q: is what serves takes for a claim said? %v", test.server, got, hinted)
+		}
 		if named := strings.Count(got, `"`) / 2; named == 5 && strings.HasSuffix(got, " and others") {
 			got = fmt.Sprintf("%d of them and others", named)
 		}

@@ -232,7 +232,7 @@ func TestBadMountIsAClearFailureAndLeavesNothing(t *testing.T) {
 		{"serves nothing", own("serves", ""), `"" is not the name of a volume`},
 		{"serves a path", own("serves", "../data"), "is not the name of a volume"},
 		{"serves a name with a capital", own("serves", "Data"), "is not the name of a volume"},
-		{"serves a name of 64 letters", own("serves", strings.Repeat("a", 64)), "is not the name of a volume"},
+		{"serves a name of 254 letters", own("serves", strings.Repeat("a", 254)), "is not the name of a volume"},
 		{"serves a name that begins with a dash", own("serves", "-data"), "is not the name of a volume"},
 		{"wait without a unit", own("wait", "30"), `"30" is not a time such as 30s`},
 		{"wait is a word", own("wait", "long"), `"long" is not a time`},

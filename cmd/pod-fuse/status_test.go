@@ -110,7 +110,7 @@ func TestAServerWithoutAClient(t *testing.T) {
 	program := n.inContainer(data, server, "/mnt/server/pod-fuse", "run", "--restart", "--", self(t), "{}")
 	printed := n.prints(program)
 	serves("", `; the pod has "data"`)
-	want := fmt.Sprintf("pod-fuse: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one; the pod has \"data\"\n", n.name)
+	want := fmt.Sprintf("pod-fuse: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one; the pod has \"data\"; for a claim, serves takes the persistent volume's name\n", n.name)
 	if got := printed(); got != want {
 		t.Errorf("its launcher printed %q, want %q", got, want)
 	}
@@ -155,7 +155,7 @@ func TestFusermountTellsThatThereIsNoVolume(t *testing.T) {
 	n.must("mount", server, options(podUID, "serves", "dta"))
 	const own = `mkdir /mnt/own && PATH=/mnt/server:$PATH && exec "$0" /mnt/own`
 	printed := n.prints(n.inContainer(data, server, "sh", "-c", own, self(t)))
-	want := fmt.Sprintf("fusermount3: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one; the pod has \"data\"\n", n.name)
+	want := fmt.Sprintf("fusermount3: no volume \"dta\" of driver %s is mounted in this pod; the program serves nobody until there is one; the pod has \"data\"; for a claim, serves takes the persistent volume's name\n", n.name)
 	eventually(t, "the program serves", func() bool {
 		s := n.status().Programs
 		return len(s) == 2 && (s[0].State == "served" || s[1].State == "served")

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // isGone checks that nothing of the driver is on the node.
@@ -280,11 +281,28 @@ func TestUninstallClosesTheDoorForCSI(t *testing.T) {
 		}
 	}
 	d.must("unmount", dir)
+	// A kubelet that has unmounted a persistent volume asks the plugin once more before it removes its file, and
+	// may leave the directories.
+	devices := filepath.Join(kubelet, "plugins/kubernetes.io/csi", name)
+	file := filepath.Join(devices, "0f", "vol_data.json")
+	err = errors.Join(os.MkdirAll(filepath.Join(devices, "0f", "globalmount"), 0o750), os.MkdirAll(filepath.Join(devices, "1f", "globalmount"), 0o750),
+		os.WriteFile(file, nil, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := make(chan error)
+	time.AfterFunc(time.Second, func() {
+		_, err := os.Lstat(registration)
+		released <- errors.Join(err, os.Remove(file))
+	})
 	if output, err := uninstall(); err != nil || output != "" {
 		t.Errorf("%v: %s", err, output)
 	}
+	if err := <-released; err != nil {
+		t.Errorf("before the kubelet has released a persistent volume: %v", err)
+	}
 	d.isGone(dir)
-	for _, path := range []string{plugin, registration} {
+	for _, path := range []string{plugin, registration, devices} {
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is there: %v", path, err)
 		}

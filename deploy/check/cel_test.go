@@ -43,6 +43,12 @@ func persistentVolume(driver string) *corev1.PersistentVolume {
 	}}}
 }
 
+func csiPersistentVolume(driver string, attributes map[string]string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+		CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "v", VolumeAttributes: attributes},
+	}}}
+}
+
 // A namespace may be allowed either driver and not the other, whatever else its pods have.
 func TestAdmissionPoliciesTellTheDriversApart(t *testing.T) {
 	const (
@@ -52,6 +58,7 @@ func TestAdmissionPoliciesTellTheDriversApart(t *testing.T) {
 		noInfo    = "Volumes of example.com/pod-info-fuse may not be used in this namespace. Ask the administrator to remove the namespace's label pod-info-fuse.example.com/volumes=denied."
 		noOther   = "FlexVolume drivers that may be used here: example.com/pod-info-fuse, example.com/pod-fuse."
 		noClaim   = "FlexVolume drivers that may be used here: example.com/pod-info-fuse."
+		noServer  = "A persistent volume of pod-fuse.example.com cannot be a server volume"
 		plainKeys = "Keys of FlexVolume options must be printable ASCII"
 	)
 	options := map[string]string{"serves": "v"}
@@ -82,6 +89,11 @@ func TestAdmissionPoliciesTellTheDriversApart(t *testing.T) {
 		"a persistent volume":                 {nil, persistentVolume(podInfo), ""},
 		"a persistent volume of pod-fuse":     {nil, persistentVolume(podFuse), noClaim},
 		"a persistent volume of another":      {nil, persistentVolume("example.com/x"), noClaim},
+		"one by CSI":                          {nil, csiPersistentVolume("pod-info-fuse.example.com", map[string]string{"facts": "pod.name"}), ""},
+		"one of pod-fuse by CSI":              {nil, csiPersistentVolume("pod-fuse.example.com", map[string]string{"wait": "5s"}), ""},
+		"the same without attributes":         {nil, csiPersistentVolume("pod-fuse.example.com", nil), ""},
+		"one that is a server volume":         {nil, csiPersistentVolume("pod-fuse.example.com", options), noServer},
+		"one that another driver serves":      {nil, csiPersistentVolume("x.example.com", options), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := policies.refusals(t, row.object, row.namespace)

@@ -7,19 +7,28 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // What the kubelet does with the driver hangs on these, and a default would be wrong for most.
 func TestTheCSIDriver(t *testing.T) {
-	driver := only[*storagev1.CSIDriver](t, decode(t, read(t, "../pod-info-fuse-csi.yaml")))
-	spec := driver.Spec
-	if !*spec.PodInfoOnMount || *spec.AttachRequired || !*spec.RequiresRepublish ||
-		*spec.FSGroupPolicy != storagev1.NoneFSGroupPolicy ||
-		!slices.Equal(spec.VolumeLifecycleModes, []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}) {
-		t.Errorf("the object is %+v", spec)
-	}
-	if got := driver.Labels["security.openshift.io/csi-ephemeral-volume-profile"]; got != "restricted" {
-		t.Errorf("OpenShift's label is %q", got)
+	modes := []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral, storagev1.VolumeLifecyclePersistent}
+	for _, objects := range [][]runtime.Object{
+		decode(t, read(t, "../pod-info-fuse-csi.yaml")),
+		decode(t, read(t, "../uninstall-csi.yaml")),
+		decode(t, []byte(render(t, "--set", "podFuse.enabled=true,podFuse.csi.enabled=true"))),
+	} {
+		driver := only[*storagev1.CSIDriver](t, objects)
+		spec := driver.Spec
+		// SELinuxMount would give persistent volumes a mount option, which the plugin refuses.
+		if !*spec.PodInfoOnMount || *spec.AttachRequired || !*spec.RequiresRepublish || spec.SELinuxMount != nil ||
+			*spec.FSGroupPolicy != storagev1.NoneFSGroupPolicy || !slices.Equal(spec.VolumeLifecycleModes, modes) {
+			t.Errorf("the object of %s is %+v", driver.Name, spec)
+		}
+		want := map[string]string{"pod-info-fuse.example.com": "restricted", "pod-fuse.example.com": "baseline"}[driver.Name]
+		if got := driver.Labels["security.openshift.io/csi-ephemeral-volume-profile"]; got != want {
+			t.Errorf("OpenShift's label of %s is %q, want %q", driver.Name, got, want)
+		}
 	}
 }
 

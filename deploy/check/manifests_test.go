@@ -75,9 +75,20 @@ func TestExamplesUseTheCSIDriver(t *testing.T) {
 	if source := byFlexVolume.Spec.Volumes[0].FlexVolume; source == nil || source.Driver != "example.com/pod-info-fuse" {
 		t.Errorf("watch-flexvolume.yaml uses %+v", source)
 	}
-	byFlexVolume.Name, byFlexVolume.Spec.Volumes = byCSI.Name, byCSI.Spec.Volumes
-	if !reflect.DeepEqual(byFlexVolume, byCSI) {
-		t.Errorf("the two watchers differ in more than their volume:\n%v\n%v", byFlexVolume, byCSI)
+	objects := decode(t, read(t, "../examples/persistent-volume-csi.yaml"))
+	volume, claim, byClaim := only[*corev1.PersistentVolume](t, objects), only[*corev1.PersistentVolumeClaim](t, objects), only[*corev1.Pod](t, objects)
+	if source := volume.Spec.CSI; source == nil || source.Driver != driver || source.VolumeHandle == "" {
+		t.Errorf("persistent-volume-csi.yaml uses %+v", source)
+	}
+	if claim.Spec.VolumeName != volume.Name || volume.Spec.ClaimRef.Name != claim.Name || volume.Spec.ClaimRef.Namespace != claim.Namespace ||
+		byClaim.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != claim.Name || byClaim.Namespace != claim.Namespace {
+		t.Errorf("volume %+v, claim %+v and pod %+v do not ask for each other", volume.Spec, claim, byClaim.Spec.Volumes)
+	}
+	for _, other := range []*corev1.Pod{byFlexVolume, byClaim} {
+		other.Name, other.Namespace, other.Spec.Volumes = byCSI.Name, byCSI.Namespace, byCSI.Spec.Volumes
+		if !reflect.DeepEqual(other, byCSI) {
+			t.Errorf("the watchers differ in more than their volume:\n%v\n%v", other, byCSI)
+		}
 	}
 }
 
@@ -96,15 +107,16 @@ func TestTheReadmesPodIsTheExample(t *testing.T) {
 func TestVersions(t *testing.T) {
 	version := match(t, "../../Makefile", `(?m)^VERSION \?= (\S+)$`)
 	for file, pattern := range map[string]string{
-		chart + "/Chart.yaml":               `(?m)^version: (\S+)$`,
-		"../pod-info-fuse.yaml":             `image: "example.com/pod-info-fuse:(\S+)"`,
-		"../pod-info-fuse-csi.yaml":         `image: "example.com/pod-info-fuse:(\S+)"`,
-		"../pod-fuse.yaml":                  `image: "example.com/pod-info-fuse:(\S+)"`,
-		"../uninstall-pod-fuse.yaml":        `image: "example.com/pod-info-fuse:(\S+)"`,
-		"../uninstall.yaml":                 `image: "example.com/pod-info-fuse:(\S+)"`,
-		"../uninstall-csi.yaml":             `image: "example.com/pod-info-fuse:(\S+)"`,
-		"../examples/watch-csi.yaml":        `image: example.com/pod-info-fuse:(\S+)`,
-		"../examples/watch-flexvolume.yaml": `image: example.com/pod-info-fuse:(\S+)`,
+		chart + "/Chart.yaml":                    `(?m)^version: (\S+)$`,
+		"../pod-info-fuse.yaml":                  `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../pod-info-fuse-csi.yaml":              `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../pod-fuse.yaml":                       `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../uninstall-pod-fuse.yaml":             `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../uninstall.yaml":                      `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../uninstall-csi.yaml":                  `image: "example.com/pod-info-fuse:(\S+)"`,
+		"../examples/watch-csi.yaml":             `image: example.com/pod-info-fuse:(\S+)`,
+		"../examples/watch-flexvolume.yaml":      `image: example.com/pod-info-fuse:(\S+)`,
+		"../examples/persistent-volume-csi.yaml": `image: example.com/pod-info-fuse:(\S+)`,
 	} {
 		if got := match(t, file, pattern); got != version {
 			t.Errorf("%s is of version %s, want %s", file, got, version)

@@ -282,6 +282,7 @@ func TestProgramsThatAreRefused(t *testing.T) {
 		{"perms", "-a", "Volume data: option perms becomes an argument, which may not begin with - or have {}."},
 		{"perms", "a{}", "Volume data: option perms becomes an argument, which may not begin with - or have {}."},
 		{"annotation", "app=files", annotation + "this pod has no volume files of example.com/pod-fuse that a program can serve. Volumes: data."},
+		{"annotation", "app=claimed", annotation + "volume claimed is behind a claim, where no policy looks: without the annotation, give the pod a server volume that serves the persistent volume's name."},
 		{"annotation", "apo=data", annotation + "this pod has no container apo. Containers: data-program, app."},
 		{"annotation", "app=data", annotation + "volume data has the option program: remove that, or the annotation."},
 		{"annotation", "app", annotation + "its value is CONTAINER=VOLUME: a container of this pod, and the volume that its program serves."},
@@ -295,6 +296,8 @@ func TestProgramsThatAreRefused(t *testing.T) {
 			pod := asks(options)
 			if row.key == "annotation" {
 				pod.Annotations = map[string]string{"pod-fuse.example.com/serves": row.value}
+				pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "claimed", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}})
 			} else {
 				options[row.key] = row.value
 			}

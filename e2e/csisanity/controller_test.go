@@ -8,7 +8,7 @@ import (
 
 // controller is a stand-in for the controller that the plugin does not have. Tests of the node
 // service that no capability gates call it, to get a volume; its answer has the attributes that a
-// kubelet gives to an inline volume.
+// kubelet gives to a persistent volume.
 type controller struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
@@ -28,7 +28,7 @@ func (controller) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse,
 
 func (controller) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: r.GetName(), VolumeContext: map[string]string{
-		"csi.storage.k8s.io/ephemeral": "true", "csi.storage.k8s.io/pod.uid": podUID, "csi.storage.k8s.io/pod.name": "web-0",
+		"csi.storage.k8s.io/ephemeral": "false", "csi.storage.k8s.io/pod.uid": podUID, "csi.storage.k8s.io/pod.name": "web-0",
 		"csi.storage.k8s.io/pod.namespace": "shop", "csi.storage.k8s.io/serviceAccount.name": "default",
 	}}}, nil
 }

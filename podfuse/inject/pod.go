@@ -128,6 +128,11 @@ func (l List) serves(pod any) (container, volume, problem string) {
 	if !slices.Contains(clients, volume) {
 		problem = "this pod has no volume " + volume + " of " + l.driver + " that a program can serve. Volumes: " + strings.Join(clients, ", ")
 	}
+	for _, v := range items(in(pod, "spec", "volumes")) {
+		if text(in(v, "name")) == volume && in(v, "persistentVolumeClaim") != nil {
+			problem = "volume " + volume + " is behind a claim, where no policy looks: without the annotation, give the pod a server volume that serves the persistent volume's name"
+		}
+	}
 	if !slices.Contains(containers, container) {
 		problem = "this pod has no container " + container + ". Containers: " + strings.Join(containers, ", ")
 	}

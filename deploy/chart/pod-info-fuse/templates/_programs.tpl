@@ -157,6 +157,8 @@ validating one says it: what the first adds is checked before the second is aske
     size(variables.serves) != 2 ? ["its value is CONTAINER=VOLUME: a container of this pod, and the volume that its program serves"] :
     !(variables.initContainers + object.spec.containers).exists(c, c.name == variables.serves[0]) ?
     ["this pod has no container " + variables.serves[0] + ". Containers: " + (variables.initContainers + object.spec.containers).map(c, c.name).join(", ")] :
+    object.spec.?volumes.orValue([]).exists(v, v.name == variables.serves[1] && has(v.persistentVolumeClaim)) ?
+    ["volume " + variables.serves[1] + " is behind a claim, where no policy looks: without the annotation, give the pod a server volume that serves the persistent volume's name"] :
     !variables.clients.exists(v, v.name == variables.serves[1]) ?
     ["this pod has no volume " + variables.serves[1] + " of {{ .Values.podFuse.driver }} that a program can serve. Volumes: " + variables.clients.map(v, v.name).join(", ")] :
     variables.asked.exists(v, v.name == variables.serves[1]) ?
