@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"example.com/pod-info-fuse/e2e/clitest"
 )
 
 // process is a plugin that runs as in a container: in namespaces of its own but for that of
@@ -302,15 +304,16 @@ func TestAPluginWithoutPrivilegesSaysSo(t *testing.T) {
 }
 
 func TestTheCommandLine(t *testing.T) {
+	clitest.Help(t, plugin)
 	for _, row := range []struct {
 		args   []string
 		status int
 		output string
 	}{
-		{nil, 2, "serve [FLAG...]"},
-		{[]string{"--help"}, 0, "serve [FLAG...]"},
+		{nil, 2, "\n  serve  "},
+		{[]string{"--help"}, 0, "\n  serve  "},
 		{[]string{"version"}, 0, "pod-info-fuse-csi 1.2.3\n"},
-		{[]string{"dance"}, 2, `no command "dance"`},
+		{[]string{"dance"}, 2, `unknown command "dance"`},
 		{[]string{"serve", "now"}, 2, `takes no argument "now"`},
 		{[]string{"serve", "--colour"}, 2, "unknown flag: --colour"},
 		{[]string{"serve", "--help"}, 0, "--registration-dir"},

@@ -7,6 +7,7 @@ import (
 	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/mounter"
+	"example.com/pod-info-fuse/podfuse/pod"
 	"example.com/pod-info-fuse/podfuse/standin"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/command"
@@ -35,14 +36,8 @@ func program() command.Program {
 		CallOuts: func(c survive.CallOuts) flex.Driver {
 			return podfuse.CallOuts{CallOuts: c, Forget: client(c.Node).Forget}
 		},
-		Status: sections,
-		Commands: []command.Command{
-			// main executes them, before it looks for a node.
-			{Name: "run", Args: "-- PROGRAM", Help: "in a pod: start a FUSE program that serves a volume;\nsee run --help"},
-			{Name: "ready", Help: "in a pod: exit with status 0 when the volume is served"},
-			{Name: "demo", Args: "MOUNTPOINT", Help: "in a pod: a FUSE program to try the driver with"},
-			{Name: "inject", Args: "-f FILE", Help: "print a manifest with the programs that its pods ask for;\nsee inject --help", Run: injects},
-		},
+		Status:   sections,
+		Commands: append(pod.Commands(), injects),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/e2e/clitest"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -342,3 +343,5 @@ func exitStatus(err error) int {
 	}
 	return 0
 }
+
+func TestEachCommandHasHelp(t *testing.T) { clitest.Help(t, binary) }

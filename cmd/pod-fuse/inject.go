@@ -2,40 +2,37 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/pflag"
 
+	"example.com/pod-info-fuse/internal/cli"
 	"example.com/pod-info-fuse/podfuse/inject"
 	"example.com/pod-info-fuse/survive/command"
 )
 
-const injectUsage = `usage: pod-fuse inject [--programs VALUES ...] -f FILE
+// injects is the command that prints a manifest with programs in its pods.
+var injects = command.Command{
+	Name:    "inject",
+	Help:    "print a manifest with the programs that its pods ask for",
+	More:    `It adds what the chart's admission policy would add to the pods: the programs that their volumes ask for, and what a container needs that the annotation names. It changes nothing else, and nothing in the cluster.`,
+	Example: "inject --programs values.yaml -f pod.yaml | kubectl apply -f -",
+	Prepare: func(set *pflag.FlagSet) func([]string) error {
+		name := set.StringP("filename", "f", "", "the manifest, a `FILE` of YAML or JSON; - is the standard input")
+		values := set.StringArray("programs", nil, "`VALUES` of the chart, of which podFuse.programs and podFuse.driver count; - is the standard input; later ones go before")
+		return func([]string) error {
+			if *name == "" {
+				return cli.Usage(errors.New("inject needs -f FILE"))
+			}
+			return printInjected(*name, *values)
+		}
+	},
+}
 
-Prints a manifest with what the chart's admission policy would add to its pods: the programs that their
-volumes ask for, and what a container needs that the annotation names. It changes nothing else, and
-nothing in the cluster. VALUES are values of the chart, which list the programs.
-
-	pod-fuse inject --programs values.yaml -f pod.yaml | kubectl apply -f -
-
-`
-
-// injects prints a manifest with programs in its pods.
-func injects(p command.Program, args []string) error {
-	set := pflag.NewFlagSet("inject", pflag.ContinueOnError)
-	set.Usage = func() { fmt.Fprint(os.Stderr, injectUsage+set.FlagUsages()) }
-	name := set.StringP("filename", "f", "", "the manifest, a `FILE` of YAML or JSON; - is the standard input")
-	values := set.StringArray("programs", nil, "`VALUES` of the chart, of which podFuse.programs and podFuse.driver count; - is the standard input; later ones go before")
-	if err := set.Parse(args); err != nil {
-		return p.UsageError(err)
-	}
-	if *name == "" || set.NArg() > 0 {
-		return p.UsageError(errors.New("inject needs -f FILE, and no other arguments"))
-	}
+func printInjected(name string, values []string) error {
 	var files [][]byte
-	for _, name := range append(*values, *name) {
+	for _, name := range append(values, name) {
 		file := os.Stdin
 		if name != "-" {
 			var err error
@@ -50,11 +47,11 @@ func injects(p command.Program, args []string) error {
 		}
 		files = append(files, content)
 	}
-	list, err := inject.Read(files[:len(*values)]...)
+	list, err := inject.Read(files[:len(values)]...)
 	if err != nil {
 		return err
 	}
-	injected, err := list.Manifest(string(files[len(*values)]))
+	injected, err := list.Manifest(string(files[len(values)]))
 	if err != nil {
 		return err
 	}

@@ -26,17 +26,8 @@ func main() {
 		os.Exit(pod.Proxy(os.Args[0], os.Args[1:]))
 	}
 	if len(os.Args) > 1 {
-		switch verb, args := os.Args[1], os.Args[2:]; verb {
-		case "run":
-			os.Exit(pod.Run(args))
-		case "ready":
-			os.Exit(pod.Ready(args))
-		case "demo":
-			os.Exit(pod.Demo(args))
-		default:
-			if run := mounter.Internal(verb); run != nil {
-				os.Exit(status(run(args)))
-			}
+		if run := mounter.Internal(os.Args[1]); run != nil {
+			os.Exit(status(run(os.Args[2:])))
 		}
 	}
 	program().Main()

@@ -26,20 +26,28 @@ import (
 	"example.com/pod-info-fuse/csi"
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/cli"
 )
 
 // version is replaced by the linker; see the Makefile.
 var version = "0.0.0-dev"
 
-const usage = `pod-info-fuse-csi is the CSI node plugin of pod-info-fuse.
-
-  serve [FLAG...]   serve the kubelet, until SIGTERM
-  probe [FLAG...]   tell whether the plugin that serves is ready: exit status
-                    0, or 1 with the reason
-  version           print the version
-
-Each command has --help.
-`
+// table is the command line.
+func table() cli.Table {
+	return cli.Table{
+		Program: "pod-info-fuse-csi", Version: version, About: "pod-info-fuse-csi is the CSI node plugin of pod-info-fuse.",
+		Commands: []cli.Command{
+			{
+				Name: "serve", Prepare: serve, Help: "serve the kubelet, until SIGTERM",
+				Example: "serve --node-id node-1 --endpoint unix:///csi/csi.sock --log-format json",
+			},
+			{
+				Name: "probe", Prepare: probe, Help: "tell whether the plugin that serves is ready: exit status 0, or 1 with the reason",
+				Example: "probe --timeout 4s",
+			},
+		},
+	}
+}
 
 // endpoint adds the flag that says where the plugin serves. Its default is that of the CSI specification
 // ("Operational Recommendations"), or else where the socket's directory is in the container. When the flags
@@ -49,7 +57,7 @@ func endpoint(set *pflag.FlagSet, what string) (socket func() (string, error)) {
 	return func() (string, error) {
 		path, err := csi.Socket(*url)
 		if err != nil {
-			err = fmt.Errorf("--endpoint: %w; %w", err, errUsage)
+			err = cli.Usage(fmt.Errorf("--endpoint: %w", err))
 		}
 		return path, err
 	}
@@ -60,52 +68,23 @@ var logFormat = calllog.Text
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// errUsage is an error in a command line.
-var errUsage = errors.New("see --help")
-
 func run(args []string) int {
 	if len(args) == 0 {
-		fmt.Fprint(os.Stderr, usage)
+		fmt.Fprint(os.Stderr, table().Help())
 		return 2
 	}
-	var err error
-	switch args[0] {
-	case "serve":
-		err = serve(args[1:])
-	case "probe":
-		err = probe(args[1:])
-	case "version", "--version":
-		fmt.Println("pod-info-fuse-csi " + version)
-	case "help", "--help", "-h":
-		fmt.Print(usage)
-	default:
-		err = fmt.Errorf("there is no command %q; %w", args[0], errUsage)
-	}
-	switch {
-	case err == nil, errors.Is(err, pflag.ErrHelp):
+	err := table().Run(args[0], args[1:])
+	if err == nil {
 		return 0
 	}
 	fmt.Fprintf(os.Stderr, "pod-info-fuse-csi: %v\n", err)
-	if errors.Is(err, errUsage) {
+	if _, ok := errors.AsType[cli.UsageError](err); ok {
 		return 2
 	}
 	return 1
 }
 
-// parse reads a command's flags; there must be nothing else.
-func parse(set *pflag.FlagSet, args []string) error {
-	err := set.Parse(args)
-	if err == nil && set.NArg() > 0 {
-		err = fmt.Errorf("%s takes no argument %q", set.Name(), set.Arg(0))
-	}
-	if err != nil && !errors.Is(err, pflag.ErrHelp) {
-		err = fmt.Errorf("%w; %w", err, errUsage)
-	}
-	return err
-}
-
-func serve(args []string) error {
-	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+func serve(set *pflag.FlagSet) func([]string) error {
 	driver := set.String("driver", "example.com/pod-info-fuse", "`VENDOR/DRIVER` whose call-outs are executed; CSI-NAME is DRIVER.VENDOR")
 	p := csi.Plugin{Version: version, Log: logLine}
 	set.StringSliceVar(&p.Attributes, "attributes", []string{"facts"}, "the `NAMES` of the volumeAttributes that pods may set, the driver's options")
@@ -116,24 +95,23 @@ func serve(args []string) error {
 	registration := set.String("registration-dir", "/registration", "`DIR` where the kubelet looks for plugins, which on the host is KUBELET-DIR/plugins_registry; empty: the plugin is not registered")
 	set.StringVar(&p.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's root `DIR`, in its own words")
 	set.StringVar(&p.Binary, "binary", "", "`PATH` of the installed driver on the host; without it, where it is installed for the kubelet, or else KUBELET-DIR/plugins/CSI-NAME/VENDOR~DRIVER/DRIVER")
-	if err := parse(set, args); err != nil {
-		return err
+	return func([]string) error {
+		var err error
+		if p.Driver, err = flex.ParseName(*driver); err != nil {
+			return err
+		}
+		socket, err := at()
+		if err != nil {
+			return err
+		}
+		if p.NodeID == "" {
+			return cli.Usage(errors.New("the node's name is not known; say it with --node-id or in $NODE_NAME"))
+		}
+		bound()
+		ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		defer cancel()
+		return p.Serve(ctx, socket, *registration)
 	}
-	var err error
-	if p.Driver, err = flex.ParseName(*driver); err != nil {
-		return err
-	}
-	socket, err := at()
-	if err != nil {
-		return err
-	}
-	if p.NodeID == "" {
-		return fmt.Errorf("the node's name is not known; say it with --node-id or in $NODE_NAME; %w", errUsage)
-	}
-	bound()
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer cancel()
-	return p.Serve(ctx, socket, *registration)
 }
 
 // bound keeps the memory small: there are some requests a minute.
@@ -142,21 +120,19 @@ func bound() {
 	debug.SetGCPercent(20)
 }
 
-func probe(args []string) error {
-	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
+func probe(set *pflag.FlagSet) func([]string) error {
 	at := endpoint(set, "`URL` of the socket that is served at; without it, $CSI_ENDPOINT")
 	live := set.Bool("live", false, "only tell whether it answers at all")
 	limit := set.Duration("timeout", 4*time.Second, "`TIME` to wait until the answer is a good one")
-	if err := parse(set, args); err != nil {
-		return err
+	return func([]string) error {
+		socket, err := at()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), *limit)
+		defer cancel()
+		return probeUntil(ctx, socket, *live)
 	}
-	socket, err := at()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), *limit)
-	defer cancel()
-	return probeUntil(ctx, socket, *live)
 }
 
 // probeInterval is how long to wait between two probes that fail.

@@ -113,6 +113,9 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"help"}, 0, "Call-outs, which the kubelet executes", ""},
 		{[]string{"--help"}, 0, "Call-outs, which the kubelet executes", ""},
 		{[]string{"version"}, 0, "pod-info-fuse 1.2.3\n", ""},
+		{[]string{"version", "-o", "json"}, 0, "\"version\": \"1.2.3\"\n", ""},
+		{[]string{"restore", "-o", "json"}, 0, "[]\n", ""},
+		{[]string{"mount", "--help"}, 0, `{"status":"Failure"`, ""}, // the kubelet's
 		{[]string{"format"}, 0, `{"status":"Not supported","message":"call-out \"format\" is not known"}`, ""},
 		{[]string{"attach", "{}", "node"}, 0, `{"status":"Not supported","message":"call-out \"attach\" is not implemented by this driver"}`, ""},
 		{[]string{""}, 0, `{"status":"Not supported"`, ""},

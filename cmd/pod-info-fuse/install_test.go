@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,10 @@ func TestInstallUpgradeAndRollback(t *testing.T) {
 	inode := inodeOf(t, d.path)
 	if got, want := d.installs(binary), "version 1.2.3 is installed already as "+d.path+" (as --plugin-dir says)\n"; got != want {
 		t.Errorf("the second time it says %q, want %q", got, want)
+	}
+	want := fmt.Sprintf("{\n  \"version\": \"1.2.3\",\n  \"binary\": %q,\n  \"pluginDir\": %q,\n  \"why\": \"as --plugin-dir says\",\n  \"changed\": false\n}\n", d.path, d.pluginDir())
+	if got := d.installs(binary, "-o", "json"); got != want {
+		t.Errorf("to a script, it says %q, want %q", got, want)
 	}
 	if now := inodeOf(t, d.path); now != inode {
 		t.Errorf("it wrote what was there already: inode %d became %d", inode, now)

@@ -12,6 +12,8 @@
 package main
 
 import (
+	"github.com/spf13/pflag"
+
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/fs"
 	"example.com/pod-info-fuse/internal/config"
@@ -24,8 +26,13 @@ import (
 var version = "0.0.0-dev"
 
 func main() {
+	program().Main()
+}
+
+// program describes the driver.
+func program() command.Program {
 	var settings config.Config
-	command.Program{
+	p := command.Program{
 		Driver: survive.Driver{
 			Program:     "pod-info-fuse",
 			Version:     version,
@@ -45,9 +52,20 @@ func main() {
 		Status:   func(n survive.Node) []command.Section { return []command.Section{seLinuxSection(n), factsSection(n)} },
 		Deliver:  deliver,
 		Withdraw: withdraw,
-		Commands: []command.Command{{
-			Name: "selinux", Run: seLinux,
-			Help: "say whether SELinux lets containers read the volumes, and what\nto do",
-		}},
-	}.Main()
+	}
+	p.Commands = []command.Command{{
+		Name: "selinux", Example: "selinux",
+		Help: "say whether SELinux lets containers read the volumes, and what to do",
+		Prepare: func(set *pflag.FlagSet) func([]string) error {
+			node := p.Node(set)
+			return func([]string) error {
+				n, err := node()
+				if err != nil {
+					return err
+				}
+				return seLinux(n)
+			}
+		},
+	}}
+	return p
 }

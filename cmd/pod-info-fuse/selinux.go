@@ -10,11 +10,7 @@ import (
 )
 
 // seLinux tells an administrator how SELinux treats the volumes.
-func seLinux(p command.Program, args []string) error {
-	n, err := p.Node(p.Flags("selinux"), args)
-	if err != nil {
-		return err
-	}
+func seLinux(n survive.Node) error {
 	now, err := n.Status()
 	if err != nil {
 		return err
@@ -24,7 +20,7 @@ func seLinux(p command.Program, args []string) error {
 		return err
 	}
 	situation := selinux.Situation{
-		Program: p.Driver.Program, Mode: r.Mode, Mounted: now.Mount != survive.MountAbsent, Label: r.Context,
+		Program: n.Program, Mode: r.Mode, Mounted: now.Mount != survive.MountAbsent, Label: r.Context,
 		Wanted: n.Label, Boolean: r.Boolean.State,
 	}
 	fmt.Printf("\n%s\n", situation.Advice())

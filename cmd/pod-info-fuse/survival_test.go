@@ -1,10 +1,12 @@
 package main_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -390,6 +392,22 @@ func TestRestoreSaysWhatItDid(t *testing.T) {
 	}
 	if got := container.read("volume/pod.uid"); got != podUID {
 		t.Errorf("in the container: %q", got)
+	}
+	d.killPair()
+	output, err = d.command("restore", "-o", "json").Output()
+	type report struct {
+		Path                   string
+		PID                    int
+		PodUID, PodName, Error string
+	}
+	var got []report
+	if jsonErr := json.Unmarshal(output, &got); err != nil || jsonErr != nil {
+		t.Fatalf("restore -o json: %v, %v: %s", err, jsonErr, output)
+	}
+	for _, want := range []report{{dir, 0, podUID, "web-0", ""}, {"/volume", container.pid, podUID, "web-0", ""}} {
+		if !slices.Contains(got, want) {
+			t.Errorf("restore -o json: %swant %+v", output, want)
+		}
 	}
 }
 

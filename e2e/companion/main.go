@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/flex"
@@ -20,7 +21,7 @@ import (
 var version = "0.0.0-dev"
 
 func main() {
-	command.Program{
+	p := command.Program{
 		Driver: survive.Driver{
 			Program: "companion",
 			Version: version,
@@ -39,14 +40,21 @@ func main() {
 			return s, err
 		},
 		CallOuts: func(c survive.CallOuts) flex.Driver { return callOuts{c} },
-		Commands: []command.Command{{Name: verb, Help: "be the companion", Run: func(p command.Program, args []string) error {
-			n, err := p.Node(p.Flags(verb), args)
-			if err != nil {
-				return err
+	}
+	p.Commands = []command.Command{{
+		Name: verb, Help: "be the companion",
+		Prepare: func(set *pflag.FlagSet) func([]string) error {
+			node := p.Node(set)
+			return func([]string) error {
+				n, err := node()
+				if err != nil {
+					return err
+				}
+				return remember(n)
 			}
-			return remember(n)
-		}}},
-	}.Main()
+		},
+	}}
+	p.Main()
 }
 
 // callOuts has a second kind of volume, which is a tmpfs, and leaves the others as they are.

@@ -9,15 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const demoUsage = `usage: pod-fuse demo MOUNTPOINT
-
-Is a FUSE program to try the driver with, in any image. It shows three files: README, clock, which has
-the time, and log, which gets a line each second from the start of the program on.
-
-	pod-fuse run --restart -o ro -- /run/pod-fuse/pod-fuse demo {}
-
-`
-
 const demoReadme = `These files come from a FUSE program in another container of this pod, which has no privilege:
 
 	clock   the time
@@ -26,25 +17,16 @@ const demoReadme = `These files come from a FUSE program in another container of
 Kill the program while you read: pod-fuse starts it again, and whoever reads meanwhile waits.
 `
 
-// Demo is a small FUSE program, so that the driver can be tried with no image but busybox.
-func Demo(args []string) int {
-	flags := newFlags("demo", demoUsage)
-	if status, ok := parse(flags, args, 1); !ok {
-		return status
-	}
-	if flags.NArg() == 0 {
-		complain(program, "demo: no mount point is named; see %s demo --help", program)
-		return statusUsage
-	}
+// serveDemo is a small FUSE program, so that the driver can be tried with no image but busybox.
+func serveDemo(args []string) error {
 	options := &fuse.MountOptions{Name: "demo", FsName: "demo", Options: []string{"ro"}, DisableReadDirPlus: true, DisableXAttrs: true}
-	server, err := fuse.NewServer(&demo{fuse.NewDefaultRawFileSystem(), time.Now().UTC()}, flags.Arg(0), options)
+	server, err := fuse.NewServer(&demo{fuse.NewDefaultRawFileSystem(), time.Now().UTC()}, args[0], options)
 	if err != nil {
-		complain(program, "demo: %v", err)
-		return 1
+		return fmt.Errorf("demo: %w", err)
 	}
 	fmt.Println("the demo serves its files")
 	server.Serve() // until it is unmounted, or a signal ends this process
-	return 0
+	return nil
 }
 
 // demo is a directory of three files, none of which is stored.

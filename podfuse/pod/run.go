@@ -13,8 +13,10 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/cli"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -27,65 +29,46 @@ const (
 // The exit status where the program has none, as shells have it.
 const (
 	statusRefused   = 1
-	statusUsage     = 2
 	statusNoExec    = 126
 	statusNotFound  = 127
 	statusSignalled = 128 // and the signal's number
 )
 
-const runUsage = `usage: pod-fuse run [--restart] [-o OPTION,...] -- PROGRAM [ARGUMENT ...]
+// launch is the command of the launcher. As PID 1 of a container, it reaps all that is orphaned.
+func launch(set *pflag.FlagSet) func(args []string) error {
+	options := set.StringP("options", "o", "", "how to mount for {}, as `OPTIONS` of fusermount3: ro, noexec, default_permissions, max_read=BYTES, subtype=NAME")
+	restart := set.Bool("restart", false, "start the program again when it has ended, but for SIGTERM, SIGINT and SIGQUIT")
+	set.SetInterspersed(false)
+	return func(args []string) error { return run(args, *options, *restart) }
+}
 
-Starts a FUSE program, which serves a volume of this pod. Where an argument has {}, the program
-is told /dev/fd/3 instead, and has the connection to the kernel by that descriptor. Without {},
-the program is to mount by itself, by the fusermount3 of the same volume. It must stay in the
-foreground.
-
-Signals go to the program, and its exit status is returned (128 + N if signal N has ended it);
-126 or 127 if it cannot be executed, and 1 if the driver refuses.
-
-`
-
-// Run is the launcher. As PID 1 of a container, it reaps all that is orphaned.
-func Run(args []string) int {
-	flags := newFlags("run", runUsage)
-	options := flags.StringP("options", "o", "", "how to mount for {}, as of fusermount3: ro, noexec, default_permissions, max_read=BYTES, subtype=NAME")
-	restart := flags.Bool("restart", false, "start the program again when it has ended, but for SIGTERM, SIGINT and SIGQUIT")
-	flags.SetInterspersed(false)
-	if status, ok := parse(flags, args, -1); !ok {
-		return status
-	}
-	if flags.NArg() == 0 {
-		complain(program, "run: no program is named; see %s run --help", program)
-		return statusUsage
-	}
-	l := launcher{args: flags.Args(), signals: make(chan os.Signal, 64), children: make(chan os.Signal, 1)}
+func run(args []string, options string, restart bool) error {
+	l := launcher{args: args, signals: make(chan os.Signal, 64), children: make(chan os.Signal, 1)}
 	var warnings []string
 	var err error
-	if l.options, warnings, err = parseOptions(*options); err != nil {
-		complain(program, "run: %v", err)
-		return statusUsage
+	if l.options, warnings, err = parseOptions(options); err != nil {
+		return cli.Usage(fmt.Errorf("run: %w", err))
 	}
 	for _, warning := range warnings {
 		complain(program, "%s", warning)
 	}
 	if l.path, err = lookPath(l.args[0]); err != nil {
 		complain(program, "%v", err)
-		return statusOf(err)
+		return cli.Status(statusOf(err))
 	}
 	if slices.ContainsFunc(l.args[1:], func(arg string) bool { return strings.Contains(arg, placeholder) }) {
 		s, err := findServer()
 		if err != nil {
-			complain(program, "%v", err)
-			return statusRefused
+			return err
 		}
 		l.server = &s
 	}
 	signal.Notify(l.children, unix.SIGCHLD)
 	signal.Notify(l.signals)
-	if !*restart {
-		return l.live().report()
+	if !restart {
+		return cli.Status(l.live().report())
 	}
-	return l.liveOn()
+	return cli.Status(l.liveOn())
 }
 
 // launcher starts one program, as often as it is wanted.

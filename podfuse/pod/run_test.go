@@ -92,12 +92,12 @@ func TestRunReturnsTheProgramsStatus(t *testing.T) {
 		{[]string{"--", "/no/such/program"}, 127, "start /no/such/program"},
 		{[]string{"--", file}, 126, "permission denied"},
 		{[]string{"--restart", "--", file}, 126, "permission denied"},
-		{[]string{"--"}, 2, "no program is named"},
-		{nil, 2, "no program is named"},
+		{[]string{"--"}, 2, "run needs PROGRAM"},
+		{nil, 2, "pod-fuse: run needs PROGRAM; see pod-fuse run --help\n"},
 		{[]string{"-o", "big_writes", "--", "true"}, 2, "run: unknown option 'big_writes'"},
 		{[]string{"-o", "suid", "--", "true"}, 0, "unsafe option suid ignored"},
 		{[]string{"--again", "--", "true"}, 2, "unknown flag: --again"},
-		{[]string{"--help"}, 0, "usage: pod-fuse run"},
+		{[]string{"--help"}, 0, "Usage: pod-fuse run [FLAG...] -- PROGRAM"},
 	} {
 		p := d.launch(append([]string{"run"}, test.args...)...)
 		if status := p.status(); status != test.status {
@@ -327,8 +327,8 @@ func TestReady(t *testing.T) {
 		{&wire.Answer{Error: isGone}, patient, 1, "pod-fuse: " + isGone + "\n"},
 		{nil, soon, 1, "; is the driver running on this node?\n"},
 		{nil, []string{"--timeout", "soon"}, 2, "invalid argument \"soon\""},
-		{nil, []string{"now"}, 2, "pod-fuse: ready: \"now\" is too much; see pod-fuse ready --help\n"},
-		{nil, []string{"--help"}, 0, "usage: pod-fuse ready"},
+		{nil, []string{"now"}, 2, "pod-fuse: ready takes no argument \"now\"; see pod-fuse ready --help\n"},
+		{nil, []string{"--help"}, 0, "Usage: pod-fuse ready"},
 	} {
 		d := newNode(t)
 		d.answer = func(int, wire.Request) (*wire.Answer, bool) { return row.answer, false }

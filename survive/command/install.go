@@ -10,6 +10,7 @@ import (
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/install"
+	"example.com/pod-info-fuse/internal/cli"
 	"example.com/pod-info-fuse/survive"
 )
 
@@ -17,37 +18,65 @@ import (
 const kubelets = "kubelet"
 
 // install installs this binary as the driver, and with --watch keeps it installed.
-func (p Program) install(args []string) error {
-	i := p.installer("install")
-	configFile := i.set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays")
-	closeFlex := i.set.String("close-flexvolume", "", "with --watch and --plugin-dir: the driver is for CSI only; remove it from `DIR`, where the kubelet looks for FlexVolume drivers, as soon as none of its FlexVolumes is mounted, and keep it the same until then; without =DIR, from where it would be installed without --plugin-dir")
-	i.set.Lookup("close-flexvolume").NoOptDefVal = kubelets
-	rollback := i.set.Bool("rollback", false, "install the version before the present one")
-	delivery := func(flex.Name, survive.Settings) error { return nil }
-	if p.Deliver != nil {
-		delivery = p.Deliver(i.set)
+func (p Program) install(set *pflag.FlagSet) func([]string) error {
+	i := installation{
+		installer:  p.installer(set),
+		output:     cli.OutputFlag(set, "text"),
+		configFile: set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays"),
+		closeFlex:  set.String("close-flexvolume", "", "with --watch and --plugin-dir: the driver is for CSI only; remove it from `DIR`, where the kubelet looks for FlexVolume drivers, as soon as none of its FlexVolumes is mounted, and keep it the same until then; without =DIR, from where it would be installed without --plugin-dir"),
+		rollback:   set.Bool("rollback", false, "install the version before the present one"),
+		delivery:   func(flex.Name, survive.Settings) error { return nil },
 	}
-	if err := i.parse(args); err != nil {
+	set.Lookup("close-flexvolume").NoOptDefVal = kubelets
+	if p.Deliver != nil {
+		i.delivery = p.Deliver(set)
+	}
+	return func([]string) error { return i.run(p) }
+}
+
+// installation is the command install, with its flags.
+type installation struct {
+	*installer
+	output                *cli.Output
+	configFile, closeFlex *string
+	rollback              *bool
+	delivery              func(driver flex.Name, settings survive.Settings) error
+}
+
+// installReport is the JSON of what install has done.
+type installReport struct {
+	Version   string `json:"version,omitempty"` // not known of a rollback
+	Binary    string `json:"binary"`
+	PluginDir string `json:"pluginDir"`
+	Why       string `json:"why"`     // it is that directory
+	Changed   bool   `json:"changed"` // it was not installed before
+}
+
+func (i installation) run(p Program) error {
+	if err := i.begin(); err != nil {
 		return err
 	}
 	var other error
 	i.set.Visit(func(f *pflag.Flag) {
-		if *rollback && !slices.Contains([]string{"rollback", "driver", "plugin-dir", "root"}, f.Name) {
+		if *i.rollback && !slices.Contains([]string{"rollback", "driver", "plugin-dir", "root", "output"}, f.Name) {
 			other = fmt.Errorf("--rollback does not go with --%s", f.Name)
 		}
 	})
 	if i.set.Changed("close-flexvolume") {
 		switch {
-		case *closeFlex == "":
+		case *i.closeFlex == "":
 			other = errors.New("--close-flexvolume is empty")
 		case !i.watch || i.pluginDir == "":
 			other = errors.New("--close-flexvolume goes with --watch and --plugin-dir")
 		}
 	}
+	if i.watch && i.output.JSON() {
+		other = errors.New("--output does not go with --watch, which has --log-format")
+	}
 	if other != nil {
 		return p.UsageError(other)
 	}
-	configuration, err := openSource(*configFile)
+	configuration, err := openSource(*i.configFile)
 	if err != nil {
 		return err
 	}
@@ -60,27 +89,26 @@ func (p Program) install(args []string) error {
 		if err != nil {
 			return fmt.Errorf("find out where to deliver: %w", err)
 		}
-		return delivery(target.Driver, settings)
+		return i.delivery(target.Driver, settings)
 	}
 	switch {
-	case *rollback:
+	case *i.rollback:
 		if err := errors.Join(target.Rollback(), p.silent(target).RefuseNew(false)); err != nil {
 			return err
 		}
-		fmt.Printf("%s is the version before again (%s)\n", target.Binary(), why)
-		return nil
+		return i.report(installReport{"", target.Binary(), target.PluginDir, why, true}, "%s is the version before again (%s)", target.Binary(), why)
 	case i.watch:
 		i.log("version %s is to be %s (%s)", p.Version, target.Binary(), why)
 		keeper := &install.Keeper{
 			Target: target, Binary: i.binary, Config: configuration, Log: i.log,
 			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) || p.silent(target).CompanionDue() },
 		}
-		if *closeFlex != "" {
+		if *i.closeFlex != "" {
 			former := target
-			if *closeFlex == kubelets {
+			if *i.closeFlex == kubelets {
 				former.PluginDir, _, err = install.FindPluginDir()
 			} else {
-				former.PluginDir, err = filepath.Abs(*closeFlex)
+				former.PluginDir, err = filepath.Abs(*i.closeFlex)
 			}
 			if err != nil {
 				return err
@@ -103,8 +131,17 @@ func (p Program) install(args []string) error {
 	if !changed {
 		what = "is installed already as"
 	}
-	fmt.Printf("version %s %s %s (%s)\n", p.Version, what, target.Binary(), why)
-	return errors.Join(err, p.silent(target).RefuseNew(false), deliver())
+	return errors.Join(i.report(installReport{p.Version, target.Binary(), target.PluginDir, why, changed},
+		"version %s %s %s (%s)", p.Version, what, target.Binary(), why), err, p.silent(target).RefuseNew(false), deliver())
+}
+
+// report prints what was done, for scripts or for people.
+func (i installation) report(r installReport, format string, args ...any) (err error) {
+	if i.output.JSON() {
+		return cli.PrintJSON(r)
+	}
+	_, err = fmt.Printf(format+"\n", args...)
+	return err
 }
 
 // silent is the installation in a place, without its configuration and its log.
@@ -123,19 +160,23 @@ func (p Program) inputDue(t install.Target) bool {
 
 // uninstall removes the driver from the node, or with --watch as soon as its
 // volumes are gone.
-func (p Program) uninstall(args []string) error {
-	i := p.installer("uninstall")
-	force := i.set.Bool("force", false, "unmount volumes that are in use; pods that use them read errors from then on")
-	kubeletDir := i.set.String("kubelet-dir", install.DefaultKubeletDir, "the kubelet's own `DIR`, where a CSI plugin of the driver has its sockets, and may have the driver")
-	if err := i.parse(args); err != nil {
+func (p Program) uninstall(set *pflag.FlagSet) func([]string) error {
+	i := p.installer(set)
+	force := set.Bool("force", false, "unmount volumes that are in use; pods that use them read errors from then on")
+	kubeletDir := set.String("kubelet-dir", install.DefaultKubeletDir, "the kubelet's own `DIR`, where a CSI plugin of the driver has its sockets, and may have the driver")
+	return func([]string) error { return i.uninstall(p, *kubeletDir, *force) }
+}
+
+func (i *installer) uninstall(p Program, kubeletDir string, force bool) error {
+	if err := i.begin(); err != nil {
 		return err
 	}
 	target, why, err := i.enter()
 	if err != nil {
 		return err
 	}
-	target.KubeletDir = *kubeletDir
-	remove := func() error { return target.Uninstall(i.binary, *force) }
+	target.KubeletDir = kubeletDir
+	remove := func() error { return target.Uninstall(i.binary, force) }
 	if !i.watch {
 		return remove()
 	}

@@ -24,6 +24,7 @@ import (
 type installer struct {
 	program         Program
 	set             *pflag.FlagSet
+	driver          *string
 	root, pluginDir string
 
 	watch    bool
@@ -34,9 +35,8 @@ type installer struct {
 	binary *os.File // of this process
 }
 
-func (p Program) installer(command string) *installer {
-	set := p.Flags(command)
-	i := &installer{program: p, set: set, format: calllog.Text}
+func (p Program) installer(set *pflag.FlagSet) *installer {
+	i := &installer{program: p, set: set, driver: p.driverFlag(set), format: calllog.Text}
 	set.StringVar(&i.pluginDir, "plugin-dir", "", "the kubelet's plugin `DIR`; without it, what the running kubelet says, a directory that a distribution is known to use, or the default")
 	set.StringVar(&i.root, "root", "", "`DIR` where a container has the host's root directory; other paths are as the host sees them")
 	set.BoolVar(&i.watch, "watch", false, "stay, look at the node again and again and do what is due, until SIGTERM")
@@ -46,12 +46,9 @@ func (p Program) installer(command string) *installer {
 	return i
 }
 
-// parse reads the flags, and opens the binary: below another root directory, its path is
+// begin checks the flags, and opens the binary: below another root directory, its path is
 // another one.
-func (i *installer) parse(args []string) (err error) {
-	if err := i.program.parse(i.set, args); err != nil {
-		return err
-	}
+func (i *installer) begin() (err error) {
 	for _, name := range []string{"plugin-dir", "root"} {
 		if f := i.set.Lookup(name); f.Changed && f.Value.String() == "" { // of a variable that is not set
 			return i.program.UsageError(fmt.Errorf("--%s is empty", name))
@@ -70,7 +67,7 @@ func (i *installer) parse(args []string) (err error) {
 // enter changes into the host's root directory, and returns the driver's place in it, and
 // why it is that one.
 func (i *installer) enter() (target install.Target, why string, err error) {
-	if target.Driver, err = i.program.driverName(driverOf(i.set)); err != nil {
+	if target.Driver, err = i.program.driverName(*i.driver); err != nil {
 		return target, "", err
 	}
 	if i.root != "" {

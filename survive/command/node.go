@@ -65,29 +65,30 @@ func calledAs() string {
 	return os.Args[0]
 }
 
-// Flags returns the flags of a command on an installation, of which --driver is the first.
-func (p Program) Flags(command string) *pflag.FlagSet {
-	set := pflag.NewFlagSet(command, pflag.ContinueOnError)
-	set.String("driver", "", "the driver's `VENDOR/NAME`, when the binary is not in a directory vendor~name")
-	return set
+// driverFlag declares --driver, which says what driver a command is about.
+func (p Program) driverFlag(set *pflag.FlagSet) *string {
+	return set.String("driver", "", "the driver's `VENDOR/NAME`, when the binary is not in a directory vendor~name")
 }
 
-// Node reads flags of [Program.Flags], with no other arguments, and returns the installation
-// that the command is about.
-func (p Program) Node(set *pflag.FlagSet, args []string) (survive.Node, error) {
-	i, err := p.find(set, args)
-	return i.Node, err
+// Node declares the flag --driver of a command. Once the flags are read, find returns the installation that the
+// command is about.
+func (p Program) Node(set *pflag.FlagSet) (find func() (survive.Node, error)) {
+	all := p.finder(set)
+	return func() (survive.Node, error) {
+		i, err := all()
+		return i.Node, err
+	}
 }
 
-func (p Program) find(set *pflag.FlagSet, args []string) (i survive.CallOuts, err error) {
-	if err := p.parse(set, args); err != nil {
+func (p Program) finder(set *pflag.FlagSet) func() (survive.CallOuts, error) {
+	driver := p.driverFlag(set)
+	return func() (survive.CallOuts, error) {
+		i, err := p.installation(*driver)
+		if err == nil && isBelowHostRoot(i.Node) {
+			err = fmt.Errorf("this container has the node's root directory at %s, and can only show the status; call %s on the node", hostRoot, set.Name())
+		}
 		return i, err
 	}
-	i, err = p.installation(driverOf(set))
-	if err == nil && isBelowHostRoot(i.Node) {
-		err = fmt.Errorf("this container has the node's root directory at %s, and can only show the status; call %s on the node", hostRoot, set.Name())
-	}
-	return i, err
 }
 
 // hostRoot is where a container has the node's root directory: the chart's, or one of kubectl
@@ -120,18 +121,6 @@ func changeRoot(dir string) error {
 		return fmt.Errorf("change the root directory to %s: %w; it needs CAP_SYS_CHROOT", dir, err)
 	}
 	return os.Chdir("/")
-}
-
-// driverOf is what --driver says, "" where it says nothing.
-func driverOf(set *pflag.FlagSet) string { return set.Lookup("driver").Value.String() }
-
-// parse reads a command's flags; there must be nothing else.
-func (p Program) parse(set *pflag.FlagSet, args []string) error {
-	err := set.Parse(args)
-	if err == nil && set.NArg() > 0 {
-		err = fmt.Errorf("%s takes no argument %q", set.Name(), set.Arg(0))
-	}
-	return p.UsageError(err)
 }
 
 // maxConfig is the largest configuration, in bytes.

@@ -11,12 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/internal/cli"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/metrics"
 	"example.com/pod-info-fuse/survive/volume"
@@ -57,44 +57,34 @@ type Program struct {
 	Commands []Command
 }
 
-// Command is a command for people.
-type Command struct {
-	Name string // no call-out's, and no other command's
-	Args string // that the help shows: "FILE", "[--force]"
-	// Help says what the command does, in lines of at most 60 characters.
-	Help string
-	// Run executes it, with the arguments that follow its name. An error of its flags is
-	// one of [Program.Node] or [Program.UsageError].
-	Run func(p Program, args []string) error
-}
+// Command is a command for people: its name, arguments, a sentence, an example, and Prepare, which declares its
+// flags and returns what executes it.
+type Command = cli.Command
 
 // Main executes the call-out or the command that the process was started for, and exits.
 func (p Program) Main() { os.Exit(p.run(os.Args, time.Now())) }
 
-// errUsage is an error in a command line. Its text has been printed.
-var errUsage = errors.New("usage")
-
 // run executes one command and returns the process's exit status.
 func (p Program) run(args []string, started time.Time) int {
 	if len(args) < 2 {
-		fmt.Fprint(os.Stderr, p.usage())
+		fmt.Fprint(os.Stderr, p.table().Help())
 		return 2
 	}
 	return p.exitStatus(p.execute(args[1], args[2:], started))
 }
 
-// exitStatus is the exit status after an error, which it prints unless that was done.
+// exitStatus is the exit status after an error, which it prints.
 func (p Program) exitStatus(err error) int {
-	switch {
-	case errors.Is(err, errUsage):
-		return 2
-	case errors.Is(err, pflag.ErrHelp): // pflag has printed the flags
+	if err == nil {
 		return 0
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "%s: %s\n", p.Program, lines(err.Error()))
-		return 1
+	} else if status, ok := errors.AsType[cli.Status](err); ok {
+		return int(status)
 	}
-	return 0
+	fmt.Fprintf(os.Stderr, "%s: %s\n", p.Program, lines(err.Error()))
+	if _, ok := errors.AsType[cli.UsageError](err); ok {
+		return 2
+	}
+	return 1
 }
 
 // execute executes a command. Of a call-out, it does not return.
@@ -105,21 +95,12 @@ func (p Program) execute(verb string, args []string, started time.Time) error {
 	if flex.Known(verb) {
 		return p.callOut(started)
 	}
-	switch verb {
-	case "--version":
-		verb = "version"
-	case "--help", "-h":
-		verb = "help"
-	}
-	all := p.commands()
-	if i := slices.IndexFunc(all, func(c Command) bool { return c.Name == verb }); i >= 0 {
-		if err := p.clash(all); err != nil {
+	table := p.table()
+	if table.Has(verb) || onTerminal() {
+		if err := p.clash(table.All()); err != nil {
 			return err
 		}
-		return all[i].Run(p, args)
-	}
-	if onTerminal() {
-		return p.unknownCommand(verb)
+		return table.Run(verb, args)
 	}
 	return p.callOut(started) // of a later kubelet
 }

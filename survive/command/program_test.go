@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"example.com/pod-info-fuse/survive"
 )
 
@@ -15,8 +17,10 @@ func TestCommandsOfADriversOwnHaveNamesOfTheirOwn(t *testing.T) {
 	} {
 		ran := false
 		p := Program{Driver: survive.Driver{Program: "clock"}, Commands: []Command{
-			{Name: "own", Run: func(Program, []string) error { ran = true; return nil }},
-			{Name: name},
+			{Name: "own", Prepare: func(*pflag.FlagSet) func([]string) error {
+				return func([]string) error { ran = true; return nil }
+			}},
+			{Name: name, Prepare: func(*pflag.FlagSet) func([]string) error { return nil }},
 		}}
 		err := p.execute("own", nil, time.Now())
 		if ran != free || !free && (err == nil || !strings.Contains(err.Error(), `"`+name+`" already`)) {

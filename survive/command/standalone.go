@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/pod-info-fuse/flex"
+	"example.com/pod-info-fuse/internal/cli"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/volume"
@@ -39,67 +39,44 @@ func (s Standalone) Main() {
 
 func (s Standalone) run(p Program, args []string) error {
 	if len(args) < 2 {
-		fmt.Fprint(os.Stderr, s.usage())
-		return errUsage
+		fmt.Fprint(os.Stderr, s.table(p).Help())
+		return cli.Status(2)
 	}
 	verb, args := args[1], args[2:]
 	if run := s.Internal(verb); run != nil {
 		return run(args)
 	}
-	for _, c := range s.commands() {
-		if c.Name == verb || verb == "--"+c.Name || verb == "-h" && c.Name == "help" {
-			return c.Run(p, args)
+	return s.table(p).Run(verb, args)
+}
+
+// table is the program's command line.
+func (s Standalone) table(p Program) cli.Table {
+	// plain is a command that has no flags.
+	plain := func(run func(p Program, args []string) error) func(*pflag.FlagSet) func([]string) error {
+		return func(*pflag.FlagSet) func([]string) error {
+			return func(args []string) error { return run(p, args) }
 		}
 	}
-	return p.UsageError(fmt.Errorf("unknown command %q", verb))
-}
-
-// commands are all commands, in the order of the help.
-func (s Standalone) commands() []Command {
-	mounts := 1
-	if s.Source != "" {
-		mounts = 2
+	return cli.Table{
+		Program: s.Program, Version: s.Version, About: s.About, Note: "Without DIR: all that is mounted.",
+		Commands: []Command{
+			{
+				Name: "mount", Args: strings.TrimSpace(s.Source + " DIR"), Prepare: plain(s.mount),
+				Help: "mount on a directory, and heal it if all processes have died", Example: strings.TrimSpace("mount "+s.Source) + " /mnt",
+			},
+			{Name: "umount", Args: "DIR", Prepare: plain(s.end), Help: "unmount it, and end its processes", Example: "umount /mnt"},
+			{
+				Name: "status", Args: "[DIR]", Prepare: func(set *pflag.FlagSet) func([]string) error { return s.status(p, set) },
+				Help: "show what is mounted, and the processes that serve", Example: "status -o json /mnt",
+			},
+			{Name: "upgrade", Args: "[DIR]", Prepare: plain(s.upgrade), Help: "let this version take over from the one that serves", Example: "upgrade"},
+			{
+				Name: "restore", Args: "[DIR]", Prepare: func(set *pflag.FlagSet) func([]string) error { return s.restore(p, set) },
+				Help: "heal what is mounted and whose processes have died", Example: "restore",
+			},
+			{Name: "stop", Prepare: plain(s.end), Help: "unmount all", Example: "stop"},
+		},
 	}
-	return []Command{
-		{"mount", strings.TrimSpace(s.Source + " DIR"), "mount on a directory, and heal it if all processes have died", plain("mount", mounts, mounts, s.mount)},
-		{"umount", "DIR", "unmount it, and end its processes", plain("umount", 1, 1, s.end)},
-		{"status", "[-o json] [DIR]", "show what is mounted, and the processes that serve", s.status},
-		{"upgrade", "[DIR]", "let this version take over from the one that serves", plain("upgrade", 0, 1, s.upgrade)},
-		{"restore", "[DIR]", "heal what is mounted and whose processes have died", plain("restore", 0, 1, s.restore)},
-		{"stop", "", "unmount all", plain("stop", 0, 0, s.end)},
-		{"version", "", "print the version", Program.version},
-		{"help", "", "print this text", func(Program, []string) error { _, err := fmt.Print(s.usage()); return err }},
-	}
-}
-
-func (s Standalone) usage() string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n\n", s.About)
-	for _, c := range s.commands() {
-		fmt.Fprintf(&text, "  %-23s %s\n", strings.TrimSpace(c.Name+" "+c.Args), c.Help)
-	}
-	text.WriteString("\nWithout DIR: all that is mounted.\n")
-	return text.String()
-}
-
-// plain is a command that has no flags, and from least to most arguments.
-func plain(name string, least, most int, run func(Program, []string) error) func(Program, []string) error {
-	return func(p Program, args []string) error {
-		args, err := p.arguments(pflag.NewFlagSet(name, pflag.ContinueOnError), args, least, most)
-		if err != nil {
-			return err
-		}
-		return run(p, args)
-	}
-}
-
-// arguments reads a command's flags, and returns its arguments, from least to most of them.
-func (p Program) arguments(set *pflag.FlagSet, args []string, least, most int) ([]string, error) {
-	err := set.Parse(args)
-	if n := set.NArg(); err == nil && (n < least || n > most) {
-		err = fmt.Errorf("%s has %d arguments", set.Name(), n)
-	}
-	return set.Args(), p.UsageError(err)
 }
 
 // at is the installation for a directory, which has its id for a name.
@@ -212,17 +189,17 @@ func (s Standalone) upgrade(p Program, args []string) error {
 }
 
 // restore heals what is dead.
-func (s Standalone) restore(p Program, args []string) error {
-	healed := false
-	err := s.each(p, args, func(i survive.CallOuts) error {
-		some, err := p.restoreNode(i)
-		healed = healed || some
-		return err
-	})
-	if err == nil && !healed {
-		fmt.Println("nothing was dead")
+func (s Standalone) restore(p Program, set *pflag.FlagSet) func([]string) error {
+	output := cli.OutputFlag(set, "text")
+	return func(args []string) error {
+		var healed []survive.Healed
+		err := s.each(p, args, func(i survive.CallOuts) error {
+			all, err := p.restoreNode(i)
+			healed = append(healed, all...)
+			return err
+		})
+		return reportHealed(output, healed, err)
 	}
-	return err
 }
 
 // mountReport is the JSON of a mount in status.
@@ -236,40 +213,32 @@ type mountReport struct {
 }
 
 // status shows what is mounted.
-func (s Standalone) status(p Program, args []string) error {
-	set := pflag.NewFlagSet("status", pflag.ContinueOnError)
-	format := set.StringP("output", "o", "table", "`FORMAT`: table or json")
-	args, err := p.arguments(set, args, 0, 1)
-	if err == nil && *format != "table" && *format != "json" {
-		err = p.UsageError(fmt.Errorf("output format %q is neither table nor json", *format))
-	}
-	if err != nil {
+func (s Standalone) status(p Program, set *pflag.FlagSet) func([]string) error {
+	output := cli.OutputFlag(set, "table")
+	return func(args []string) error {
+		reports := []mountReport{}
+		err := s.each(p, args, func(i survive.CallOuts) error {
+			now, err := i.Node.Status()
+			if err != nil {
+				return err
+			}
+			r := mountReport{Source: i.Node.Input, State: survive.VolumeNotMounted, Version: i.Node.Version, RunDir: i.Node.RunDir, Daemon: newDaemonReport(now)}
+			for _, v := range now.Volumes {
+				r.Dir, r.State = v.Dir, v.State
+			}
+			reports = append(reports, r)
+			if output.JSON() {
+				return nil
+			}
+			if len(reports) > 1 {
+				fmt.Println()
+			}
+			lines := [][2]string{{"directory", r.Dir}, {"state", string(r.State)}, {"source", r.Source}, {"version", r.Version}, {"run directory", r.RunDir}}
+			return PrintLines(append(lines, r.Daemon.lines(i.Node.User())...))
+		})
+		if err == nil && output.JSON() {
+			err = cli.PrintJSON(reports)
+		}
 		return err
 	}
-	reports := []mountReport{}
-	err = s.each(p, args, func(i survive.CallOuts) error {
-		now, err := i.Node.Status()
-		if err != nil {
-			return err
-		}
-		r := mountReport{Source: i.Node.Input, State: survive.VolumeNotMounted, Version: i.Node.Version, RunDir: i.Node.RunDir, Daemon: newDaemonReport(now)}
-		for _, v := range now.Volumes {
-			r.Dir, r.State = v.Dir, v.State
-		}
-		reports = append(reports, r)
-		if *format == "json" {
-			return nil
-		}
-		if len(reports) > 1 {
-			fmt.Println()
-		}
-		lines := [][2]string{{"directory", r.Dir}, {"state", string(r.State)}, {"source", r.Source}, {"version", r.Version}, {"run directory", r.RunDir}}
-		return PrintLines(append(lines, r.Daemon.lines(i.Node.User())...))
-	})
-	if err == nil && *format == "json" {
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(reports)
-	}
-	return err
 }

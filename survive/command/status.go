@@ -9,6 +9,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"example.com/pod-info-fuse/internal/cli"
 	"example.com/pod-info-fuse/survive"
 )
 
@@ -53,34 +56,29 @@ type volumeReport struct {
 }
 
 // status shows the driver on this node.
-func (p Program) status(args []string) error {
-	set := p.Flags("status")
-	format := set.StringP("output", "o", "table", "`FORMAT`: table or json")
-	if err := p.parse(set, args); err != nil {
-		return err
+func (p Program) status(set *pflag.FlagSet) func([]string) error {
+	driver, output := p.driverFlag(set), cli.OutputFlag(set, "table")
+	return func([]string) error {
+		i, err := p.installation(*driver)
+		if err == nil && isBelowHostRoot(i.Node) {
+			i, err = p.enterHostRoot(i.Node)
+		}
+		if err != nil {
+			return err
+		}
+		now, err := i.Node.Status()
+		if err != nil {
+			return err
+		}
+		var sections []Section
+		if p.Status != nil {
+			sections = p.Status(i.Node)
+		}
+		if output.JSON() {
+			return printJSON(i, now, sections)
+		}
+		return printTable(i, now, sections)
 	}
-	i, err := p.installation(driverOf(set))
-	if err == nil && isBelowHostRoot(i.Node) {
-		i, err = p.enterHostRoot(i.Node)
-	}
-	if err != nil {
-		return err
-	}
-	if *format != "table" && *format != "json" {
-		return p.UsageError(fmt.Errorf("output format %q is neither table nor json", *format))
-	}
-	now, err := i.Node.Status()
-	if err != nil {
-		return err
-	}
-	var sections []Section
-	if p.Status != nil {
-		sections = p.Status(i.Node)
-	}
-	if *format == "json" {
-		return printJSON(i, now, sections)
-	}
-	return printTable(i, now, sections)
 }
 
 // printJSON prints the status for scripts. Names in it never change.
@@ -110,9 +108,7 @@ func printJSON(i survive.CallOuts, now survive.Status, sections []Section) error
 		}
 		report[s.Name] = s.Value
 	}
-	encoder := json.NewEncoder(os.Stdout)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
+	return cli.PrintJSON(report)
 }
 
 // printTable prints the status for people. Directories and names come from the API and the

@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,25 +19,21 @@ import (
 
 // watch reads a file again and again: a small workload that shows every failure that a reader of
 // the volume meets. It prints each result, or on a terminal, a line that tells of all of them.
-func (p Program) watch(args []string) error {
-	set := pflag.NewFlagSet("watch", pflag.ContinueOnError)
-	set.Usage = func() {
-		fmt.Fprintf(os.Stderr, "Usage: %s watch [FLAG...] FILE\n%s", p.Program, set.FlagUsages())
-	}
+func (p Program) watch(set *pflag.FlagSet) func([]string) error {
 	interval := set.Duration("interval", time.Second, "`TIME` between two reads")
 	keepOpen := set.Bool("keep-open", false, "open the file once, and read it again from its beginning")
 	exitOnError := set.Bool("exit-on-error", false, "exit with status 1 at the first error")
 	count := set.Int("count", 0, "end after `N` reads; 0: never")
-	if err := set.Parse(args); err != nil {
-		return p.UsageError(err)
+	return func(args []string) error {
+		return p.watchFile(args[0], *interval, *keepOpen, *exitOnError, *count)
 	}
-	if set.NArg() != 1 {
-		return p.UsageError(errors.New("watch needs one FILE"))
-	}
+}
+
+func (p Program) watchFile(path string, interval time.Duration, keepOpen, exitOnError bool, count int) error {
 	begins := func(time.Time) {}
 	shows := func(_ []byte, _ error, _ time.Duration, text string) { fmt.Println(text) }
 	if isTerminal(unix.Stdout) {
-		l := p.newLive(set.Arg(0))
+		l := p.newLive(path)
 		defer l.end()
 		begins, shows = l.begins, l.shows
 	}
@@ -49,12 +44,12 @@ func (p Program) watch(args []string) error {
 		var content []byte
 		var err error
 		if file == nil {
-			file, err = os.Open(set.Arg(0))
+			file, err = os.Open(path)
 		}
 		if err == nil {
 			content, err = io.ReadAll(io.NewSectionReader(file, 0, 1<<20))
 		}
-		if !*keepOpen {
+		if !keepOpen {
 			file.Close()
 			file = nil
 		}
@@ -64,13 +59,13 @@ func (p Program) watch(args []string) error {
 		}
 		took := time.Since(started)
 		shows(content, err, took, fmt.Sprintf("%s %s in %v", started.Format("2006-01-02T15:04:05.000Z07:00"), result, took.Round(time.Microsecond)))
-		if err != nil && *exitOnError {
+		if err != nil && exitOnError {
 			return fmt.Errorf("read %d failed", n)
 		}
-		if n == *count {
+		if n == count {
 			return nil
 		}
-		time.Sleep(*interval)
+		time.Sleep(interval)
 	}
 }
 

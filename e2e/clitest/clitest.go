@@ -1,0 +1,51 @@
+// Package clitest tests the command line of a program.
+package clitest
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	listed   = regexp.MustCompile(`(?m)^\t1,\*\) words='(.*)'`)
+	examples = regexp.MustCompile(`(?m)^Example:\n  (.*)$`)
+)
+
+// Help checks the help of each command of a program: it is on stdout, has a sentence, and an example whose flags and
+// arguments the command takes.
+func Help(t *testing.T, binary string) {
+	t.Helper()
+	call := func(args ...string) (stdout string) {
+		command := exec.Command(binary, args...)
+		var out, problem strings.Builder
+		command.Stdout, command.Stderr = &out, &problem
+		if err := command.Run(); err != nil || problem.Len() > 0 {
+			t.Errorf("%q: %v, stderr %q", args, err, problem.String())
+		}
+		return out.String()
+	}
+	commands := listed.FindStringSubmatch(call("completion", "bash"))
+	if commands == nil {
+		t.Fatal("there is no list of commands")
+	}
+	for _, name := range strings.Fields(commands[1]) {
+		help := call(name, "--help")
+		usage, rest, _ := strings.Cut(help, "\n\n")
+		sentence, _, _ := strings.Cut(rest, "\n\n")
+		example := examples.FindStringSubmatch(help)
+		if !strings.HasPrefix(usage, "Usage: ") || !strings.HasSuffix(strings.TrimSpace(sentence), ".") || example == nil {
+			t.Errorf("%s --help: %q", name, help)
+			continue
+		}
+		// What stands before --help is read, and nothing is executed.
+		line, _, _ := strings.Cut(example[1], "|")
+		line, _, _ = strings.Cut(line, ">")
+		line, _, dashes := strings.Cut(line, " -- ")
+		words := append(strings.Fields(line)[1:], "--help")
+		if !strings.HasPrefix(call(words...), "Usage: ") || !dashes && words[0] != name {
+			t.Errorf("the example of %s is %q", name, example[1])
+		}
+	}
+}

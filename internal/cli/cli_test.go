@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+var update = flag.Bool("update", false, "write what is expected")
+
+// sample is a table that has everything.
+func sample() Table {
+	return Table{
+		Program: "shop-keeper", Version: "1.2.3", About: "shop-keeper is a program that keeps a shop.",
+		CallOuts: []Command{{Name: "init", Help: "begin"}, {Name: "mount", Args: "DIR JSON", Help: "mount a volume on DIR"}},
+		Commands: []Command{
+			{
+				Name: "sell", Args: "THING [PRICE]", Example: "sell --to o'neill bread",
+				Help: "sell a thing (there's no credit); the price is what the market says, but for those who bring their own bag",
+				More: "A first paragraph.\n\n    as it is \\ here\n\n.not a request, but a sentence.",
+				Prepare: func(set *pflag.FlagSet) func([]string) error {
+					set.String("to", "nobody", "the `CUSTOMER` [a name: any] who isn't here; or nobody")
+					set.BoolP("quiet", "q", false, "say nothing")
+					set.String("wrap", "", "wrap it in `PAPER`")
+					set.Lookup("wrap").NoOptDefVal = "news"
+					return func(args []string) error {
+						if len(args) == 2 && args[1] == "free" {
+							return Usage(errors.New("nothing is free"))
+						}
+						return fmt.Errorf("sold %q", args)
+					}
+				},
+			},
+			{Name: "look", Args: "-- PLACE [THING...]", Help: "look at things", Prepare: func(set *pflag.FlagSet) func([]string) error {
+				set.SetInterspersed(false)
+				OutputFlag(set, "table")
+				return func(args []string) error { return fmt.Errorf("looked at %q", args) }
+			}},
+			{Name: "close", Help: "close the shop", Example: "close", Prepare: func(*pflag.FlagSet) func([]string) error {
+				return func([]string) error { return Status(7) }
+			}},
+		},
+		Note: "The shop is open.",
+	}
+}
+
+// run executes a command, and returns what it has printed.
+func run(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := os.Stdout
+	os.Stdout = write
+	printed := make(chan string)
+	go func() { text, _ := io.ReadAll(read); printed <- string(text) }()
+	err = sample().Run(args[0], args[1:])
+	os.Stdout = before
+	write.Close()
+	return <-printed, err
+}
+
+func TestOneTableGivesAllPages(t *testing.T) {
+	for file, args := range map[string]string{
+		"help.txt": "help", "sell.txt": "sell --help", "look.txt": "help look", "man.8": "help --man",
+		"completion.bash": "completion bash", "completion.zsh": "completion zsh", "completion.fish": "completion fish",
+		"version.json": "version -o json",
+	} {
+		got, err := run(t, strings.Fields(args)...)
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+		path := filepath.Join("testdata", file)
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(path); err != nil || got != string(want) {
+			t.Errorf("%s is not %s (%v; -update writes it):\n%s", args, path, err, got)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for line, want := range map[string]string{
+		"sell bread":               `sold ["bread"]`,
+		"sell bread 3 -q":          `sold ["bread" "3"]`,
+		"sell":                     "sell needs THING; see shop-keeper sell --help",
+		"sell bread 3 4":           `sell takes no argument "4"; see shop-keeper sell --help`,
+		"sell bread free":          "nothing is free; see shop-keeper sell --help",
+		"sell --loud":              "unknown flag: --loud; see shop-keeper sell --help",
+		"look":                     "look needs PLACE; see shop-keeper look --help",
+		"look -- here -q there --": `looked at ["here" "-q" "there" "--"]`,
+		"look -o yaml -- here":     `invalid argument "yaml" for "-o, --output" flag: it is neither table nor json; see shop-keeper look --help`,
+		"close":                    "exit status 7",
+		"close now":                `close takes no argument "now"; see shop-keeper close --help`,
+		"completion tcsh":          `completion: there is no "tcsh", only bash, zsh, fish; see shop-keeper completion --help`,
+		"help sel":                 `unknown command "sel", did you mean "sell"; see shop-keeper help --help`,
+		"mont":                     `unknown command "mont", did you mean "mount"; see shop-keeper help`,
+		"mount":                    `unknown command "mount", did you mean "mount"; see shop-keeper help`,
+	} {
+		words := strings.Fields(line)
+		_, err := run(t, words...)
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+		if _, usage := errors.AsType[UsageError](err); usage != strings.Contains(want, "; see ") {
+			t.Errorf("%s: %v is an error of the command line: %v", line, err, usage)
+		}
+	}
+}
+
+func TestBashCompletes(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	for line, want := range map[string][]string{
+		"":                {"sell", "look", "close", "completion", "help", "version"},
+		"c":               {"close", "completion"},
+		"sell --":         {"--quiet", "--to", "--wrap", "--help"},
+		"sell -":          {"-q", "--quiet", "--to", "--wrap", "-h", "--help"},
+		"sell ":           {},
+		"sell --to ":      {},
+		"sell --to -":     {},
+		"sell bread --t":  {"--to"},
+		"look -o ":        {"table", "json"},
+		"look --output j": {"json"},
+		"completion ":     {"bash", "zsh", "fish"},
+		"help co":         {"completion"},
+		"help close ":     {},
+		"other --":        {},
+	} {
+		words := strings.Split(line, " ")
+		last := words[len(words)-1]
+		before := append([]string{"shop-keeper"}, words...)[len(words)-1]
+		script := fmt.Sprintf("%s\nCOMP_WORDS=(shop-keeper", sample().bash())
+		for _, word := range words {
+			script += fmt.Sprintf(" %q", word)
+		}
+		script += fmt.Sprintf(")\nCOMP_CWORD=%d\n_shop_keeper shop-keeper %q %q\nprintf '%%s\\n' \"${COMPREPLY[@]}\"", len(words), last, before)
+		output, err := exec.Command(bash, "-euc", script).CombinedOutput()
+		if got := strings.Fields(string(output)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, %q, want %q", line, err, got, want)
+		}
+	}
+}
+
+// groff warns of what it does not understand.
+func TestTheManualIsOne(t *testing.T) {
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Skip(err)
+	}
+	command := exec.Command(groff, "-man", "-ww", "-Tutf8", "-P-cbou")
+	command.Stdin = strings.NewReader(sample().manual())
+	var warnings strings.Builder
+	command.Stderr = &warnings
+	page, err := command.Output()
+	text := strings.Join(strings.Fields(string(page)), " ")
+	for _, part := range []string{
+		"shop-keeper - a program that keeps a shop", "shop-keeper sell [FLAG...] THING [PRICE]", "-q, --quiet Say nothing.", "by default nobody",
+		`as it is \ here .not a request, but a sentence.`, "shop-keeper sell --to o'neill bread", "mount DIR JSON",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("it lacks %q", part)
+		}
+	}
+	if err != nil || warnings.Len() > 0 {
+		t.Errorf("%v: %s", err, &warnings)
+	}
+	if t.Failed() {
+		t.Logf("%s", page)
+	}
+}

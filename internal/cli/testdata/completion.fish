@@ -1,0 +1,23 @@
+# Completion of fish, by `shop-keeper completion fish`.
+complete -c shop-keeper -n __fish_use_subcommand -f -a sell -d 'sell a thing (there\'s no credit)'
+complete -c shop-keeper -n __fish_use_subcommand -f -a look -d 'look at things'
+complete -c shop-keeper -n __fish_use_subcommand -f -a close -d 'close the shop'
+complete -c shop-keeper -n __fish_use_subcommand -f -a completion -d 'print what lets a shell complete commands and flags'
+complete -c shop-keeper -n __fish_use_subcommand -f -a help -d 'print all commands, or what COMMAND --help prints'
+complete -c shop-keeper -n __fish_use_subcommand -f -a version -d 'print the version'
+complete -c shop-keeper -n '__fish_seen_subcommand_from sell' -s q -l quiet -d 'say nothing'
+complete -c shop-keeper -n '__fish_seen_subcommand_from sell' -l to -r -F -d 'the CUSTOMER [a name: any] who isn\'t here'
+complete -c shop-keeper -n '__fish_seen_subcommand_from sell' -l wrap -d 'wrap it in PAPER'
+complete -c shop-keeper -n '__fish_seen_subcommand_from sell' -s h -l help -d 'print what the command does'
+complete -c shop-keeper -n '__fish_seen_subcommand_from look' -s o -l output -x -a 'table json' -d 'print it in this FORMAT: table or json'
+complete -c shop-keeper -n '__fish_seen_subcommand_from look' -s h -l help -d 'print what the command does'
+complete -c shop-keeper -n '__fish_seen_subcommand_from close' -f
+complete -c shop-keeper -n '__fish_seen_subcommand_from close' -s h -l help -d 'print what the command does'
+complete -c shop-keeper -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'
+complete -c shop-keeper -n '__fish_seen_subcommand_from completion' -s h -l help -d 'print what the command does'
+complete -c shop-keeper -n '__fish_seen_subcommand_from help' -f -a 'sell look close completion help version'
+complete -c shop-keeper -n '__fish_seen_subcommand_from help' -l man -d 'print the manual page, in roff(7)'
+complete -c shop-keeper -n '__fish_seen_subcommand_from help' -s h -l help -d 'print what the command does'
+complete -c shop-keeper -n '__fish_seen_subcommand_from version' -f
+complete -c shop-keeper -n '__fish_seen_subcommand_from version' -s o -l output -x -a 'text json' -d 'print it in this FORMAT: text or json'
+complete -c shop-keeper -n '__fish_seen_subcommand_from version' -s h -l help -d 'print what the command does'
