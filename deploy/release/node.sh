@@ -10,6 +10,7 @@ case $packager in
 deb)
 	put() { dpkg --install /packages/*_"$1"_"$(dpkg --print-architecture)".deb; }
 	take() { dpkg --remove "$1"; }
+	lists() { dpkg --listfiles "$1"; }
 	has() { dpkg-query --show --showformat '${db:Status-Status} ${Version}\n' "$1" 2>/dev/null | grep -q '^installed'; }
 	;;
 rpm)
@@ -17,6 +18,7 @@ rpm)
 	rpm --initdb
 	put() { rpm --upgrade --oldpackage --nodeps --force-debian /packages/*-"$1"-1."$(uname -m)".rpm; }
 	take() { rpm --erase "$1"; }
+	lists() { rpm --query --list "$1"; }
 	has() { rpm --query "$1" >/dev/null; }
 	;;
 esac
@@ -51,6 +53,13 @@ put "$old"
 serves "$old" ''
 for program in pod-info-fuse pod-fuse; do
 	cmp "/usr/libexec/$program/$program" "/binaries/$old/$program"
+	for page in "/usr/share/man/man8/$program.8.gz" "/usr/share/bash-completion/completions/$program" \
+		"/usr/share/fish/vendor_completions.d/$program.fish" /usr/share/zsh/*/"_$program"; do
+		lists $program | grep -qxF "$page" || fail "the package has no $page"
+		[ "$(stat -c %a:%U "$page")" = 644:root ] || fail "$page is not for everybody"
+	done
+	zcat "/usr/share/man/man8/$program.8.gz" | grep -qF "fuse $old" || fail "the manual page is of another version"
+	bash -euc ". /usr/share/bash-completion/completions/$program; complete -p $program" >/dev/null
 	mkdir -p "$(volume $program)"
 	callOut $program init
 	callOut $program mount "$(volume $program)" "{\"kubernetes.io/pod.uid\": \"$pod\",

@@ -4,7 +4,7 @@
 #	packages.sh VERSION BINARIES DIR ARCHITECTURE...
 #
 # BINARIES is where `make binaries` has put them; DIR gets the packages. SOURCE_DATE_EPOCH is
-# the time of everything in them. bin/nfpm has to be there.
+# the time of everything in them. bin/nfpm has to be there, and the binaries of this machine's architecture.
 set -eu
 version=${1:?packages.sh: no version}
 binaries=$(realpath "${2:?packages.sh: no binaries}")
@@ -23,6 +23,12 @@ package() {
 		sed -e "s|@PROGRAM@|$1|g" -e "s|@ARCH@|$2|g" -e "s|@ABOUT@|$3|g" -e "s|@VERSION@|$version|g" \
 			-e "s|@BINARIES@|$binaries/linux-$2|g" -e "s|@SCRATCH@|$scratch|g" \
 			"deploy/release/$file" >"$scratch/$file"
+	done
+	# What says the same on each architecture, from a binary that this machine executes.
+	host=$binaries/linux-$(go env GOHOSTARCH)/$1
+	"$host" help --man | gzip -9n >"$scratch/manual.gz"
+	for shell in bash zsh fish; do
+		"$host" completion $shell >"$scratch/completion.$shell"
 	done
 	for packager in deb rpm; do
 		bin/nfpm package --config "$scratch/package.yaml" --packager $packager --target "$dir" >/dev/null
