@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -102,23 +101,14 @@ func withLastWords(err error, crash *os.File) error {
 	return fmt.Errorf("%w; it said %.300q", err, words)
 }
 
-// lastWords are the reason of a panic, which is the last line before the goroutines; of a process that was told to quit,
-// the function of ours that each of its goroutines is in.
+// lastWords are the reason of a panic, which is the last line before the goroutines.
 func lastWords(text string) (words string) {
-	quits, first := strings.HasPrefix(text, "SIGQUIT"), false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		switch {
-		case quits && strings.HasPrefix(line, "goroutine "):
-			first = true
-		case quits && first && strings.HasPrefix(line, "example.com/"): // the innermost
-			words, first = fmt.Sprintf("%s%.50s; ", words, path.Base(line)), false
-		case quits:
-		case strings.HasPrefix(line, "goroutine "):
+		if strings.HasPrefix(line, "goroutine ") {
 			return words
-		default:
-			words = cmp.Or(line, words)
 		}
+		words = cmp.Or(line, words)
 	}
 	return words
 }

@@ -41,14 +41,15 @@ const (
 // call-out that starts a daemon, and for others that wait for it.
 func (n Node) lock(how int) (unlock func(), err error) {
 	for deadline := n.begin().deadline; ; {
-		if err := os.MkdirAll(n.RunDir, 0o750); err != nil {
-			return nil, fmt.Errorf("make the run directory: %w", err)
+		if err = os.MkdirAll(n.RunDir, 0o750); err != nil {
+			err = fmt.Errorf("make the run directory: %w", err)
+		} else {
+			unlock, err = n.lockFile(os.O_RDWR|os.O_CREATE, deadline, filelock.Flock(how))
 		}
-		unlock, err := n.lockFile(os.O_RDWR|os.O_CREATE, deadline, filelock.Flock(how))
 		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
 			return unlock, err
 		}
-		// Stop removed the directory between the two.
+		// Between the steps, Stop removed the directory, or that of another driver the one that both are in.
 	}
 }
 

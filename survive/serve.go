@@ -12,6 +12,7 @@ import (
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/confine"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/pair"
@@ -32,6 +33,7 @@ func (d Driver) serve(args []string) error {
 	if !pair.Inherited() || len(args) < 3 {
 		return notByHand(pair.Verb)
 	}
+	proc.KeepMonitorAwake()
 	inherits := len(args) == 3 // confinement: a standby
 	if !inherits {
 		if err := d.becomeUser(args[3]); err != nil {

@@ -139,20 +139,12 @@ func (n Node) startDaemon(device int) error {
 		return err
 	}
 	n.forgetFailedUpgrade() // this version serves from now on, or none
-	start := func() error {
-		err := n.pair().Start(n.firstArgs(), resources, n.Log, func(pid int) error {
-			_, problem, err := n.settle(pid)
-			n.noteCgroup(problem)
-			return err
-		})
-		return withLastWords(err, given.crash)
-	}
-	if err = start(); errors.Is(err, pair.ErrNotReady) {
-		// One start in some two thousand comes to no end (seen on Linux 6.18), and nobody knows why.
-		n.Log("%v; another process is started", err)
-		err = start()
-	}
-	return err
+	err = n.pair().Start(n.firstArgs(), resources, n.Log, func(pid int) error {
+		_, problem, err := n.settle(pid)
+		n.noteCgroup(problem)
+		return err
+	})
+	return withLastWords(err, given.crash)
 }
 
 // listen makes the control socket. Only its owner, root, can connect to it.

@@ -65,18 +65,8 @@ func (d *driver) replace(binary string) error {
 	return os.Rename(hidden, d.binary)
 }
 
-// callOut calls the driver as the kubelet does, which repeats what fails. Only one failure is repeated, and told: a process
-// of the daemon that is not ready in time. One start in thousands fails so, and nobody knows why yet.
+// callOut calls the driver as the kubelet does.
 func (d *driver) callOut(args ...string) error {
-	err := d.callOnce(args...)
-	if err != nil && strings.Contains(err.Error(), "was not ready within") {
-		fmt.Printf("repeated: %v\n", err)
-		err = d.callOnce(args...)
-	}
-	return err
-}
-
-func (d *driver) callOnce(args ...string) error {
 	output, err := d.execute(args...)
 	var answer struct{ Status, Message string }
 	if broken := json.Unmarshal(output, &answer); broken != nil {

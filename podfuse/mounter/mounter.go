@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
 	"example.com/pod-info-fuse/survive/volume"
@@ -58,6 +59,7 @@ func run(args []string) error {
 	if len(args) != 4 && !inherits || !filepath.IsAbs(args[0]) {
 		return fmt.Errorf("%q is what the driver starts by itself, not a command", Verb)
 	}
+	proc.KeepMonitorAwake()
 	debug.SetGCPercent(20)
 	config := Config{podfuse.Layout{RunDir: args[0]}, args[1], args[2], args[3]}
 	unix.CloseOnExec(logFD)

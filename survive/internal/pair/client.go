@@ -50,9 +50,6 @@ func (at Place) Start(args []string, r Resources, log Logger, settle func(pid in
 	return process.Release()
 }
 
-// ErrNotReady is the error of a start in which the process says nothing.
-var ErrNotReady = fmt.Errorf("it was not ready within %v", startTime)
-
 // introduce speaks as an active process that leaves.
 func (c *child) introduce(settle func() error) error {
 	select {
@@ -64,7 +61,7 @@ func (c *child) introduce(settle func() error) error {
 			return errors.New(m.Problem)
 		}
 	case <-c.late():
-		return ErrNotReady
+		return fmt.Errorf("it was not ready within %v", startTime)
 	}
 	if err := settle(); err != nil {
 		return err

@@ -1,13 +1,10 @@
 package pair
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -72,31 +69,11 @@ func (at Place) start(args []string, r Resources, end *os.File, introduce func(*
 	}
 	end.Close() // so that its death ends the link
 	if err := introduce(process); err != nil {
-		ended := make(chan struct{})
-		go func() { // it may wait in the kernel, and then does not end
-			_, _ = process.Wait()
-			close(ended)
-		}()
-		if errors.Is(err, ErrNotReady) {
-			err = quit(process, ended)
-		}
 		_ = process.Kill()
+		go func() { _, _ = process.Wait() }() // it may wait in the kernel, and then does not end
 		return nil, err
 	}
 	return process, nil
-}
-
-// quit has Go's runtime write into the crash file what each goroutine of a process waits for, and end the process. It
-// returns ErrNotReady, and the process's state if that does not end.
-func quit(process *os.Process, ended <-chan struct{}) error {
-	_ = process.Signal(unix.SIGQUIT)
-	select {
-	case <-ended:
-		return ErrNotReady
-	case <-time.After(time.Second):
-		status, _ := proc.StatusIn(fmt.Sprintf("/proc/%d", process.Pid))
-		return fmt.Errorf("%w; it does not end either, and is in state %q", ErrNotReady, status["State"])
-	}
 }
 
 // Workers is how many requests are served at a time: while one waits for a disk, another
