@@ -144,6 +144,7 @@ spec:
     - {name: data-server, mountPath: /run/pod-fuse, readOnly: true}
     - {name: data-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true}
     - {name: data-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}
+    - {name: data-server, mountPath: /usr/bin/fusermount, subPath: fusermount, readOnly: true}
   - {name: first, image: busybox}
   containers:
   - {name: app, image: busybox, volumeMounts: [{name: data, mountPath: /data}]}
@@ -317,7 +318,7 @@ func TestProgramsThatAreRefused(t *testing.T) {
 func TestTheAnnotationServes(t *testing.T) {
 	p := policiesOf(t, valuesFile(t, "podFuse: {servesAnnotation: true}"))
 	const mounts = `[{name: data-server, mountPath: /run/pod-fuse, readOnly: true}, {name: data-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true},
-      {name: data-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}]`
+      {name: data-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}, {name: data-server, mountPath: /usr/bin/fusermount, subPath: fusermount, readOnly: true}]`
 	for name, row := range map[string]struct{ pod, want string }{
 		"an init container": {
 			`{initContainers: [{name: x}, {name: program}], containers: [{name: app}], volumes: [{name: data, csi: {driver: pod-fuse.example.com}}]}`,
@@ -333,7 +334,7 @@ func TestTheAnnotationServes(t *testing.T) {
 			`{containers: [{name: program, volumeMounts: [{name: mine, mountPath: /run/pod-fuse}]}],
       volumes: [{name: data, csi: {driver: pod-fuse.example.com}}, {name: mine, csi: {driver: pod-fuse.example.com, volumeAttributes: {serves: data}}}]}`,
 			`{containers: [{name: program, volumeMounts: [{name: mine, mountPath: /run/pod-fuse}, {name: mine, mountPath: /dev/fuse, subPath: fuse, readOnly: true},
-      {name: mine, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}]}],
+      {name: mine, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}, {name: mine, mountPath: /usr/bin/fusermount, subPath: fusermount, readOnly: true}]}],
       volumes: [{name: data, csi: {driver: pod-fuse.example.com}}, {name: mine, csi: {driver: pod-fuse.example.com, volumeAttributes: {serves: data}}}]}`,
 		},
 	} {

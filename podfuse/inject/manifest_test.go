@@ -94,6 +94,7 @@ func TestWhatIsPrinted(t *testing.T) {
 +              - {name: data-server, mountPath: /run/pod-fuse, readOnly: true}
 +              - {name: data-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true}
 +              - {name: data-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}
++              - {name: data-server, mountPath: /usr/bin/fusermount, subPath: fusermount, readOnly: true}
 +            - name: plain-program
 +              image: registry.example.com/gocryptfs
 +              restartPolicy: Always
@@ -105,6 +106,7 @@ func TestWhatIsPrinted(t *testing.T) {
 +              - {name: plain-server, mountPath: /run/pod-fuse, readOnly: true}
 +              - {name: plain-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true}
 +              - {name: plain-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}
++              - {name: plain-server, mountPath: /usr/bin/fusermount, subPath: fusermount, readOnly: true}
 +              - {name: plain-secret, mountPath: /secret, readOnly: true}
 +              - {name: files, mountPath: /source}
 
@@ -120,6 +122,7 @@ func TestWhatIsPrinted(t *testing.T) {
 +    - {name: data-server, mountPath: /run/pod-fuse, readOnly: true}
 +    - {name: data-server, mountPath: /dev/fuse, subPath: fuse, readOnly: true}
 +    - {name: data-server, mountPath: /usr/bin/fusermount3, subPath: fusermount3, readOnly: true}
++    - {name: data-server, mountPath: /usr/bin/fusermount, subPath: fusermount, readOnly: true}
    volumes:
    - {name: data, csi: {driver: pod-fuse.example.com}}
 +  - name: data-server
@@ -169,10 +172,10 @@ func TestFormsOfYAML(t *testing.T) {
 		"text that looks alike":    {"kind: Pod\nspec:\n  volumes:\n  - " + asksByCSI + "\n  - name: x\n    y: |\n      a\n     \n      # b\n\n  containers:\n  - args: [\"]\"]\n", "volumes: data, x, data-server; initContainers: data-program"},
 		"an anchor":                {"kind: Pod\nspec: &spec\n  volumes: &volumes\n  - " + asksByCSI + "\n", "volumes: data, data-server; initContainers: data-program"},
 		"an alias beside":          {"kind: Pod\nmetadata: {labels: &l {a: b}, annotations: *l}\nspec:\n  volumes:\n  - " + asksByCSI + "\n", "volumes: data, data-server; initContainers: data-program"},
-		"no list of mounts":        {"kind: Pod\n" + annotates + "spec:\n  volumes: [" + clientCSI + "]\n  containers:\n  - name: app\n    image: i\n  - name: b\n", "volumes: data, data-server; containers: app(3), b"},
-		"nor in brackets":          {"kind: Pod\n" + annotates + "spec:\n  volumes: [" + clientCSI + "]\n  containers: [{name: app}, {name: b}]\n", "volumes: data, data-server; containers: app(3), b"},
-		"a list of mounts":         {"kind: Pod\n" + annotates + "spec:\n  volumes: [" + clientCSI + "]\n  containers:\n  - volumeMounts:\n    - {name: x, mountPath: /x}\n    name: app\n  - name: b\n", "volumes: data, data-server; containers: app(4), b"},
-		"a container at the end":   {"kind: Pod\n" + strings.Replace(annotates, "=data", "=own", 1) + "spec:\n  volumes: [" + asksByCSI + ", {name: own, csi: {driver: pod-fuse.example.com}}]\n  containers:\n  - name: app", "volumes: data, own, data-server, own-server; initContainers: data-program; containers: app(3)"},
+		"no list of mounts":        {"kind: Pod\n" + annotates + "spec:\n  volumes: [" + clientCSI + "]\n  containers:\n  - name: app\n    image: i\n  - name: b\n", "volumes: data, data-server; containers: app(4), b"},
+		"nor in brackets":          {"kind: Pod\n" + annotates + "spec:\n  volumes: [" + clientCSI + "]\n  containers: [{name: app}, {name: b}]\n", "volumes: data, data-server; containers: app(4), b"},
+		"a list of mounts":         {"kind: Pod\n" + annotates + "spec:\n  volumes: [" + clientCSI + "]\n  containers:\n  - volumeMounts:\n    - {name: x, mountPath: /x}\n    name: app\n  - name: b\n", "volumes: data, data-server; containers: app(5), b"},
+		"a container at the end":   {"kind: Pod\n" + strings.Replace(annotates, "=data", "=own", 1) + "spec:\n  volumes: [" + asksByCSI + ", {name: own, csi: {driver: pod-fuse.example.com}}]\n  containers:\n  - name: app", "volumes: data, own, data-server, own-server; initContainers: data-program; containers: app(4)"},
 		"no workload: a ConfigMap": {"kind: ConfigMap\nspec:\n  volumes:\n  - " + asksByCSI + "\n", "volumes: data"},
 	} {
 		t.Run(name, func(t *testing.T) {

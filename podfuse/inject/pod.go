@@ -234,6 +234,7 @@ func serverMounts(server string) []fields {
 		{{"name", server}, {"mountPath", "/run/pod-fuse"}, {"readOnly", true}},
 		{{"name", server}, {"mountPath", "/dev/fuse"}, {"subPath", "fuse"}, {"readOnly", true}},
 		{{"name", server}, {"mountPath", "/usr/bin/fusermount3"}, {"subPath", "fusermount3"}, {"readOnly", true}},
+		{{"name", server}, {"mountPath", "/usr/bin/fusermount"}, {"subPath", "fusermount"}, {"readOnly", true}},
 	}
 }
 
