@@ -156,6 +156,7 @@ e2e: build
 # The image, the manifest and the chart on a real cluster of one node.
 e2e-cluster: build image helm
 	e2e/setup.sh cluster
+	e2e/podfuse/setup.sh
 	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
 	go build -o e2e/bin/loopback ./e2e/loopback
 	go test -tags cluster -count=1 -timeout 40m -v ./e2e/cluster

@@ -17,10 +17,10 @@ const podFuseCSIName = "pod-fuse.example.com"
 // volume survives the program. While it has volumes, the driver stays, with the plugin that unmounts them.
 func TestPodFuseByCSI(t *testing.T) {
 	before := settledNode(t)
-	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
-		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
+	helm(t, append([]string{"install", "pod-info-fuse", chart, "--create-namespace",
+		"--set", "image.tag=" + versionOf(t, "../../bin/pod-info-fuse"),
 		"--set", "podFuse.enabled=true,podFuse.csi.enabled=true,policies.validatingAdmissionPolicy=true,config.log=off",
-		"--set-json", programValues)
+	}, programFlags()...)...)
 	t.Cleanup(func() {
 		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
 		kubectl(t, "delete", "namespace", namespace, "--timeout=4m")
@@ -28,17 +28,17 @@ func TestPodFuseByCSI(t *testing.T) {
 		checkNoCSIDriver(t, podFuseCSIName)
 	})
 	rolledOut(t)
-	newNamespace(t, "programs")
-	label(t, "programs", podSecurity, "restricted")
+	newNamespace(t, csiNamespace)
+	label(t, csiNamespace, podSecurity, "restricted")
 	// The API server may not have the policy at once.
 	err := harness.Eventually(startLimit, func() error {
-		return admission(in("programs", restricted(podFuseByCSI("denied"))), "may not be used in this namespace")
+		return admission(in(csiNamespace, restricted(podFuseByCSI("denied"))), "may not be used in this namespace")
 	})
 	if err != nil {
 		t.Error(err)
 	}
-	label(t, "programs", podFuseCSIName+"/volumes", "allowed")
-	p := runPod(t, in("programs", restricted(podFuseByCSI("csi"))))
+	label(t, csiNamespace, podFuseCSIName+"/volumes", "allowed")
+	p := runPod(t, in(csiNamespace, restricted(podFuseByCSI("csi"))))
 	reads := func(when string) {
 		t.Helper()
 		if got, err := p.kubectl("exec", p.name, "-c", "main", "--", "cat", infoDir+"/file"); err != nil || got != "content\n" {

@@ -185,8 +185,8 @@ func (p pod) goesOn(t *testing.T) {
 		err = p.neverEnded("main")
 	}
 	if err != nil {
-		log, _ := p.kubectl("logs", p.name, "-c", "program", "--tail=10")
-		t.Fatalf("%v\nthe program's log ends with:\n%s\n%s", err, log, installedPodFuse.Report())
+		log, _ := p.kubectl("logs", p.name, "--all-containers", "--prefix", "--tail=10")
+		t.Fatalf("%v\nthe pod's log ends with:\n%s\n%s", err, log, installedPodFuse.Report())
 	}
 }
 

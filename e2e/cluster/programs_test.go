@@ -5,74 +5,329 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
-// programValues list two programs for pods: one that takes /dev/fd/N, and one that calls fusermount.
-const programValues = `podFuse.programs={"loopback":{"image":"` + testImage + `","command":["loopback","/source/$(directory)","{}"],` +
-	`"options":["directory"],"env":{"directory":"."},"source":{"mountPath":"/source"},"resources":{"limits":{"memory":"64Mi"}}},` +
-	`"mounts":{"image":"` + testImage + `","command":["loopback","/source","$(mountpoint)"],"env":{"PATH":"/bin:/usr/bin"},"source":{"mountPath":"/source"}}}`
-
-// asksForAProgram is a pod of the level restricted, whose volume says what serves it, with more options.
-func asksForAProgram(name string, more object, command string) object {
-	options := object{"program": "loopback", "source": "shown", "wait": "2m"}
-	maps.Copy(options, more)
-	pod := newPod(name, object{"csi": object{"driver": podFuseCSIName, "volumeAttributes": options}}, "sh", "-c", command)
-	spec := pod["spec"].(object)
-	spec["volumes"] = append(spec["volumes"].([]any), object{"name": "shown", "emptyDir": object{}})
-	return in("programs", restricted(pod))
+// A catalogued program is one of deploy/examples/programs.yaml.
+type catalogued struct {
+	name    string
+	process string
+	files   []string // of Debian's package, and of those that it needs
+	options object   // a pod's
+	writes  bool
 }
 
-// The API server puts programs into pods that name them, in a namespace of the level restricted, and
-// says what is wrong with others. Their volumes survive them, and pods that end do so with them.
+const (
+	s3Address, sftpPort = nodeIP + ":9000", "2022" // of servers on the node
+	csiNamespace        = "programs"               // of the level restricted, which refuses FlexVolumes
+	flexNamespace       = "programs-by-flexvolume"
+)
+
+var (
+	catalogue = []catalogued{
+		{"bindfs", "bindfs", []string{"/usr/bin/bindfs"}, object{"source": "empty", "perms": "a+rX"}, true},
+		{"squashfuse", "squashfuse_ll", []string{"/usr/bin/squashfuse_ll"}, object{"source": "files", "file": "tree.squashfs"}, false},
+		{"sshfs", "sshfs", []string{"/usr/bin/sshfs", "/usr/bin/ssh"}, object{"remote": "user@" + nodeIP + ":/", "port": sftpPort, "secret": "ssh"}, true},
+		{"s3fs", "s3fs", []string{"/usr/bin/s3fs", "/usr/bin/fusermount", "/usr/bin/fusermount3"}, object{"bucket": "bucket", "url": "http://" + s3Address, "secret": "s3"}, true},
+		{"rclone", "rclone", nil, object{"path": "/secret/..data", "secret": "rclone"}, false},
+	}
+)
+
+// programFlags are the values of a chart with the catalogue, and with a program to which pods may say what they like.
+func programFlags() []string {
+	flags := []string{"-f", "../../deploy/examples/programs.yaml"}
+	for _, p := range catalogue {
+		flags = append(flags, "--set", "podFuse.programs."+p.name+".image="+p.image().Name)
+	}
+	return append(flags, "--set-json", `podFuse.programs.any={"image":"`+catalogue[1].image().Name+
+		`","command":["squashfuse_ll","-f","/source/$(file)","{}"],"options":["file","value"],"source":{"mountPath":"/source","readOnly":true}}`)
+}
+
+// image is what deploy/examples/images makes, of this machine's files.
+func (p catalogued) image() harness.Image {
+	image := harness.Image{Name: "e2e.example.com/" + p.name + ":e2e", Files: p.files}
+	switch p.name {
+	case "sshfs":
+		image.Users = "user:x:1000:0::/tmp:/bin/sh\n"
+	case "rclone": // of the suites, which serves the others
+		image.Programs = map[string]string{"rclone": filepath.Join(bin, "rclone")}
+	}
+	return image
+}
+
+// sources are a namespace's objects that programs need.
+func sources(t *testing.T, dir, namespace string) []object {
+	t.Helper()
+	read := func(name string) []byte {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	secret := func(name string, data object) object {
+		return in(namespace, object{"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": name}, "data": data})
+	}
+	return []object{
+		secret("s3", object{"AWS_ACCESS_KEY_ID": []byte("key"), "AWS_SECRET_ACCESS_KEY": []byte("secret")}),
+		secret("ssh", object{"key": read("key"), "known_hosts": []byte("[" + nodeIP + "]:" + sftpPort + " " + string(read("host.pub")))}),
+		secret("rclone", object{"rclone.conf": []byte("[remote]\ntype = local\n"), "file": []byte("content\n")}),
+		in(namespace, object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "files"},
+			"binaryData": object{"tree.squashfs": read("tree.squashfs")}}),
+	}
+}
+
+// startSources makes what the programs serve, and starts the servers of S3 and SFTP on the node.
+func startSources(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	tree := filepath.Join(dir, "buckets/bucket")
+	if err := os.MkdirAll(tree, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tree, "file"), []byte("content\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{
+		{"mksquashfs", tree, dir + "/tree.squashfs", "-quiet", "-no-progress"},
+		{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", dir + "/key"},
+		{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", dir + "/host"},
+	} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s; e2e/podfuse/setup.sh installs what is missing", command, err, out)
+		}
+	}
+	for kind, args := range map[string][]string{
+		"s3":   {"--addr", s3Address, "--auth-key", "key,secret", ":local:" + dir + "/buckets"},
+		"sftp": {"--addr", nodeIP + ":" + sftpPort, "--authorized-keys", dir + "/key.pub", "--key", dir + "/host", ":local:" + tree},
+	} {
+		server, err := testCluster.StartProcess("rclone-"+kind, append([]string{filepath.Join(bin, "rclone"), "serve", kind, "--config", ""}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { server.Stop(syscall.SIGTERM, startLimit) })
+	}
+	return dir
+}
+
+// asksFor is a pod of the level restricted, whose volume says what serves it.
+func asksFor(name, program string, options object, command string) object {
+	all := object{"program": program}
+	maps.Copy(all, options)
+	pod := restricted(newPod(name, object{"csi": object{"driver": podFuseCSIName, "volumeAttributes": all}}, "sh", "-c", command))
+	spec := pod["spec"].(object)
+	spec["volumes"] = append(spec["volumes"].([]any),
+		object{"name": "empty", "emptyDir": object{}}, object{"name": "files", "configMap": object{"name": "files"}})
+	return in(csiNamespace, pod)
+}
+
+// byFlexVolume has a pod ask at the other door.
+func byFlexVolume(pod object) object {
+	volume := pod["spec"].(object)["volumes"].([]any)[0].(object)
+	volume["flexVolume"] = object{"driver": podFuseName, "options": volume["csi"].(object)["volumeAttributes"]}
+	delete(volume, "csi")
+	return in(flexNamespace, pod)
+}
+
+// uses is a command that uses the volume of a program.
+func (p catalogued) uses() string {
+	const file, made = infoDir + "/file", infoDir + "/made-$HOSTNAME"
+	command := `[ "$(cat ` + file + `)" = content ]`
+	if p.name == "bindfs" {
+		command = "echo content > " + file + " && " + command
+	}
+	if p.writes {
+		command += " && echo more > " + made + " && [ \"$(cat " + made + ")\" = more ]"
+	}
+	return command
+}
+
+// deployment has the pod as its template.
+func deployment(name string, pod object) object {
+	labels := object{"app": name}
+	return in(csiNamespace, object{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": object{"name": name}, "spec": object{
+		"selector": object{"matchLabels": labels},
+		"template": object{"metadata": object{"labels": labels}, "spec": pod["spec"]},
+	}})
+}
+
+// deployed is the pod of a deployment that is rolled out.
+func deployed(t *testing.T, name string) pod {
+	t.Helper()
+	if _, err := testCluster.kubectl("-n", csiNamespace, "rollout", "status", "deployment/"+name, "--timeout=2m"); err != nil {
+		pods, _ := testCluster.kubectl("-n", csiNamespace, "describe", "pods", "-l", "app="+name)
+		log, _ := testCluster.kubectl("-n", csiNamespace, "logs", "-l", "app="+name, "--all-containers", "--prefix", "--tail=10")
+		t.Fatalf("%v\n%s\n%s", err, pods, log)
+	}
+	const running = `{range .items[?(@.status.phase=="Running")]}{.metadata.deletionTimestamp}|{.metadata.name}{"\n"}{end}`
+	for line := range strings.Lines(kubectl(t, "-n", csiNamespace, "get", "pods", "-l", "app="+name, "-o", "jsonpath="+running)) {
+		if deleted, name, _ := strings.Cut(strings.TrimSpace(line), "|"); deleted == "" {
+			return pod{name, csiNamespace}
+		}
+	}
+	t.Fatalf("the deployment %s has no pod", name)
+	return pod{}
+}
+
+// sidecars are policies, as others have, that put a container of the name before or after those that the pods of
+// a deployment have.
+func sidecars(deployment string) (objects []object) {
+	for _, row := range []struct{ name, list, at string }{{"before", "initContainers", "0"}, {"after", "containers", "-"}} {
+		container := `{"name": dyn("` + row.name + `"), "image": dyn("` + testImage + `"), "imagePullPolicy": dyn("Never"), ` +
+			`"command": dyn(["sh", "-c", "trap exit TERM; sleep 100000 & wait"]), ` +
+			`"securityContext": dyn({"allowPrivilegeEscalation": dyn(false), "capabilities": dyn({"drop": ["ALL"]})})`
+		if row.list == "initContainers" {
+			container += `, "restartPolicy": dyn("Always")`
+		}
+		list := "/spec/" + row.list
+		objects = append(objects, object{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": object{"name": row.name},
+			"spec": object{
+				"reinvocationPolicy": "IfNeeded",
+				"matchConstraints": object{"resourceRules": []any{object{
+					"apiGroups": []string{""}, "apiVersions": []string{"v1"}, "resources": []string{"pods"}, "operations": []string{"CREATE"}}}},
+				"matchConditions": []any{
+					object{"name": "deployment", "expression": `object.metadata.?labels[?"app"].orValue("") == "` + deployment + `"`},
+					object{"name": "once", "expression": "!object.spec.?" + row.list + `.orValue([]).exists(c, c.name == "` + row.name + `")`}},
+				"mutations": []any{object{"patchType": "JSONPatch", "jsonPatch": object{"expression": "(has(object.spec." + row.list + `) ? [] : [JSONPatch{op: "add", path: "` + list + `", value: []}]) + ` +
+					`[JSONPatch{op: "add", path: "` + list + "/" + row.at + `", value: ` + container + `}}]`}}},
+			},
+		}, object{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding", "metadata": object{"name": row.name},
+			"spec": object{"policyName": row.name},
+		})
+	}
+	return objects
+}
+
+// The catalogue as it is: volumes that name a program, in pods that say no more, are served, and survive
+// it; pods that end do so with their programs. What is wrong with others is said.
 func testProgramsByName(t *testing.T) {
-	const file = infoDir + "/file"
+	for _, p := range catalogue {
+		if err := testCluster.ImportImage(p.image()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := startSources(t)
+	newNamespace(t, flexNamespace)
+	label(t, flexNamespace, podSecurity, "baseline")
+	label(t, flexNamespace, runsPrograms, "allowed")
+	create(t, slices.Concat(sources(t, dir, csiNamespace), sources(t, dir, flexNamespace), sidecars("bindfs"))...)
+	const names = "Programs: any, bindfs, gcsfuse, gocryptfs, rclone, s3fs, squashfuse, sshfs."
 	for _, row := range []struct {
-		more   object
-		denied string
+		program string
+		options object
+		denied  string
 	}{
-		{object{"program": "other"}, "Volume pod-info: there is no program other. Programs: loopback, mounts."},
-		{object{"-o": "dev"}, "Volume pod-info: program loopback has no option -o. Options: directory, wait, default_permissions, source."},
+		{"other", nil, "Volume pod-info: there is no program other. " + names},
+		{"squashfuse", object{"source": "files", "file": "x", "-o": "dev"}, "Volume pod-info: program squashfuse has no option -o. Options: file, wait, default_permissions, source."},
+		{"squashfuse", object{"source": "files", "file": "x", "LD_PRELOAD": "/x"}, "Volume pod-info: program squashfuse has no option LD_PRELOAD. Options: file,"},
+		{"sshfs", object{"remote": "user@host:/"}, "Volume pod-info: program sshfs needs option secret. Options: remote, port, wait, default_permissions, secret."},
+		{"sshfs", object{"remote": "-oProxyCommand=x", "secret": "ssh"}, "Volume pod-info: option remote becomes an argument, which may not begin with -"},
 	} {
 		// The API server may not have the policy at once.
-		if err := harness.Eventually(startLimit, func() error { return admission(asksForAProgram("denied", row.more, "true"), row.denied) }); err != nil {
+		pod := asksFor("denied", row.program, row.options, "true")
+		if err := harness.Eventually(startLimit, func() error { return admission(pod, row.denied) }); err != nil {
 			t.Error(err)
 		}
 	}
-	ends := asksForAProgram("ends", object{"program": "mounts"}, "echo content > "+file+` && [ "$(cat `+file+`)" = content ]`)
-	ends["spec"].(object)["restartPolicy"] = "Never"
+	// Policies have no order. Each is invoked again when the pod has changed since, and all that is in it is there once.
+	bindfs := asksFor("beside", "bindfs", catalogue[0].options, "true")
+	bindfs["metadata"].(object)["labels"] = object{"app": "bindfs"}
 	err := harness.Eventually(startLimit, func() error {
-		out, err := testCluster.kubectlWith(harness.JSON(ends), "create", "--dry-run=server", "-o", "yaml", "-f", "-")
-		if err == nil && !strings.Contains(out, "pod-info-program") {
-			err = fmt.Errorf("no program is added:\n%s", out)
+		out, err := testCluster.kubectlWith(harness.JSON(bindfs), "create", "--dry-run=server", "-f", "-",
+			"-o", "jsonpath={.spec.initContainers[*].name} {.spec.containers[*].name} {.spec.volumes[*].name}")
+		names := slices.DeleteFunc(slices.Sorted(slices.Values(strings.Fields(out))), func(name string) bool { return strings.HasPrefix(name, "kube-api-access-") })
+		if want := []string{"after", "before", "empty", "files", "main", "pod-info", "pod-info-program", "pod-info-server"}; err == nil && !slices.Equal(names, want) {
+			err = fmt.Errorf("with other sidecars, a pod has %q, want %q", names, want)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := asksForAProgram("reader", nil, "echo content > "+file+" && while out=$(stat -c %s "+file+" 2>&1); do echo $out; sleep 0.02; done; echo \"$out\"; exit 1")
-	labels := object{"app": "reader"}
-	create(t, in("programs", object{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": object{"name": "reader"}, "spec": object{
-		"selector": object{"matchLabels": labels},
-		"template": object{"metadata": object{"labels": labels}, "spec": reader["spec"]},
-	}}))
+
+	var objects []object
+	for _, p := range catalogue {
+		// Of the volume, a manifest has these lines: its name, csi, driver, volumeAttributes, program, and one each.
+		if lines := 5 + len(p.options); lines > 8 {
+			t.Errorf("the volume of %s takes %d lines", p.name, lines)
+		}
+		reads := p.uses() + " && while out=$(stat -c %s " + infoDir + "/file 2>&1); do echo $out; sleep 0.02; done; echo \"$out\"; exit 1"
+		ends := byFlexVolume(asksFor(p.name, p.name, p.options, p.uses()))
+		ends["spec"].(object)["restartPolicy"] = "Never"
+		objects = append(objects, deployment(p.name, asksFor(p.name, p.name, p.options, reads)),
+			in(flexNamespace, object{"apiVersion": "batch/v1", "kind": "Job", "metadata": object{"name": p.name},
+				"spec": object{"backoffLimit": 0, "template": object{"spec": ends["spec"]}}}))
+	}
+	create(t, objects...)
+	waits := asksFor("waits", "s3fs", object{"bucket": "bucket", "secret": "absent"}, "true")
 	for range 2 { // a bare pod, applied again
-		if _, err := testCluster.kubectlWith(harness.JSON(ends), "apply", "-f", "-"); err != nil {
-			t.Fatal(err)
+		if _, err := testCluster.kubectlWith(harness.JSON(waits), "apply", "-f", "-"); err != nil {
+			t.Error(err)
 		}
 	}
-	kubectl(t, "-n", "programs", "rollout", "status", "deployment/reader", "--timeout=2m")
-	p := pod{kubectl(t, "-n", "programs", "get", "pods", "-l", "app=reader", "-o", "jsonpath={.items[0].metadata.name}"), "programs"}
-	p.goesOn(t)
-	p.execIn(t, "pod-info-program", "sh", "-c", `for p in /proc/[0-9]*; do [ "$(cat "$p/comm")" != loopback ] || { kill -9 "${p#/proc/}" && exit; }; done; exit 1`)
-	p.goesOn(t)
-	if _, err := testCluster.kubectl("-n", "programs", "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/ends", "--timeout=2m"); err != nil {
-		log, _ := testCluster.kubectl("-n", "programs", "logs", "ends", "--all-containers", "--prefix", "--tail=10")
-		t.Errorf("%v\n%s", err, log)
+	for _, p := range catalogue {
+		t.Run(p.name, func(t *testing.T) {
+			reader := deployed(t, p.name)
+			reader.goesOn(t)
+			reader.execIn(t, "pod-info-program", "sh", "-c", `for p in /proc/[0-9]*; do [ "$(cat "$p/comm")" != `+p.process+` ] || { kill -9 "${p#/proc/}" && exit; }; done; exit 1`)
+			reader.goesOn(t)
+			// What the kernel had in its cache, the reader has read without a program.
+			if got := reader.execIn(t, "main", "cat", infoDir+"/file"); got != "content\n" {
+				t.Errorf("when the program was killed, the file is %q", got)
+			}
+		})
 	}
-	kubectl(t, "-n", "programs", "delete", "pod", "ends", "--timeout=4m")
+	kubectl(t, "-n", csiNamespace, "rollout", "restart", "deployment")
+	for _, p := range catalogue {
+		deployed(t, p.name).goesOn(t)
+	}
+	if _, err := testCluster.kubectl("-n", flexNamespace, "wait", "--for=condition=complete", "job", "--all", "--timeout=2m"); err != nil {
+		pods, _ := testCluster.kubectl("-n", flexNamespace, "describe", "pods")
+		log, _ := testCluster.kubectl("-n", flexNamespace, "logs", "-l", "batch.kubernetes.io/job-name", "--all-containers", "--prefix", "--tail=10")
+		t.Errorf("%v\n%s\n%s", err, pods, log)
+	}
+	p := podOf(waits)
+	err = harness.Eventually(startLimit, func() error {
+		if told := p.field(t, ".status.initContainerStatuses[0].state.waiting.message"); !strings.Contains(told, `secret "absent" not found`) {
+			return fmt.Errorf("of a Secret that is missing, the pod says %q", told)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	kubectl(t, "-n", p.namespace, "delete", "pod", p.name, "--timeout=4m")
+	t.Run("Values", testValuesOfPrograms)
+}
+
+// Whatever a pod writes is one argument and one variable of its program, and nothing else.
+func testValuesOfPrograms(t *testing.T) {
+	const file = "it's \"a\"\n-o allow_other; $(mountpoint) $HOME `id` $$ *.squashfs"
+	value := strings.Repeat("$(PATH)'\"\n,-o dev", 4<<10)[:64<<10]
+	pod := asksFor("values", "any", object{"source": "files", "file": file, "value": value}, "trap exit TERM; cat "+infoDir+"/file; sleep 100000 & wait")
+	volumes := pod["spec"].(object)["volumes"].([]any)
+	volumes[len(volumes)-1].(object)["configMap"].(object)["items"] = []any{object{"key": "tree.squashfs", "path": file}}
+	p := runPod(t, pod)
+	read := func(name string) []string {
+		return strings.Split(p.execIn(t, "pod-info-program", "sh", "-c", "cat /proc/$(busybox pidof squashfuse_ll)/"+name), "\x00")
+	}
+	if got := read("cmdline"); len(got) != 5 || !slices.Equal(got[:3], []string{"squashfuse_ll", "-f", "/source/" + file}) || !strings.HasPrefix(got[3], "/dev/fd/") {
+		t.Errorf("the command line is %q", got)
+	}
+	environment := read("environ")
+	for _, want := range []string{"file=" + file, "value=" + value} {
+		if !slices.Contains(environment, want) {
+			t.Errorf("no %.80q in the environment %.2000q", want, environment)
+		}
+	}
 }

@@ -42,7 +42,7 @@ func layout(image string, layer []byte) []byte {
 	config := addBlob(mediaTypeConfig, JSON(map[string]any{
 		"architecture": runtime.GOARCH,
 		"os":           "linux",
-		"config":       map[string]any{"Cmd": []string{"/bin/sleep", "100000"}, "Env": []string{"PATH=/bin"}},
+		"config":       map[string]any{"Cmd": []string{"/bin/sleep", "100000"}, "Env": []string{"PATH=/bin:/usr/bin"}},
 		// One layer that is not compressed: its digest is its diff id.
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layerBlob.Digest}},
 	}))

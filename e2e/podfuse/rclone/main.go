@@ -7,6 +7,7 @@ import (
 	"github.com/rclone/rclone/cmd"
 	_ "github.com/rclone/rclone/cmd/mount"
 	_ "github.com/rclone/rclone/cmd/serve/s3"
+	_ "github.com/rclone/rclone/cmd/serve/sftp"
 )
 
 func main() { cmd.Main() }
