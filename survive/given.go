@@ -36,9 +36,9 @@ func (n Node) give(knows bool) (g given, err error) {
 	g.input, g.notes[noteOfInput] = n.giveInput()
 	var problem error
 	if knows {
-		g.counters, problem = counters.Open(n.CountersFile())
+		g.counters, problem = counters.Open(n.path(counters.FileName))
 	} else {
-		g.counters, problem = counters.Fresh(n.path(unkept(countersName)), n.CountersFile())
+		g.counters, problem = counters.Fresh(n.path(unkept(counters.FileName)), n.path(counters.FileName))
 		g.fresh = problem == nil
 	}
 	if problem != nil {

@@ -65,15 +65,6 @@ func (n Node) standbyArgs() []string { return append(n.serveArgs(), "--confined"
 // Volumes are the records of the driver's volumes.
 func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes")} }
 
-// CallsFile is where call-outs are counted; see package metrics.
-func (n Node) CallsFile() string { return n.path("callouts") }
-
-// countersName is the name of the file that the processes count in.
-const countersName = "counters"
-
-// CountersFile is where the processes that serve count; see package counters.
-func (n Node) CountersFile() string { return n.path(countersName) }
-
 // crashFile is where a process that serves says why it ends; see crash.go.
 func (n Node) crashFile() string { return n.path("crash") }
 

@@ -14,6 +14,8 @@ import (
 
 	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/survive/internal/counters"
+	"example.com/pod-info-fuse/survive/internal/metrics"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -116,7 +118,7 @@ func (n Node) removeRunDir() error {
 	// Files that killed call-outs were writing, and notes that were not kept; see
 	// volume.WriteFile and noteStarted.
 	names, _ := filepath.Glob(n.path(".new-*"))
-	for _, name := range []string{"fs", "connection.json", "control", "callouts", countersName, "crash", noteOfUser, noteOfInput, noteOfCompanion, "cgroup", noteOfVersion, "cgroup-problem", "upgrade-failed", noteOfRefusal, "daemon.lock", "lock"} {
+	for _, name := range []string{"fs", "connection.json", "control", metrics.CallsFileName, counters.FileName, "crash", noteOfUser, noteOfInput, noteOfCompanion, "cgroup", noteOfVersion, "cgroup-problem", "upgrade-failed", noteOfRefusal, "daemon.lock", "lock"} {
 		names = append(names, n.path(name))
 	}
 	for _, name := range names {

@@ -38,7 +38,7 @@ func (n Node) start() (adopted []Healed, err error) {
 	if adopted, err = n.adopt(); err != nil {
 		return adopted, err
 	}
-	if err := metrics.CreateCalls(n.CallsFile()); err != nil {
+	if err := metrics.CreateCalls(n.path(metrics.CallsFileName)); err != nil {
 		n.Log("call-outs are not counted: %v", err) // volumes work without
 	}
 	serves := false

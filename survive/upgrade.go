@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/survive/internal/cgroup"
+	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -196,7 +197,7 @@ func (n Node) noteStarted(g given) (keep func() error, err error) {
 	}
 	return func() (err error) {
 		if g.fresh {
-			err = os.Rename(n.path(unkept(countersName)), n.CountersFile())
+			err = os.Rename(n.path(unkept(counters.FileName)), n.path(counters.FileName))
 		}
 		for _, name := range slices.Sorted(maps.Keys(notes)) { // the version last, whose presence tells of all
 			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
@@ -216,7 +217,7 @@ const (
 func unkept(note string) string { return ".new-" + note }
 
 func (n Node) dropNotes() {
-	for _, name := range []string{noteOfCompanion, countersName, noteOfInput, noteOfVersion} {
+	for _, name := range []string{noteOfCompanion, counters.FileName, noteOfInput, noteOfVersion} {
 		_ = os.Remove(n.path(unkept(name)))
 	}
 }

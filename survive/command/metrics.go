@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 
 	"example.com/pod-info-fuse/install"
 	"example.com/pod-info-fuse/survive"
@@ -38,13 +39,13 @@ func (p Program) nodeMetrics(n survive.Node, log func(format string, args ...any
 	writeSections(t, sections)
 	writeUsage(t, status, sections)
 	// Also of a daemon that does not answer.
-	switch counts, err := counters.Read(n.CountersFile()); {
+	switch counts, err := counters.Read(filepath.Join(n.RunDir, counters.FileName)); {
 	case err == nil:
 		metrics.WriteCounts(t, counts)
 	case !errors.Is(err, fs.ErrNotExist): // as for the following
 		log("%v", err)
 	}
-	switch calls, err := metrics.ReadCalls(n.CallsFile()); {
+	switch calls, err := metrics.ReadCalls(filepath.Join(n.RunDir, metrics.CallsFileName)); {
 	case err == nil:
 		calls.Write(t)
 	case !errors.Is(err, fs.ErrNotExist): // before the first mount, there is none

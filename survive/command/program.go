@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -147,7 +148,7 @@ func (p Program) callOut(started time.Time) error {
 			p.log(i).Line("%s in %v", text, took.Round(10*time.Microsecond))
 		}
 		if i.Node.RunDir != "" { // it was found
-			metrics.Record(i.Node.CallsFile(), o.CallOut, string(o.Answer.Status), took)
+			metrics.Record(filepath.Join(i.Node.RunDir, metrics.CallsFileName), o.CallOut, string(o.Answer.Status), took)
 		}
 	})
 	return nil // not reached

@@ -15,6 +15,9 @@ import (
 // errOther says that a file is of another version, or not what root has made.
 var errOther = errors.New("it is not of this version's layout")
 
+// FileName is the name of the file, in the run directory.
+const FileName = "counters"
+
 // Open opens the file for a process that is about to be started, and makes it if it is not there.
 // It replaces one of another layout, in which a process of the other version may go on counting. The
 // file's memory is allocated: a page that is not there when it is touched would end the process

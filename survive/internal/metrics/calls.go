@@ -38,6 +38,9 @@ type counter struct {
 // them in the machine's byte order.
 type Calls [len(callOuts)]counter
 
+// CallsFileName is the name of their file, in the run directory.
+const CallsFileName = "callouts"
+
 const callsSize = int(unsafe.Sizeof(Calls{}))
 
 // CreateCalls makes the file that Record adds to, if it is not there. It replaces one of
