@@ -3,7 +3,7 @@
 VERSION ?= 0.1.1
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check release release-check release-again release-suite helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity lint clean
+.PHONY: build binaries image image-check release release-check release-again release-suite helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity vulncheck lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -25,7 +25,7 @@ $(BINARIES): $(BIN)/linux-%: .always
 .PHONY: .always
 
 # An archive of an OCI image, to be imported into a container runtime.
-IMAGE ?= example.com/pod-info-fuse
+IMAGE ?= $(shell sed -n 's/^  repository: //p' deploy/chart/pod-info-fuse/values.yaml)
 image: binaries
 	go -C deploy/image build -o ../../bin/image .
 	bin/image --name $(IMAGE) --version $(VERSION) --out $(BIN)/image.tar $(BINARIES)
@@ -160,6 +160,11 @@ e2e-cluster: build image helm
 	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
 	go build -o e2e/bin/loopback ./e2e/loopback
 	go test -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
+
+# Modules whose vulnerabilities a driver has: the database is of this version, or VULNDB=latest.
+VULNDB ?= v0.0.0-20261105234957-e22db6528018
+vulncheck:
+	.ci/vulncheck golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(VULNDB)
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -348,7 +353,7 @@ e2e-systemd: build
 OLDER ?= 1.34 1.31
 release-suite:
 	set -e; for suite in chaos chaos-pod-fuse fuzz 'soak SOAK=30m' e2e-linux-6.1 $(OLDER:%='e2e KUBERNETES=%') \
-		'e2e KUBERNETES=1.30 RUNTIME=debian' 'e2e-cluster KUBERNETES=1.36' e2e-arm64 neighbours release-again; do \
+		'e2e KUBERNETES=1.30 RUNTIME=debian' 'e2e-cluster KUBERNETES=1.36' e2e-arm64 neighbours release-again 'vulncheck VULNDB=latest'; do \
 		begun=$$(date +%s); $(MAKE) $$suite; echo "=== make $$suite: $$(($$(date +%s) - begun)) s"; \
 	done
 

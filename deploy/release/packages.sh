@@ -17,11 +17,15 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 
+# Names that the chart has as well.
+chart() { sed -n "s/^ *$1: //p" deploy/chart/pod-info-fuse/Chart.yaml; }
+home=$(chart home) email=$(chart email)
+
 # package PROGRAM ARCHITECTURE ABOUT writes those of one driver for one architecture.
 package() {
 	for file in package.yaml package.md command.sh postinstall.sh preremove.sh; do
 		sed -e "s|@PROGRAM@|$1|g" -e "s|@ARCH@|$2|g" -e "s|@ABOUT@|$3|g" -e "s|@VERSION@|$version|g" \
-			-e "s|@BINARIES@|$binaries/linux-$2|g" -e "s|@SCRATCH@|$scratch|g" \
+			-e "s|@BINARIES@|$binaries/linux-$2|g" -e "s|@HOME@|$home|g" -e "s|@EMAIL@|$email|g" -e "s|@SCRATCH@|$scratch|g" \
 			"deploy/release/$file" >"$scratch/$file"
 	done
 	# What says the same on each architecture, from a binary that this machine executes.
