@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"example.com/pod-info-fuse/internal/proc"
@@ -68,7 +69,7 @@ func programMetrics(all []programReport, unknown error) []command.Metric {
 	}
 	states := command.Metric{Name: "programs", Kind: "gauge", Help: "Client volumes, by the state of their program."}
 	for _, state := range []wire.State{wire.Waiting, wire.Served, wire.Dead, wire.Gone} {
-		states.Samples = append(states.Samples, command.Sample{Value: float64(count[state]), Labels: []string{"state", string(state)}})
+		states.Samples = append(states.Samples, command.Sample{Value: float64(count[state]), Labels: []string{"state", strings.ReplaceAll(string(state), " ", "_")}})
 	}
 	outage := gauge("outage_start_timestamp_seconds", "When the oldest outage began that lasts; no sample: there is none.", float64(since.Unix()))
 	if since.IsZero() {

@@ -68,13 +68,16 @@ func (n node) scrape(address string) map[string]float64 {
 	}
 	samples := map[string]float64{}
 	for name, family := range families {
-		name, ours := strings.CutPrefix(name, "pod_fuse_")
+		name, ours := strings.CutPrefix(name, "fuse_driver_")
 		if !ours || family.GetHelp() == "" {
 			n.t.Errorf("%s: %q", name, family.GetHelp())
 		}
 		for _, m := range family.Metric {
 			var labels []string
-			for _, l := range m.Label {
+			if m.Label[0].GetName() != "driver" || m.Label[0].GetValue() != "pod-fuse" {
+				n.t.Errorf("%s is of no driver: %v", name, m)
+			}
+			for _, l := range m.Label[1:] {
 				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
 			}
 			samples[name+"{"+strings.Join(labels, ",")+"}"] = m.GetCounter().GetValue() + m.GetGauge().GetValue() // one is nil
@@ -93,7 +96,7 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 	want := map[string]float64{
 		"mounter_up{}": 1, `mounter_info{version="1.2.3"}`: 1, "mounter_spare{}": 1, "mounter_linked{}": 1, "mounter_trouble{}": 0, "mounter_attaching{}": 0,
 		`mounter_connections{program="living"}`: 0, `mounter_connections{program="dead"}`: 0,
-		`programs{state="waiting"}`: 1, `programs{state="served"}`: 0, `programs{state="program dead"}`: 0, `programs{state="gone"}`: 0,
+		`programs{state="waiting"}`: 1, `programs{state="served"}`: 0, `programs{state="program_dead"}`: 0, `programs{state="gone"}`: 0,
 		"waiting_requests{}": 0, "program_returns_total{}": 0,
 	}
 	seen := map[string]bool{}
@@ -164,11 +167,11 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 	tells("the spare mounts", false, nil)
 	end()
 	tells("it is dead", true, map[string]float64{
-		`programs{state="served"}`: 0, `programs{state="program dead"}`: 1, `mounter_connections{program="living"}`: 0, `mounter_connections{program="dead"}`: 1,
+		`programs{state="served"}`: 0, `programs{state="program_dead"}`: 1, `mounter_connections{program="living"}`: 0, `mounter_connections{program="dead"}`: 1,
 	})
 	n.must("unmount", client)
 	n.must("unmount", server)
-	tells("it is unmounted", false, map[string]float64{`programs{state="program dead"}`: 0, `mounter_connections{program="dead"}`: 0})
+	tells("it is unmounted", false, map[string]float64{`programs{state="program_dead"}`: 0, `mounter_connections{program="dead"}`: 0})
 	if got, want := slices.Sorted(maps.Keys(seen)), tabled(t); !slices.Equal(got, want) {
 		t.Errorf("the driver tells\n%q, the tables of docs/installer.md have\n%q", got, want)
 	}

@@ -212,7 +212,7 @@ func TestTheTableHasAllMetrics(t *testing.T) {
 	w.isReady()
 	d.mount()
 	d.pair()
-	for name := range w.risen("there are counts", nil, map[string]float64{"starts_total{}": 1, `callouts_total{callout="mount",outcome="Success"}`: 1}) {
+	for name := range w.risen("there are counts", nil, map[string]float64{"starts_total{}": 1, `callouts_total{callout="mount",outcome="success"}`: 1}) {
 		name, _, _ = strings.Cut(name, "{")
 		got = append(got, name)
 	}

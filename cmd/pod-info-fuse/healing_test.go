@@ -48,7 +48,7 @@ func TestAWatchDoesNotCallADriverThatStartsItsDaemon(t *testing.T) {
 	}
 	d.killPair()
 	w.isNotReady("a call-out starts or ends the daemon")
-	w.counts(map[string]float64{`callouts_total{callout="init",outcome="Success"}`: 0})
+	w.counts(map[string]float64{`callouts_total{callout="init",outcome="success"}`: 0})
 	lock.Close()
 	eventually(t, "the volume reads again", func() bool { _, err := os.ReadFile(dir + "/pod.uid"); return err == nil })
 }

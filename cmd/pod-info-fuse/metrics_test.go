@@ -14,10 +14,10 @@ func TestMetricsBeforeTheFirstMount(t *testing.T) {
 	w := d.watch(binary, "install")
 	w.isReady()
 	w.counts(map[string]float64{
-		fmt.Sprintf(`installer_info{driver=%q,version="1.2.3"}`, d.name): 1,
+		fmt.Sprintf(`installer_info{name=%q,version="1.2.3"}`, d.name): 1,
 		"repairs_total{}": 0, "status_error{}": 0, "upgrade_failed{}": 0,
 		`mount{state="ok"}`: 0, `mount{state="dead"}`: 0, `mount{state="absent"}`: 1,
-		`volumes{state="ok"}`: 0, `volumes{state="dead"}`: 0, `volumes{state="notMounted"}`: 0,
+		`volumes{state="ok"}`: 0, `volumes{state="dead"}`: 0, `volumes{state="not_mounted"}`: 0,
 		`volumes{state="foreign"}`: 0, `volumes{state="unknown"}`: 0, `volumes{state="unrecorded"}`: 0,
 		`volumes{state="lingering"}`: 0,
 	})
@@ -41,12 +41,12 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	d.must("init")
 	d.call("expandfs")
 	want := map[string]float64{
-		`callouts_total{callout="init",outcome="Success"}`:        1,
-		`callouts_total{callout="mount",outcome="Success"}`:       4,
-		`callouts_total{callout="mount",outcome="Failure"}`:       2,
-		`callouts_total{callout="unmount",outcome="Success"}`:     1,
-		`callouts_total{callout="unmount",outcome="Failure"}`:     0,
-		`callouts_total{callout="other",outcome="Not supported"}`: 1,
+		`callouts_total{callout="init",outcome="success"}`:        1,
+		`callouts_total{callout="mount",outcome="success"}`:       4,
+		`callouts_total{callout="mount",outcome="failure"}`:       2,
+		`callouts_total{callout="unmount",outcome="success"}`:     1,
+		`callouts_total{callout="unmount",outcome="failure"}`:     0,
+		`callouts_total{callout="other",outcome="not_supported"}`: 1,
 		`callout_duration_seconds{callout="init"} count`:          1,
 		`callout_duration_seconds{callout="mount"} count`:         6,
 		`callout_duration_seconds{callout="unmount"} count`:       1,
@@ -75,7 +75,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	}
 	defer unix.Unmount(volumes[2], 0)
 	write(t, d.runDir+"/volumes/123456789abcde.json", "{")
-	for state, count := range map[string]float64{"ok": 1, "notMounted": 1, "foreign": 1, "unknown": 1, "dead": 0} {
+	for state, count := range map[string]float64{"ok": 1, "not_mounted": 1, "foreign": 1, "unknown": 1, "dead": 0} {
 		want[fmt.Sprintf(`volumes{state=%q}`, state)] = count
 	}
 	w.counts(want)
@@ -93,13 +93,13 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 
 	upgraded := d.watch(newer, "install") // calls init
 	want["upgrades_total{}"], want[`takeovers_total{cause="upgrade"}`] = 1, 1
-	want[`callouts_total{callout="init",outcome="Success"}`] = 2
+	want[`callouts_total{callout="init",outcome="success"}`] = 2
 	want[`callout_duration_seconds{callout="init"} count`] = 2
 	for _, role := range []string{"active", "standby"} {
 		delete(want, fmt.Sprintf(`process_info{role=%q,version="1.2.3"}`, role))
 		want[fmt.Sprintf(`process_info{role=%q,version="1.2.4"}`, role)] = 1
 	}
-	want[fmt.Sprintf(`installer_info{driver=%q,version="1.2.4"}`, d.name)] = 1
+	want[fmt.Sprintf(`installer_info{name=%q,version="1.2.4"}`, d.name)] = 1
 	upgraded.counts(want)
 }
 

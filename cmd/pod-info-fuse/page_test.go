@@ -24,16 +24,19 @@ func (w *watched) metrics() map[string]float64 {
 	}
 	samples := map[string]float64{}
 	for name, family := range families {
-		if !strings.HasPrefix(name, "pod_info_fuse_") || family.GetHelp() == "" {
+		if !strings.HasPrefix(name, "fuse_driver_") || family.GetHelp() == "" {
 			w.t.Errorf("%s: %q", name, family.GetHelp())
 		}
 		for _, m := range family.Metric {
 			var labels []string
-			for _, l := range m.Label {
+			if m.Label[0].GetName() != "driver" || m.Label[0].GetValue() != "pod-info-fuse" {
+				w.t.Errorf("%s is of no driver: %v", name, m)
+			}
+			for _, l := range m.Label[1:] {
 				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
 			}
 			slices.Sort(labels)
-			key := strings.TrimPrefix(name, "pod_info_fuse_") + "{" + strings.Join(labels, ",") + "}"
+			key := strings.TrimPrefix(name, "fuse_driver_") + "{" + strings.Join(labels, ",") + "}"
 			if h := m.Histogram; h != nil {
 				samples[key+" count"], samples[key+" sum"] = float64(h.GetSampleCount()), h.GetSampleSum()
 				last := h.Bucket[len(h.Bucket)-1]

@@ -182,7 +182,7 @@ var effects = []struct {
 		adds:  []string{"kind: PodMonitor", "- port: metrics\n", "interval: 7s", "release: mine"}},
 	{values: []string{"metrics.prometheusRule.enabled", "metrics.prometheusRule.labels"}, foreign: "PrometheusRule",
 		flags: []string{"--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.labels.release=mine"},
-		adds:  []string{"kind: PrometheusRule", "release: mine", "- alert: PodInfoFuseMountDead\n"}},
+		adds:  []string{"kind: PrometheusRule", "release: mine", "- alert: FuseDriverMountDead\n"}},
 	{values: []string{"metrics.dashboard.enabled", "metrics.dashboard.labels.grafana_dashboard"},
 		flags: []string{"--set", "metrics.dashboard.enabled=true,metrics.dashboard.labels.grafana_dashboard=mine"},
 		adds:  []string{"kind: ConfigMap", "grafana_dashboard: mine", "  pod-info-fuse.json: |\n    {\n"}},

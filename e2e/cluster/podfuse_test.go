@@ -310,7 +310,7 @@ func testUserNamespace(t *testing.T) {
 // Volumes that work are not dead where the installer sees them either: an alert that wakes people says how many are.
 func testMetricsOfPodFuse(t *testing.T) {
 	err := harness.Eventually(startLimit, func() error {
-		if m := scrape(t, podFusePort); m[`pod_fuse_volumes{state="ok"}`] < 2 {
+		if m := scrape(t, podFusePort); m[`fuse_driver_volumes{driver="pod-fuse",state="ok"}`] < 2 {
 			return fmt.Errorf("a pod has two volumes, and the metrics have %v", m)
 		}
 		return nil
@@ -318,10 +318,10 @@ func testMetricsOfPodFuse(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for port, name := range map[string]string{firstPort: "pod_info_fuse_volumes", podFusePort: "pod_fuse_volumes"} {
-		dead, there := scrape(t, port)[name+`{state="dead"}`]
+	for port, driver := range map[string]string{firstPort: "pod-info-fuse", podFusePort: "pod-fuse"} {
+		dead, there := scrape(t, port)[`fuse_driver_volumes{driver="`+driver+`",state="dead"}`]
 		if !there || dead != 0 {
-			t.Errorf("%s says that %v volumes are dead (%v)", name, dead, there)
+			t.Errorf("%s says that %v volumes are dead (%v)", driver, dead, there)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // and new ones start.
 func testRepair(t *testing.T) {
 	r := runReader(t, "repair-reader", driverName)
-	repairs := scrape(t, firstPort)["pod_info_fuse_repairs_total"]
+	repairs := scrape(t, firstPort)[`fuse_driver_repairs_total{driver="pod-info-fuse"}`]
 	if err := os.Remove(installed.Executable()); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func testRepair(t *testing.T) {
 	t.Logf("the driver was back after %v", time.Since(began).Round(time.Millisecond))
 	runPod(t, newPod("after-repair", flexVolume(driverName), stays...)).checkFiles(t, infoDir)
 	r.goesOn(t)
-	if now := scrape(t, firstPort)["pod_info_fuse_repairs_total"]; now != repairs+1 {
+	if now := scrape(t, firstPort)[`fuse_driver_repairs_total{driver="pod-info-fuse"}`]; now != repairs+1 {
 		t.Errorf("repairs_total was %v, and after a repair it is %v", repairs, now)
 	}
 }

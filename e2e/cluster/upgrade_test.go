@@ -49,12 +49,12 @@ func testUpgrade(t *testing.T) {
 	r.goesOn(t)
 	m := scrape(t, firstPort)
 	for _, want := range []string{
-		fmt.Sprintf(`pod_info_fuse_installer_info{driver="%s",version="%s"}`, driverName, version),
-		fmt.Sprintf(`pod_info_fuse_process_info{role="active",version="%s"}`, version),
-		fmt.Sprintf(`pod_info_fuse_process_info{role="standby",version="%s"}`, version),
-		`pod_info_fuse_mount{state="ok"}`,
-		`pod_info_fuse_volumes{state="ok"}`,
-		`pod_info_fuse_upgrades_total`,
+		fmt.Sprintf(`fuse_driver_installer_info{driver="pod-info-fuse",name="%s",version="%s"}`, driverName, version),
+		fmt.Sprintf(`fuse_driver_process_info{driver="pod-info-fuse",role="active",version="%s"}`, version),
+		fmt.Sprintf(`fuse_driver_process_info{driver="pod-info-fuse",role="standby",version="%s"}`, version),
+		`fuse_driver_mount{driver="pod-info-fuse",state="ok"}`,
+		`fuse_driver_volumes{driver="pod-info-fuse",state="ok"}`,
+		`fuse_driver_upgrades_total{driver="pod-info-fuse"}`,
 	} {
 		if m[want] == 0 {
 			t.Errorf("the metrics do not have %s, they have %v", want, m)

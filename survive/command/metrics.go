@@ -21,7 +21,7 @@ func (p Program) keeperMetrics(k *install.Keeper, log func(format string, args .
 // nodeMetrics are the metrics of the driver on the node. log is told of those that cannot be read.
 func (p Program) nodeMetrics(n survive.Node, log func(format string, args ...any)) string {
 	t := metrics.NewText(n.Program)
-	t.Family("installer_info", "gauge", "The version of the installer.").Sample(1, "version", n.Version, "driver", n.Name.String())
+	t.Family("installer_info", "gauge", "The version of the installer.").Sample(1, "version", n.Version, "name", n.Name.String())
 	status, err := n.Status()
 	t.Family("status_error", "gauge", "Whether the condition of the driver could not be found out.").Sample(truth(err != nil))
 	if err != nil {
@@ -65,7 +65,7 @@ func writeVolumes(t *metrics.Text, status survive.Status) {
 	}
 	t.Family("volumes", "gauge", "Volumes by their condition.")
 	for _, state := range []survive.VolumeState{survive.VolumeOK, survive.VolumeDead, survive.VolumeNotMounted, survive.VolumeForeign, survive.VolumeUnknown, survive.VolumeUnrecorded, survive.VolumeLingering} {
-		t.Sample(float64(count[state]), "state", string(state))
+		t.Sample(float64(count[state]), "state", metrics.SnakeCase(string(state)))
 	}
 }
 

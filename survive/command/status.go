@@ -32,7 +32,7 @@ type Usage struct {
 
 // Metric is a family of samples for Prometheus.
 type Metric struct {
-	Name    string // after the program's, and one that no other has
+	Name    string // after "fuse_driver_", and one that no other has
 	Kind    string // gauge or counter; the name of a counter ends with _total
 	Help    string // what it is, in a sentence
 	Samples []Sample
@@ -41,7 +41,7 @@ type Metric struct {
 // Sample is one of a family.
 type Sample struct {
 	Value  float64
-	Labels []string // names and values in turn, of which there are few: each combination is kept for ever
+	Labels []string // beside driver: names and values in turn, of which there are few: each combination is kept for ever
 }
 
 // volumeReport is the JSON of a volume in status.

@@ -98,7 +98,7 @@ func TestNothingOfItIsThereByDefault(t *testing.T) {
 			t.Errorf("there is a %s", kind)
 		}
 	}
-	if strings.Contains(string(render(t, "metrics.prometheusRule.enabled=true")), "pod_fuse_") {
+	if strings.Contains(string(render(t, "metrics.prometheusRule.enabled=true")), "PodFuse") {
 		t.Error("there are alerts of pod-fuse, which is not installed")
 	}
 }

@@ -94,12 +94,12 @@ func promtool(t *testing.T, rules, series string, queries ...query) {
 	}
 }
 
-// of replaces the names of the first driver by those of the second.
-func of(prefix, text string) string {
-	if prefix == "PodFuse" {
-		return strings.ReplaceAll(text, "pod_info_fuse", "pod_fuse")
-	}
-	return text
+// The drivers, as the label has them.
+const first, second = "pod-info-fuse", "pod-fuse"
+
+// of replaces the label of the first driver by that of another one.
+func of(driver, text string) string {
+	return strings.ReplaceAll(text, fmt.Sprintf("driver=%q", first), fmt.Sprintf("driver=%q", driver))
 }
 
 // Each alert fires where it should, alone, and not where it should not: nothing else is worth an alert then.
@@ -118,15 +118,13 @@ func TestAlerts(t *testing.T) {
 			untested[r.Alert] = true
 		}
 	}
-	test := func(name, alert, prefix string, c moment, fires bool) {
-		t.Run(fmt.Sprintf("%s/fires %v, %s", alert, fires, name), func(t *testing.T) {
+	test := func(name, alert, driver string, c moment, fires bool) {
+		t.Run(fmt.Sprintf("%s/%s/fires %v, %s", alert, driver, fires, name), func(t *testing.T) {
 			t.Parallel()
 			var queries []query
 			var names []string
 			if fires {
-				for _, name := range append([]string{alert}, c.with...) {
-					names = append(names, strings.Replace(name, "PodInfoFuse", prefix, 1))
-				}
+				names = append([]string{alert}, c.with...)
 				named := fmt.Sprintf(",alertname=%q", names[0])
 				queries = append(queries, are("severity", named, c.at, c.severity), are("instance", named, c.at, "10.0.0.7:9808"))
 				for label := range mentioned[names[0]] { // else the text has a hole
@@ -134,28 +132,27 @@ func TestAlerts(t *testing.T) {
 				}
 			}
 			queries = append(queries, are("alertname", "", c.at, names...))
-			promtool(t, file, of(prefix, merge(healthy(prefix), c.series)), queries...)
+			promtool(t, file, of(driver, merge(healthy(driver), c.series)), queries...)
 		})
 	}
 	for _, c := range cases {
-		prefixes := []string{"PodInfoFuse", "PodFuse"} // both drivers have what is of each
+		drivers := []string{first, second}
 		if strings.HasPrefix(c.alert, "PodFuse") {
-			prefixes = prefixes[1:]
+			drivers = drivers[1:]
 		}
 		if len(c.fires) == 0 || len(c.doesNot) == 0 {
 			t.Errorf("%s has no case in which it fires, or none in which it does not", c.alert)
 		}
-		for _, prefix := range prefixes {
-			name := strings.Replace(c.alert, "PodInfoFuse", prefix, 1)
-			if !untested[name] {
-				t.Errorf("there is no alert %s, or it is tested twice", name)
-			}
-			delete(untested, name)
+		if !untested[c.alert] {
+			t.Errorf("there is no alert %s, or it is tested twice", c.alert)
+		}
+		delete(untested, c.alert)
+		for _, driver := range drivers {
 			for what, m := range c.fires {
-				test(what, c.alert, prefix, m, true)
+				test(what, c.alert, driver, m, true)
 			}
 			for what, m := range c.doesNot {
-				test(what, c.alert, prefix, m, false)
+				test(what, c.alert, driver, m, false)
 			}
 		}
 	}
@@ -179,16 +176,16 @@ func labelsIn(text string) map[string]bool {
 func TestAMistypedOptionAlertsNobody(t *testing.T) {
 	file, _ := ruleFile(t)
 	const failing = `
-		pod_info_fuse_callouts_total{callout="mount",outcome="Failure"} 0+1x240
-		pod_info_fuse_callouts_total{callout="mount",outcome="Success"} 3x240
-		pod_info_fuse_request_errors_total{error="ENOENT"} 0+7x240
-		pod_info_fuse_request_errors_total{error="EROFS"} 0+7x240`
+		fuse_driver_callouts_total{callout="mount",outcome="failure"} 0+1x240
+		fuse_driver_callouts_total{callout="mount",outcome="success"} 3x240
+		fuse_driver_request_errors_total{error="ENOENT"} 0+7x240
+		fuse_driver_request_errors_total{error="EROFS"} 0+7x240`
 	var queries []query
 	for at := 10 * minute; at <= 240*minute; at += 46 * minute {
 		queries = append(queries, are("alertname", "", at))
 	}
-	for _, prefix := range []string{"PodInfoFuse", "PodFuse"} {
-		promtool(t, file, of(prefix, merge(healthy(prefix), failing)), queries...)
+	for _, driver := range []string{first, second} {
+		promtool(t, file, of(driver, merge(healthy(driver), failing)), queries...)
 	}
 }
 

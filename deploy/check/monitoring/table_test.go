@@ -22,50 +22,41 @@ var (
 	word  = regexp.MustCompile("`([^`]+)`")
 )
 
-// tables are the metrics that the drivers tell, by their full names: those of the first table in
-// docs/installer.md for both, and those of the second one for pod-fuse.
+// tables are the metrics that the drivers tell, by their full names: those of the tables in docs/installer.md.
 func tables(t *testing.T) map[string]told {
 	t.Helper()
 	content, err := os.ReadFile("../../../docs/installer.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(content), "\n## Metrics\n")
-	both, second, found := strings.Cut(section, "\nThose of pod-fuse alone:\n")
+	_, section, found := strings.Cut(string(content), "\n## Metrics\n")
 	if !found {
 		t.Fatal("docs/installer.md has no tables of metrics")
 	}
 	all := map[string]told{}
-	add := func(text string, prefixes ...string) {
-		for line := range strings.Lines(text) {
-			part := row.FindStringSubmatch(strings.TrimSpace(line))
-			if part == nil {
-				continue
-			}
-			m := told{map[string][]string{}}
-			for _, l := range label.FindAllStringSubmatch(part[2], -1) {
-				m.labels[l[1]] = nil
-				for _, value := range word.FindAllStringSubmatch(l[3], -1) {
-					if l[6] == "" { // else there are more
-						m.labels[l[1]] = append(m.labels[l[1]], value[1])
-					}
-				}
-			}
-			for _, prefix := range prefixes {
-				name := prefix + part[1]
-				all[name] = m
-				if strings.HasPrefix(part[3], "histogram") {
-					delete(all, name)
-					for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-						all[name+suffix] = m
-					}
+	for line := range strings.Lines(section) {
+		part := row.FindStringSubmatch(strings.TrimSpace(line))
+		if part == nil {
+			continue
+		}
+		m := told{map[string][]string{"driver": {first, second}}}
+		for _, l := range label.FindAllStringSubmatch(part[2], -1) {
+			m.labels[l[1]] = nil
+			for _, value := range word.FindAllStringSubmatch(l[3], -1) {
+				if l[6] == "" { // else there are more
+					m.labels[l[1]] = append(m.labels[l[1]], value[1])
 				}
 			}
 		}
+		name, suffixes := "fuse_driver_"+part[1], []string{""}
+		if strings.HasPrefix(part[3], "histogram") {
+			suffixes = []string{"_bucket", "_sum", "_count"}
+		}
+		for _, suffix := range suffixes {
+			all[name+suffix] = m
+		}
 	}
-	add(both, "pod_info_fuse_", "pod_fuse_")
-	add(second, "pod_fuse_")
-	if got := all["pod_fuse_volumes"].labels["state"]; !slices.Equal(got, []string{"ok", "dead", "notMounted", "foreign", "unknown", "unrecorded", "lingering"}) || len(all) < 50 {
+	if got := all["fuse_driver_volumes"].labels["state"]; !slices.Equal(got, []string{"ok", "dead", "not_mounted", "foreign", "unknown", "unrecorded", "lingering"}) || len(all) < 30 {
 		t.Fatalf("the tables are not understood: %d metrics, %q", len(all), got)
 	}
 	return all
@@ -141,11 +132,7 @@ type panel struct {
 	Targets     []struct{ RefID, Expr string }
 }
 
-type variable struct {
-	Name, Type string
-	Options    []struct{ Value string }
-	Query      any
-}
+type variable struct{ Name string }
 
 // Grafana's own types, which its schema is made to, have all of its fields, and find nothing amiss.
 func TestDashboardIsOfGrafanasSchema(t *testing.T) {
@@ -169,21 +156,9 @@ func TestDashboard(t *testing.T) {
 	if d.UID == "" || len(d.UID) > 40 || d.Title == "" || d.SchemaVersion < 36 || len(d.Panels) < 10 {
 		t.Errorf("the dashboard is %+v", d)
 	}
-	var programs []string
 	variables := map[string]bool{"__rate_interval": true}
 	for _, v := range d.Templating.List {
 		variables[v.Name] = true
-		if v.Name == "program" {
-			for _, o := range v.Options {
-				programs = append(programs, o.Value)
-			}
-			if v.Query != strings.Join(programs, ",") {
-				t.Errorf("the programs are %v and %q", v.Query, programs)
-			}
-		}
-	}
-	if !slices.Equal(programs, []string{"pod_info_fuse", "pod_fuse"}) {
-		t.Errorf("it is for %q", programs)
 	}
 	all := tables(t)
 	ids, cells := map[int]bool{}, map[[2]int]string{}
@@ -217,10 +192,7 @@ func TestDashboard(t *testing.T) {
 					t.Errorf("panel %q: there is no variable %s", p.Title, v[1])
 				}
 			}
-			for _, program := range programs {
-				expr := strings.NewReplacer("${program}", program, "$instance", ".*", "$__rate_interval", "5m").Replace(target.Expr)
-				check(t, all, "panel "+p.Title, expr)
-			}
+			check(t, all, "panel "+p.Title, strings.NewReplacer("$driver", second, "$instance", ".*", "$__rate_interval", "5m").Replace(target.Expr))
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (c Calls) Write(t *Text) {
 	t.Family("callouts_total", "counter", "Call-outs of the kubelet, by their outcome.")
 	for i, name := range callOuts {
 		for j, outcome := range outcomes {
-			t.Sample(float64(c[i].Outcomes[j]), "callout", name, "outcome", outcome)
+			t.Sample(float64(c[i].Outcomes[j]), "callout", name, "outcome", SnakeCase(outcome))
 		}
 	}
 	t.Family("callout_duration_seconds", "histogram", "How long call-outs took, from the start of their process.")

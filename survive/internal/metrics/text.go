@@ -11,27 +11,29 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Text is a page in the text format of Prometheus, version 0.0.4
 // (prometheus.io/docs/instrumenting/exposition_formats).
 type Text struct {
 	page   strings.Builder
-	prefix string // of all names
+	driver string
 	family string
 }
 
-// NewText returns a page whose names begin with the name of a program.
-func NewText(program string) *Text {
-	return &Text{prefix: strings.ReplaceAll(program, "-", "_") + "_"}
-}
+// prefix is of all names, whatever the driver: one query, and one alert, is for all drivers.
+const prefix = "fuse_driver_"
+
+// NewText returns a page whose samples have the label driver, the name of a program.
+func NewText(program string) *Text { return &Text{driver: program} }
 
 // ContentType is that of the page.
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
 // Family begins the samples of a name. kind is counter, gauge or histogram.
 func (t *Text) Family(name, kind, help string) *Text {
-	t.family = t.prefix + name
+	t.family = prefix + name
 	fmt.Fprintf(&t.page, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", t.family, help, kind)
 	return t
 }
@@ -40,23 +42,30 @@ func (t *Text) Family(name, kind, help string) *Text {
 func (t *Text) Sample(value float64, labels ...string) { t.suffixed("", value, labels...) }
 
 func (t *Text) suffixed(suffix string, value float64, labels ...string) {
-	t.page.WriteString(t.family + suffix)
+	fmt.Fprintf(&t.page, `%s%s{driver="%s"`, t.family, suffix, escaped(t.driver))
 	for i := 0; i < len(labels); i += 2 {
-		opening := ","
-		if i == 0 {
-			opening = "{"
-		}
-		fmt.Fprintf(&t.page, `%s%s="%s"`, opening, labels[i], escape.Replace(strings.ToValidUTF8(labels[i+1], "\uFFFD")))
+		fmt.Fprintf(&t.page, `,%s="%s"`, labels[i], escaped(labels[i+1]))
 	}
-	if len(labels) > 0 {
-		t.page.WriteByte('}')
-	}
-	fmt.Fprintf(&t.page, " %s\n", number(value))
+	fmt.Fprintf(&t.page, "} %s\n", number(value))
 }
 
 // String returns the page.
 func (t *Text) String() string { return t.page.String() }
 
 func number(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
+
+func escaped(value string) string { return escape.Replace(strings.ToValidUTF8(value, "\uFFFD")) }
+
+// SnakeCase is a word as values of labels are written: notMounted is not_mounted, and so is "Not mounted".
+func SnakeCase(word string) string {
+	var snake strings.Builder
+	for i, r := range strings.ReplaceAll(word, " ", "_") {
+		if unicode.IsUpper(r) && i > 0 {
+			snake.WriteByte('_')
+		}
+		snake.WriteRune(unicode.ToLower(r))
+	}
+	return snake.String()
+}
 
 var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

@@ -31,21 +31,21 @@ func TestTextIsWhatPrometheusReads(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text.String())
 	}
-	first := families["pod_info_fuse_first"]
+	first := families["fuse_driver_first"]
 	if first.GetHelp() != "What it is." || len(first.GetMetric()) != len(values) {
 		t.Fatalf("%v", first)
 	}
 	for i, m := range first.GetMetric() {
 		want := strings.ToValidUTF8(values[i], "\uFFFD")
-		if got := m.GetLabel()[0].GetValue(); got != want || m.GetGauge().GetValue() != float64(i)+0.5 {
+		if got := m.GetLabel()[1].GetValue(); got != want || m.GetGauge().GetValue() != float64(i)+0.5 {
 			t.Errorf("%q became %q, %v", values[i], got, m)
 		}
 	}
-	if got := families["pod_info_fuse_second_total"].GetMetric()[0].GetCounter().GetValue(); got != 1e18 {
+	if got := families["fuse_driver_second_total"].GetMetric()[0].GetCounter().GetValue(); got != 1e18 {
 		t.Errorf("second: %v", got)
 	}
-	for _, m := range families["pod_info_fuse_callout_duration_seconds"].GetMetric() {
-		h, mount := m.GetHistogram(), m.GetLabel()[0].GetValue() == "mount"
+	for _, m := range families["fuse_driver_callout_duration_seconds"].GetMetric() {
+		h, mount := m.GetHistogram(), m.GetLabel()[1].GetValue() == "mount"
 		if buckets := len(h.GetBucket()); buckets != last+1 {
 			t.Errorf("%v: %d buckets", m, buckets)
 		}
