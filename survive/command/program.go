@@ -59,7 +59,7 @@ type Program struct {
 }
 
 // Command is a command for people: its name, arguments, a sentence, an example, and Prepare, which declares its
-// flags and returns what executes it.
+// flags and returns what executes it. `go doc ./internal/cli Command` has all fields.
 type Command = cli.Command
 
 // Main executes the call-out or the command that the process was started for, and exits.
