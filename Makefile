@@ -3,7 +3,7 @@
 VERSION ?= 0.1.1
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check release release-check release-again release-suite helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity vulncheck lint clean
+.PHONY: build binaries image image-check release release-check release-again release-suite helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster cluster-builds cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity vulncheck lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -154,12 +154,18 @@ e2e: build
 	go test -tags e2e -count=1 -timeout 40m ./e2e/...
 
 # The image, the manifest and the chart on a real cluster of one node.
-e2e-cluster: build image helm
-	e2e/setup.sh cluster
+e2e-cluster: cluster-builds
 	e2e/podfuse/setup.sh
+	go test -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
+cluster-builds: build image helm
+	e2e/setup.sh cluster
 	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
 	go build -o e2e/bin/loopback ./e2e/loopback
-	go test -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
+
+# The same cluster without tests, to try things in, until Ctrl-C. It says how to get at it.
+cluster: cluster-builds
+	go test -c -tags cluster -o e2e/bin/cluster ./e2e/cluster
+	cd e2e/cluster && E2E_CLUSTER_KEEP=yes ../bin/cluster
 
 # Modules whose vulnerabilities a driver has: the database is of this version, or VULNDB=latest.
 VULNDB ?= v0.0.0-20261105234957-e22db6528018

@@ -21,6 +21,8 @@ const (
 	// testImage is of the tests' pods and of all sandboxes. It has the driver's
 	// program, whose watch reads again and again.
 	testImage = "e2e.example.com/busybox:e2e"
+	// busyboxImage is what the examples call busybox.
+	busyboxImage = "docker.io/library/busybox:latest"
 	// pluginDir is not the kubelet's default: the installer has to find it out.
 	pluginDir = "/opt/e2e-volume-plugins"
 )
@@ -32,10 +34,12 @@ type cluster struct {
 	kubelet   *harness.Process
 }
 
+func newCluster() *cluster { return &cluster{Node: harness.Node{Dir: clusterDir}} }
+
 // startCluster starts everything and waits for the node. The cluster is never
 // stopped: the machine is. It is returned even when an error is, for its logs.
 func startCluster() (*cluster, error) {
-	c := &cluster{Node: harness.Node{Dir: clusterDir}}
+	c := newCluster()
 	err := errors.Join(harness.UseRuntime(bin), os.Mkdir(c.Dir, 0o755))
 	for _, step := range []func() error{
 		c.makeCertificates,
@@ -64,7 +68,9 @@ func (c *cluster) startContainerd() error {
 		}
 	}
 	programs := map[string]string{"pod-info-fuse": "../../bin/pod-info-fuse", "loopback": filepath.Join(bin, "loopback")}
-	return c.ImportImage(harness.Image{Name: testImage, Programs: programs})
+	return errors.Join(
+		c.ImportImage(harness.Image{Name: testImage, Programs: programs}),
+		c.ImportImage(harness.Image{Name: busyboxImage}))
 }
 
 // file is the path of a file of the cluster's.

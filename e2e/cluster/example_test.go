@@ -22,22 +22,6 @@ func objectsIn(t *testing.T, file string) (objects []object) {
 	return objects
 }
 
-// examples returns the objects of a file of deploy/examples, with the one change
-// that they need here: an image that no registry has to be asked for.
-func examples(t *testing.T, file string) []object {
-	t.Helper()
-	objects := objectsIn(t, file)
-	for _, o := range objects {
-		if o["kind"] == "Pod" {
-			init, _ := o["spec"].(object)["initContainers"].([]any)
-			for _, c := range append(init, o["spec"].(object)["containers"].([]any)...) {
-				c.(object)["image"], c.(object)["imagePullPolicy"] = testImage, "Never"
-			}
-		}
-	}
-	return objects
-}
-
 // podSecurity is the label of a namespace with the level that its pods must have.
 const podSecurity = "pod-security.kubernetes.io/enforce"
 
@@ -51,7 +35,7 @@ func label(t *testing.T, namespace, key, value string) {
 // runExample runs the pod of an example and checks what it reads.
 func runExample(t *testing.T, file string) {
 	t.Helper()
-	objects := examples(t, file)
+	objects := objectsIn(t, file)
 	create(t, objects...)
 	for _, o := range objects {
 		if o["kind"] == "Pod" {
@@ -64,8 +48,6 @@ func runExample(t *testing.T, file string) {
 	}
 	t.Errorf("%s has no pod", file)
 }
-
-func testExample(t *testing.T) { runExample(t, "pod.yaml") }
 
 // Through a claim, a pod may have a volume where it may not have a FlexVolume.
 func testPersistentVolume(t *testing.T) {

@@ -21,6 +21,16 @@ type state map[string]string
 // driverCgroups are those that the drivers have made for their daemons.
 func driverCgroups() []string { return append(installed.Cgroups(), installedPodFuse.Cgroups()...) }
 
+// removeDriverCgroups removes those that were not there before. Their processes have ended.
+func (before state) removeDriverCgroups() (err error) {
+	for _, dir := range slices.Backward(driverCgroups()) {
+		if _, there := before["cgroup "+dir]; !there {
+			err = errors.Join(err, harness.RemoveCgroup(dir))
+		}
+	}
+	return err
+}
+
 // look looks at this machine.
 func look() (state, error) {
 	s := state{}

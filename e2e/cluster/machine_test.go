@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -46,6 +47,9 @@ func machine() (code int, err error) {
 	defer func() {
 		// Containers that were killed with the machine have left theirs.
 		_, left := harness.RemovePodCgroups(pods)
+		if kept() { // nobody has uninstalled the drivers
+			left = errors.Join(left, before.removeDriverCgroups())
+		}
 		err = errors.Join(err, left, os.Remove(dir), before.compare())
 	}()
 	return runFirst(dir)
@@ -54,8 +58,8 @@ func machine() (code int, err error) {
 // runFirst runs the machine's first process. When it ends, the kernel kills the
 // others; when this process dies, of whatever, it is killed itself.
 func runFirst(dir string) (int, error) {
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
+	interrupted, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
 	first := exec.Command("/proc/self/exe", os.Args[1:]...)
 	first.Env = append(os.Environ(), stage+"=init", root+"="+dir)
 	first.Stdout, first.Stderr = os.Stdout, os.Stderr
@@ -69,13 +73,20 @@ func runFirst(dir string) (int, error) {
 	if err := first.Start(); err != nil {
 		return 1, fmt.Errorf("start the machine: %w", err)
 	}
-	go func() {
-		<-interrupted
-		first.Process.Kill()
-	}()
+	if kept() {
+		if err := writeNodeShell(first.Process.Pid); err != nil {
+			first.Process.Kill()
+			return 1, errors.Join(err, first.Wait())
+		}
+		defer os.Remove(nodeShell)
+	}
+	context.AfterFunc(interrupted, func() { first.Process.Kill() })
 	err := first.Wait()
-	if first.ProcessState.Exited() {
+	switch {
+	case first.ProcessState.Exited():
 		return first.ProcessState.ExitCode(), nil
+	case kept() && interrupted.Err() != nil:
+		return 0, nil
 	}
 	return 1, fmt.Errorf("the machine's first process: %w", err)
 }

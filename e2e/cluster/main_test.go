@@ -15,6 +15,8 @@
 // kubelet. Pods have a network, as the kubelet probes them; there are no services
 // and no name server.
 //
+// With E2E_CLUSTER_KEEP, as `make cluster` has it, no test runs: the cluster stays until Ctrl-C.
+//
 // It needs root, /dev/fuse, and what `make e2e-cluster` builds. What is missing
 // makes it fail; nothing is skipped.
 package cluster
@@ -54,5 +56,8 @@ func runTests(m *testing.M) (code int) {
 		return 1
 	}
 	testCluster = c
+	if kept() {
+		return c.keep()
+	}
 	return m.Run()
 }

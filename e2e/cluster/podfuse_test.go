@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,6 @@ func TestPodFuse(t *testing.T) {
 	label(t, "default", runsPrograms, "allowed")
 	t.Run("Policy", testPolicyOfPodFuse)
 
-	t.Run("Demo", testDemo)
 	p := runPod(t, newPodFuse("pod-fuse", byLauncher()))
 	t.Run("ReaderComesFirst", func(t *testing.T) { testReaderComesFirst(t, p) })
 	t.Run("Nested", func(t *testing.T) { testNested(t, p) })
@@ -75,16 +75,20 @@ func TestPodFuse(t *testing.T) {
 	rolledOut(t)
 }
 
-// The first example of docs/pod-fuse.md, and what it says to do: the reader goes on when the program was killed.
+// What docs/pod-fuse.md says to do first: the reader goes on when the program was killed.
 func testDemo(t *testing.T) {
-	p := runPod(t, examples(t, "pod-fuse-demo.yaml")[0])
+	commands := documented(t, "docs/pod-fuse.md", "A first success")
+	last := len(commands) - 1
+	// kubectl logs -f goes on for ever.
+	runDocumented(t, slices.DeleteFunc(commands[:last:last], func(c string) bool { return strings.Contains(c, " logs -f ") })...)
+	p := pod{"pod-fuse-demo", "default"}
 	process := func() string {
 		log := p.execIn(t, "reader", "cat", "/data/log")
 		fields := strings.Fields(log[:strings.Index(log, "\n")])
 		return fields[len(fields)-1]
 	}
 	was := process()
-	p.execIn(t, "program", "busybox", "killall", "-9", "pod-fuse")
+	runDocumented(t, commands[last])
 	err := harness.Eventually(startLimit, func() error {
 		if now := process(); now == was {
 			return fmt.Errorf("the process %s was killed, and its log is read", was)

@@ -21,8 +21,10 @@ type Image struct {
 	Users    string            // /etc/passwd
 }
 
-// applets are those of busybox's commands that the suites use.
-var applets = []string{"cat", "find", "id", "ls", "mkdir", "readlink", "rm", "sh", "sleep", "stat", "touch"}
+// applets are those of busybox's commands that the suites and the documents use.
+var applets = []string{
+	"cat", "df", "find", "grep", "head", "id", "killall", "ls", "mkdir", "ps", "readlink", "rm", "sh", "sleep", "stat", "tail", "touch",
+}
 
 // ImportImage makes an image and hands it to containerd.
 func (n *Node) ImportImage(image Image) error {
