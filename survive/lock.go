@@ -49,7 +49,7 @@ func (n Node) lock(how int) (unlock func(), err error) {
 		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
 			return unlock, err
 		}
-		// Between the steps, Stop removed the directory, or that of another driver the one that both are in.
+		// Stop removed the directory between the two steps, or another driver's Stop the directory that both are in.
 	}
 }
 

@@ -16,7 +16,7 @@ type Usage struct {
 	OpenFiles      uint64 // descriptors; 0 before Linux 6.2, which would have to list them
 }
 
-// UsageOf asks for that. What it costs does not depend on the process. It needs no capability.
+// UsageOf asks the kernel what a process uses. The cost does not depend on the process, and it needs no capability.
 func UsageOf(pid int) (Usage, error) {
 	return Ask(pid, func() (u Usage, err error) {
 		directory := "/proc/" + strconv.Itoa(pid)
