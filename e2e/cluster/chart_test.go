@@ -43,7 +43,8 @@ func TestChart(t *testing.T) {
 		"--set", "nodeNameFact=name",
 		"--set", "factsFromLabels.app=app.kubernetes.io/name")
 	t.Cleanup(func() {
-		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
+		// By default, the DaemonSet is gone before its pods are.
+		helm(t, "uninstall", "pod-info-fuse", "--wait", "--cascade=foreground", "--timeout=4m")
 		left := kubectl(t, "get", "--all-namespaces", "--selector=app.kubernetes.io/instance=pod-info-fuse", "--output=name",
 			"all,serviceaccounts,configmaps,resourcequotas,validatingadmissionpolicies,validatingadmissionpolicybindings")
 		if left != "" {
