@@ -55,9 +55,9 @@ func (p *Plugin) target(volumeID, dir string) (t target, err error) {
 	return target{dir: dir, uid: parts[0], name: parts[3]}, nil
 }
 
-// check accepts what a volume can be, of a pod or of a claim. Access modes make no difference, since
-// each pod has its volume to itself, on any number of nodes; nor does read-only, which the kubelet has the
-// container's mount be. Neither secrets nor mount options are quoted: they may have passwords.
+// check accepts what a volume can be, of a pod or of a claim. The access mode makes no difference, since
+// each pod has its volume to itself, on any number of nodes. Neither does readonly: the kubelet makes the
+// container's mount read-only. Secrets and mount options are not quoted: they may have passwords.
 func check(r *csi.NodePublishVolumeRequest) error {
 	c := r.GetVolumeCapability()
 	switch mount := c.GetMount(); {
