@@ -191,7 +191,7 @@ var effects = []struct {
 		adds:  []string{"kind: NetworkPolicy", "    - from:\n        - podSelector:\n            matchLabels:\n              mine: \"yes\"\n      ports:\n        - port: 9808\n"}},
 	{values: []string{"podFuse.enabled", "metrics.prometheusRule.enabled"}, again: true, foreign: "PrometheusRule",
 		flags: []string{"--set", "podFuse.enabled=true,metrics.prometheusRule.enabled=true"},
-		adds:  []string{"- alert: PodFuseMounterDown\n", "- alert: PodFuseMounterDown\n"}},
+		adds:  []string{"- alert: PodFuseMounterDown\n"}},
 	{values: []string{"podFuse.enabled", "metrics.networkPolicy.enabled"}, again: true,
 		flags: []string{"--set", "podFuse.enabled=true,metrics.networkPolicy.enabled=true"},
 		adds:  []string{"        - port: 9808\n        - port: 9809\n"}},

@@ -124,7 +124,7 @@ func writeUsage(t *metrics.Text, status survive.Status, sections []Section) {
 	for _, u := range all {
 		t.Sample(float64(u.ResidentMemory), "role", u.Role)
 	}
-	t.Family("process_cpu_seconds_total", "counter", "Time of the processor that the present process has used.")
+	t.Family("process_cpu_seconds_total", "counter", "CPU time, user and system, of the present process.")
 	for _, u := range all {
 		t.Sample(u.CPUTime.Seconds(), "role", u.Role)
 	}
