@@ -20,13 +20,17 @@ const (
 // helm runs Helm, as the cluster's administrator.
 func helm(t *testing.T, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	cmd := testCluster.command(ctx, "../../bin/helm", append(args, "--namespace", namespace)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := tryHelm(args...); err != nil {
 		log, _ := testCluster.kubectl("-n", namespace, "logs", daemonSet, "--tail=20")
 		t.Fatalf("helm %v: %v\n%s%s", args, err, out, log)
 	}
+}
+
+func tryHelm(args ...string) (output string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	out, err := testCluster.command(ctx, "../../bin/helm", append(args, "--namespace", namespace)...).CombinedOutput()
+	return string(out), err
 }
 
 // The chart installs what the manifest does, and more when it is told to: a driver

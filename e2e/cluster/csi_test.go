@@ -20,6 +20,9 @@ const (
 	uninstallsCSI = "../../deploy/uninstall-csi.yaml"
 	// csiName is the driver's where pods ask for it as a CSI driver.
 	csiName = "pod-info-fuse.example.com"
+	// claimExample has a persistent volume, its claim, and a pod that watches; all but the pod are named exampleClaim.
+	claimExample = "persistent-volume-csi.yaml"
+	exampleClaim = "pod-info-csi"
 	// mayNot is the label of the namespaces whose pods the policy denies it.
 	mayNot = csiName + "/volumes"
 )
@@ -42,6 +45,8 @@ func TestCSI(t *testing.T) {
 		t.Errorf("an installation begins with warnings:\n%s", warnings)
 	}
 
+	create(t, objectsIn(t, claimExample)[:2]...)
+
 	t.Run("Users", testUsersOfCSI)
 	t.Run("Example", testExampleOfCSI)
 	t.Run("Policy", testPolicyOfCSI)
@@ -52,7 +57,8 @@ func TestCSI(t *testing.T) {
 
 	last := runPods(t,
 		newPod("last-csi", csiVolume(), stays...),
-		newPod("last-flexvolume", flexVolume(driverName), stays...))
+		newPod("last-flexvolume", flexVolume(driverName), stays...),
+		newPod("last-claim", claimVolume(exampleClaim), stays...))
 	kubectl(t, "apply", "-f", uninstallsCSI)
 	for _, p := range last {
 		waitsFor(t, p)
@@ -69,7 +75,7 @@ func TestCSI(t *testing.T) {
 func TestCSIAlone(t *testing.T) {
 	before := settledNode(t)
 	alone := &harness.Driver{Name: driverName, Dir: filepath.Join(kubeletDir, "plugins", csiName, harness.Escaped(driverName))}
-	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
+	helm(t, "install", "pod-info-fuse", chartBefore, "--create-namespace",
 		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
 		"--set", "csi.enabled=true",
 		"--set", "config.log=off")
@@ -80,13 +86,23 @@ func TestCSIAlone(t *testing.T) {
 		checkNoCSIDriver(t, csiName)
 	})
 	rolledOut(t)
-	old := runPod(t, newPod("flexvolume", flexVolume(driverName), stays...))
-	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "flexVolume.enabled=false")
+	both := runPods(t, newPod("flexvolume", flexVolume(driverName), stays...), newPod("before-claims", csiVolume(), stays...))
+	old := both[0]
+	upgrade := []string{"upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "flexVolume.enabled=false"}
+	if output, err := tryHelm(upgrade...); err == nil || !strings.Contains(output, "spec.volumeLifecycleModes") || !strings.Contains(output, "immutable") {
+		t.Errorf("an upgrade over the CSIDriver object of version 0.1.1: %v\n%s", err, output)
+	}
+	kubectl(t, "delete", "csidriver", csiName)
+	helm(t, upgrade...) // makes it
+	if modes := kubectl(t, "get", "csidriver", csiName, "-o", "jsonpath={.spec.volumeLifecycleModes}"); modes != `["Ephemeral","Persistent"]` {
+		t.Errorf("after the upgrade, the lifecycle modes are %s", modes)
+	}
 	rolledOut(t)
 	p := runPod(t, newPod("alone", csiVolume(), stays...))
-	p.checkFiles(t, infoDir)
-	old.checkFiles(t, infoDir)
-	kubectl(t, "delete", "pod", old.name, "--timeout=4m")
+	for _, p := range append(both, p) {
+		p.checkFiles(t, infoDir)
+	}
+	kubectl(t, "delete", "pod", old.name, both[1].name, "--timeout=4m")
 	err := harness.Eventually(startLimit, func() error {
 		if _, err := os.Stat(installed.Dir); !os.IsNotExist(err) {
 			return fmt.Errorf("there is no FlexVolume any more, and %s is there: %v", installed.Dir, err)
@@ -138,12 +154,14 @@ func checkNoCSIDriver(t *testing.T, name string) {
 // Whoever the pod is, and whatever its namespace allows, it reads about itself; beside it, one
 // with a FlexVolume does.
 func testUsersOfCSI(t *testing.T) {
+	create(t, newClaim("elsewhere", "restricted", csiName, object{"facts": "pod.name"})...)
 	pods := runPods(t,
 		newPod("root", csiVolume(), stays...),
 		as(4321, newPod("user", csiVolume(), stays...)),
 		in("restricted", restricted(newPod("restricted", csiVolume(), stays...))),
+		in("restricted", restricted(newPod("claim-elsewhere", claimVolume("elsewhere"), stays...))),
 		newPod("beside", flexVolume(driverName), stays...))
-	for i, user := range []string{"0", "4321", "1000", "0"} {
+	for i, user := range []string{"0", "4321", "1000", "1000", "0"} {
 		pods[i].checkFiles(t, infoDir)
 		if got, err := pods[i].exec("id", "-u"); err != nil || strings.TrimSpace(got) != user {
 			t.Errorf("the pod %s runs as %q, %v, want %s", pods[i].name, got, err, user)
@@ -227,17 +245,18 @@ func testAway(t *testing.T) {
 func testLossOfBothDoors(t *testing.T) {
 	loseBothDoors(t,
 		newPod("loss-csi", csiVolume(), stays...),
+		newPod("loss-claim", claimVolume(exampleClaim), stays...),
 		in("restricted", restricted(newPod("loss-restricted", csiVolume(), stays...))),
 		newPod("loss-flexvolume", flexVolume(driverName), stays...))
 }
 
-// Without an installer, it is the kubelet that calls again, for the one CSI volume of the node:
+// Without an installer, it is the kubelet that calls again, for the one CSI volume of the node, here a claim's:
 // that heals those of both doors. What the plugin has started outlives it.
 func testRepublish(t *testing.T) {
 	kubectl(t, "-n", namespace, "patch", daemonSet, "--type=json", "-p", `[{"op": "remove", "path": "/spec/template/spec/containers/0"}]`)
 	rolledOut(t)
 	pods := loseBothDoors(t,
-		newPod("republished", csiVolume(), stays...),
+		newPod("republished", claimVolume(exampleClaim), stays...),
 		newPod("republished-beside", flexVolume(driverName), stays...))
 	was, err := installed.Pair()
 	if err != nil {

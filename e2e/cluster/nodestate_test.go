@@ -44,6 +44,8 @@ func lookAtNode() nodeState {
 				return nil // it has just gone
 			case slices.Contains(unsearched, path):
 				return fs.SkipDir
+			case before == kubeletDir+"/plugins/kubernetes.io", before == kubeletDir+"/plugins/kubernetes.io/csi":
+				return nil // the kubelet's, for all CSI drivers; what is in it is a driver's
 			case elsewhere && entry.IsDir() && isDir(original+before):
 				return nil // something below it was written
 			}

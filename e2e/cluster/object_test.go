@@ -54,6 +54,27 @@ func flexVolume(driver string, options ...string) object {
 // csiVolume is a volume's source through the other door.
 func csiVolume() object { return object{"csi": object{"driver": csiName}} }
 
+// claimVolume is a volume's source by a claim.
+func claimVolume(name string) object {
+	return object{"persistentVolumeClaim": object{"claimName": name}}
+}
+
+// newClaim are a persistent volume by CSI and a claim for it in a namespace, both of one name.
+func newClaim(name, namespace, driver string, attributes object) []object {
+	return []object{
+		{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": object{"name": name}, "spec": object{
+			"csi":         object{"driver": driver, "volumeHandle": name, "volumeAttributes": attributes},
+			"capacity":    object{"storage": "1Mi"},
+			"accessModes": []any{"ReadWriteMany"}, "persistentVolumeReclaimPolicy": "Retain",
+			"claimRef": object{"name": name, "namespace": namespace},
+		}},
+		in(namespace, object{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": object{"name": name}, "spec": object{
+			"accessModes": []any{"ReadWriteMany"}, "resources": object{"requests": object{"storage": "1Mi"}},
+			"storageClassName": "", "volumeName": name,
+		}}),
+	}
+}
+
 // in puts an object into a namespace.
 func in(namespace string, definition object) object {
 	definition["metadata"].(object)["namespace"] = namespace

@@ -38,6 +38,7 @@ func TestPodFuseByCSI(t *testing.T) {
 		t.Error(err)
 	}
 	label(t, csiNamespace, podFuseCSIName+"/volumes", "allowed")
+	t.Run("Claim", testPodFuseByClaim)
 	p := runPod(t, in(csiNamespace, restricted(podFuseByCSI("csi"))))
 	reads := func(when string) {
 		t.Helper()
@@ -64,6 +65,49 @@ func TestPodFuseByCSI(t *testing.T) {
 	reads("while the driver is to be removed")
 	kubectl(t, "-n", p.namespace, "delete", "pod", p.name, "--timeout=4m")
 	rolledOut(t)
+}
+
+// Two pods have the client volume by one claim, one of them read-only. Each has a program and a server volume of its
+// own, which names the persistent volume. A server volume by a claim would let pods without the label have programs.
+func testPodFuseByClaim(t *testing.T) {
+	server := newClaim("server", csiNamespace, podFuseCSIName, object{"serves": "data"})
+	err := harness.Eventually(startLimit, func() error { return admission(server[0], "cannot be a server volume") })
+	if err != nil {
+		t.Error(err)
+	}
+	const claim = "fuse.data"
+	create(t, newClaim(claim, csiNamespace, podFuseCSIName, object{"wait": "2m"})...)
+	definitions := []object{restricted(podFuseByCSI("claim-1")), restricted(podFuseByCSI("claim-2"))}
+	for i, definition := range definitions {
+		in(csiNamespace, definition)
+		volumes := definition["spec"].(object)["volumes"].([]any)
+		source := claimVolume(claim)
+		source["persistentVolumeClaim"].(object)["readOnly"] = i == 0
+		source["name"] = volumes[0].(object)["name"]
+		volumes[0] = source
+		volumes[1].(object)["csi"].(object)["volumeAttributes"] = object{"serves": claim}
+	}
+	pods := runPods(t, definitions...)
+	shell := func(p pod, container, script string) (string, error) {
+		return p.kubectl("exec", p.name, "-c", container, "--", "sh", "-c", script)
+	}
+	for _, p := range pods {
+		if got, err := shell(p, "main", "cat "+infoDir+"/file"); err != nil || got != "content\n" {
+			t.Errorf("the pod %s reads %q, %v", p.name, got, err)
+		}
+		if _, err := shell(p, "program", "echo "+p.name+" >/mnt/shown/name; kill -9 $(cat /mnt/shown/pid)"); err != nil {
+			t.Error(err)
+		}
+		if got, err := shell(p, "main", "cat "+infoDir+"/name"); err != nil || got != p.name+"\n" {
+			t.Errorf("after the death of the program, the pod %s reads %q, %v", p.name, got, err)
+		}
+	}
+	if _, err := shell(pods[0], "main", "echo >"+infoDir+"/new"); err == nil || !strings.Contains(err.Error(), "Read-only file system") {
+		t.Errorf("the pod %s, whose claim is read-only, writes: %v", pods[0].name, err)
+	}
+	if _, err := shell(pods[1], "main", "echo >"+infoDir+"/new"); err != nil {
+		t.Error(err)
+	}
 }
 
 // podFuseByCSI is a pod whose container program serves the volume that main has.

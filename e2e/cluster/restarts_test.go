@@ -17,10 +17,15 @@ import (
 )
 
 // The plugin is killed, deleted, upgraded, and taken away with its DaemonSet and put back, and
-// nobody who reads notices: docs/csi.md has these as commands.
+// nobody who reads notices: docs/csi.md has these as commands. Nothing stays open, neither in the plugin nor
+// in the processes that serve.
 func testRestarts(t *testing.T) {
 	watchers := runWatchers(t)
 	was, err := installed.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := openDescriptors()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +63,47 @@ func testRestarts(t *testing.T) {
 		}
 		t.Logf("%s read %d times without an error, and waited %v at most", w.name, reads, longest)
 	}
+	err = harness.Eventually(startLimit, func() error {
+		now, err := openDescriptors()
+		if err == nil && now != opened {
+			err = fmt.Errorf("%d rounds later, there are %+v, and were %+v", rounds, now, opened)
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("open descriptors: %v", err)
+	}
+	t.Logf("open descriptors before and after: %+v", opened)
 	now, err := installed.Pair()
 	t.Logf("%d rounds in %v; the pair was %+v, and is %+v (%v)", rounds, time.Since(began).Round(time.Second), was, now, err)
+}
+
+// descriptors are how many a process has open.
+type descriptors struct{ plugin, active, standby int }
+
+// openDescriptors counts those of the plugin and of the processes that serve.
+func openDescriptors() (d descriptors, err error) {
+	id, err := testCluster.kubectl("-n", namespace, "get", "pods", "-l", pluginPod, "-o",
+		`jsonpath={.items[*].status.containerStatuses[?(@.name=="csi")].containerID}`)
+	if err != nil {
+		return d, err
+	}
+	plugin, err := processOf(id)
+	if err != nil {
+		return d, err
+	}
+	pair, err := installed.Pair()
+	if err != nil {
+		return d, err
+	}
+	for pid, count := range map[string]*int{plugin: &d.plugin, strconv.Itoa(pair.Active): &d.active, strconv.Itoa(pair.Standby): &d.standby} {
+		open, err := os.ReadDir("/proc/" + pid + "/fd")
+		if err != nil {
+			return d, err
+		}
+		*count = len(open)
+	}
+	return d, nil
 }
 
 // pluginPod is the label of the plugin's pod.
@@ -119,17 +163,21 @@ type watcher struct {
 	opened string // the descriptor, as the kernel shows it
 }
 
-// runWatchers runs the example for each door, of which one is where Pod Security is strict, and
-// one more as root.
+// runWatchers runs the example for each door, of which one is where Pod Security is strict, that of the claim,
+// and two more as root, one of them by the same claim.
 func runWatchers(t *testing.T) (watchers []watcher) {
 	t.Helper()
-	root := newPod("watch-root", csiVolume(),
-		"pod-info-fuse", "watch", "--keep-open", "--exit-on-error", "--interval=20ms", infoDir+"/pod")
-	root["spec"].(object)["restartPolicy"] = "Never"
+	asRoot := func(name string, source object) object {
+		root := newPod(name, source, "pod-info-fuse", "watch", "--keep-open", "--exit-on-error", "--interval=20ms", infoDir+"/pod")
+		root["spec"].(object)["restartPolicy"] = "Never"
+		return root
+	}
 	for _, p := range runPods(t,
 		in("restricted", objectsIn(t, "watch-csi.yaml")[0]),
 		in("default", objectsIn(t, "watch-flexvolume.yaml")[0]),
-		root,
+		objectsIn(t, claimExample)[2],
+		asRoot("watch-root", csiVolume()),
+		asRoot("watch-claim-root", claimVolume(exampleClaim)),
 	) {
 		w := watcher{pod: p, pid: p.hostPID(t)}
 		err := harness.Eventually(startLimit, func() (err error) {
