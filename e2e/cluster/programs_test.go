@@ -3,11 +3,16 @@
 package cluster
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -254,6 +259,7 @@ func testProgramsByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	comparesInjected(t)
 
 	var objects []object
 	for _, p := range catalogue {
@@ -328,6 +334,60 @@ func testValuesOfPrograms(t *testing.T) {
 	for _, want := range []string{"file=" + file, "value=" + value} {
 		if !slices.Contains(environment, want) {
 			t.Errorf("no %.80q in the environment %.2000q", want, environment)
+		}
+	}
+}
+
+// comparesInjected checks that the API server makes the same of pods as of what pod-fuse inject prints of them, field by field.
+func comparesInjected(t *testing.T) {
+	t.Helper()
+	var pods []object
+	for _, p := range catalogue {
+		pods = append(pods, asksFor(p.name, p.name, p.options, "true"), byFlexVolume(asksFor(p.name, p.name, p.options, "true")))
+	}
+	manifest := filepath.Join(t.TempDir(), "pods.json")
+	if err := os.WriteFile(manifest, list(pods), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	values, err := testCluster.command(t.Context(), "../../bin/helm", "get", "values", "pod-info-fuse", "--namespace", namespace, "-o", "yaml").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inject := exec.Command("../../bin/pod-fuse", "inject", "--programs", "-", "-f", manifest)
+	inject.Stdin = bytes.NewReader(values)
+	injected, err := inject.Output()
+	if got := bytes.Count(injected, []byte("pod-info-program")); err != nil || got != len(pods) {
+		t.Fatalf("pod-fuse inject adds %d programs: %v: %s", got, err, injected)
+	}
+	stored := func(manifest []byte) (all []string) {
+		out, err := testCluster.kubectlWith(manifest, "create", "--dry-run=server", "-o", "json", "-f", "-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for decoder := json.NewDecoder(strings.NewReader(regexp.MustCompile("kube-api-access-[a-z0-9]+").ReplaceAllString(out, "token"))); ; {
+			var pod object
+			if err := decoder.Decode(&pod); errors.Is(err, io.EOF) {
+				return all
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			metadata := pod["metadata"].(object)
+			delete(metadata, "uid")
+			delete(metadata, "creationTimestamp")
+			// The API server puts the volume with the token before what the policy adds.
+			slices.SortFunc(pod["spec"].(object)["volumes"].([]any), func(a, b any) int {
+				return strings.Compare(a.(object)["name"].(string), b.(object)["name"].(string))
+			})
+			all = append(all, string(harness.JSON(pod)))
+		}
+	}
+	byPolicy, byCommand := stored(list(pods)), stored(injected)
+	if len(byPolicy) != len(pods) || len(byCommand) != len(pods) {
+		t.Fatalf("of %d pods, the API server makes %d, and %d of what pod-fuse inject prints", len(pods), len(byPolicy), len(byCommand))
+	}
+	for i, want := range byPolicy {
+		if byCommand[i] != want {
+			t.Errorf("of what pod-fuse inject prints, the API server makes\n%s\nand of the pod itself\n%s", byCommand[i], want)
 		}
 	}
 }
