@@ -86,10 +86,11 @@ func (n *node) begin(ctx context.Context, t target, turns turns) (end func(), er
 // it about every minute (requiresRepublish of the CSIDriver object), which heals a volume that
 // is dead, in its place. When it fails, a target that was there is as it was.
 func (n *node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	t, err := n.target(r.GetVolumeId(), r.GetTargetPath())
-	if err == nil {
-		err = check(r)
+	// Before the target: that of a block volume is elsewhere.
+	if err := check(r); err != nil {
+		return nil, err
 	}
+	t, err := n.target(r.GetVolumeId(), r.GetTargetPath())
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,8 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 		{"a target with a zero", at(target + "\x00"), codes.InvalidArgument, "is no path"},
 		{"no capability", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability = nil }), codes.InvalidArgument, "volume_capability is missing"},
 		{"no access type", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability.AccessType = nil }), codes.InvalidArgument, "does not ask for a mounted volume"},
-		{"a block volume", changed(func(r *spec.NodePublishVolumeRequest) {
+		{"a block volume, where a kubelet has those", changed(func(r *spec.NodePublishVolumeRequest) {
+			r.TargetPath = filepath.Join(w.kubelet, "plugins/kubernetes.io/csi/volumeDevices/publish/pv", podUID)
 			r.VolumeCapability.AccessType = &spec.VolumeCapability_Block{Block: &spec.VolumeCapability_BlockVolume{}}
 		}), codes.InvalidArgument, "a block volume"},
 		{"a file system's type", mount(&spec.VolumeCapability_MountVolume{FsType: "ext4"}), codes.InvalidArgument, `"ext4" is asked for`},
