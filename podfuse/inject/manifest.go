@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -25,6 +26,10 @@ import (
 // Manifest returns a manifest with what its pods ask for. Its error has a line for each pod that
 // the policy would refuse.
 func (l List) Manifest(manifest string) (string, error) {
+	manifest = strings.TrimPrefix(manifest, byteOrderMark)
+	if !utf8.ValidString(manifest) { // kubectl reads UTF-16, too, in which the driver's name would be overlooked
+		return "", errors.New("the manifest is not UTF-8")
+	}
 	var out strings.Builder
 	var problems []error
 	line := 1
@@ -42,11 +47,15 @@ func (l List) Manifest(manifest string) (string, error) {
 	return out.String(), nil
 }
 
-// documents splits a stream before each line --- or ..., which are nothing else anywhere in YAML.
+// byteOrderMark begins files of some Windows programs.
+const byteOrderMark = "\ufeff"
+
+// documents splits a stream before each line that begins with the word --- or ..., which are nothing else anywhere
+// in YAML.
 func documents(stream string) (all []string) {
 	begin, at := 0, 0
 	for line := range strings.Lines(stream) {
-		if mark := strings.TrimRight(line, " \t\r\n"); mark == "---" || mark == "..." || strings.HasPrefix(line, "--- ") {
+		if word := line[:strings.IndexAny(line+"\n", " \t\r\n")]; word == "---" || word == "..." {
 			all = append(all, stream[begin:at])
 			begin = at
 		}
@@ -86,6 +95,9 @@ func (l List) document(document string, line int) (string, error) {
 	if len(refusals) > 0 || len(additions) == 0 {
 		return document, errors.Join(refusals...)
 	}
+	if strings.Contains(strings.ReplaceAll(document, "\r\n", ""), "\r") {
+		return "", fmt.Errorf("line %d: a carriage return ends a line by itself, or is in a value: write \\n, or \"\\r\"", line)
+	}
 	injected, err := insert(before+document, additions)
 	if err != nil {
 		return "", err
@@ -98,6 +110,18 @@ func (l List) document(document string, line int) (string, error) {
 
 // decode reads a document, as JSON has it.
 func decode(text string) (object any, err error) {
+	text = strings.TrimPrefix(text, byteOrderMark)
+	if strings.Contains(text, "*") { // an alias
+		seen := size{of: map[string]int{}}
+		if file, err := parser.ParseBytes([]byte(text), 0); err == nil { // an error is told below
+			for _, document := range file.Docs {
+				ast.Walk(&seen, document)
+			}
+		}
+		if seen.n > maxNodes {
+			return nil, fmt.Errorf("aliases stand for more than %d values", maxNodes)
+		}
+	}
 	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 		return nil, errors.New(yaml.FormatError(err, false, false)) // [LINE:COLUMN] and what it is
 	}
@@ -107,6 +131,34 @@ func decode(text string) (object any, err error) {
 	}
 	object = nil
 	return object, json.Unmarshal(content, &object)
+}
+
+// maxNodes is the largest size of a document that has aliases. etcd would take far less.
+const maxNodes = 1 << 20
+
+// size counts what a document has when its aliases are written out: a few lines can stand for gigabytes.
+type size struct {
+	n  int
+	of map[string]int // by anchor
+}
+
+// Visit counts one node, up to maxNodes.
+func (s *size) Visit(node ast.Node) ast.Visitor {
+	s.n++
+	switch node := node.(type) {
+	case *ast.AnchorNode:
+		before := s.n
+		ast.Walk(s, node.Value)
+		s.of[node.Name.String()] = s.n - before
+		return nil
+	case *ast.AliasNode:
+		s.n += s.of[node.Value.String()]
+		return nil
+	}
+	if s.n > maxNodes {
+		return nil
+	}
+	return s
 }
 
 // workloads visits the workloads of an object, with the paths to their pods.

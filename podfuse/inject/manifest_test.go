@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -220,6 +221,9 @@ func TestKinds(t *testing.T) {
 		{"{kind: CronJob, spec: {jobTemplate: {spec: {template: " + pod + "}}}}", 1},
 		{"kind: List\nitems:\n- {kind: Job, spec: {template: " + pod + "}}\n- {kind: Service}\n- kind: Pod\n  spec:\n    volumes:\n    - " + asksByCSI + "\n    hostname: x\n", 2},
 		{"kind: Pod\nspec:\n  volumes:\n  - " + asksByCSI + "\n---\nkind: Pod\nspec:\n  volumes:\n  - " + asksByCSI, 2},
+		{"kind: Service\n---\t# x\nkind: Pod\nspec: {volumes: [" + asksByCSI + "]}\n", 1},
+		{"kind: Service\n... # x\nkind: Pod\nspec: {volumes: [" + asksByCSI + "]}\n", 1},
+		{"\ufeffkind: Pod\nspec: {volumes: [" + asksByCSI + "]}\n", 1},
 		{"{kind: PodTemplate, template: " + pod + "}", 0},
 		{"{kind: Rollout, spec: {template: " + pod + "}}", 0},
 		{"{kind: CronJob, spec: {template: " + pod + "}}", 0},
@@ -245,7 +249,14 @@ func TestYAMLThatIsRefused(t *testing.T) {
 		form  = "line 1: this YAML is of a form to which nothing can be added: write it without anchors"
 	)
 	printed(t, "kind: Pod\nspec:\n"+lists)
+	bomb := "a: &a [x, x]\n" // which doubles with each line
+	for i := range 20 {
+		bomb += fmt.Sprintf("%c: &%[1]c [*%c, *%[2]c]\n", 'b'+i, 'a'+i)
+	}
 	for manifest, want := range map[string]string{
+		bomb + "kind: Pod\nspec:\n" + lists:                                                                          "aliases stand for more than 1048576 values",
+		"kind: Pod\rspec:\r" + strings.ReplaceAll(lists, "\n", "\r"):                                                 "line 1: a carriage return ends a line by itself",
+		"\xff\xfek\x00i\x00n\x00d\x00":                                                                               "the manifest is not UTF-8",
 		"kind: Pod\nspec:\n" + lists + "  x: [\n":                                                                    "[6:6] sequence end token ']' not found",
 		"kind: Pod\nspec:\n" + lists + "  volumes: []\n":                                                             `[6:3] mapping key "volumes" already defined`,
 		"---\nkind: Pod\n---\nkind: Pod\nspec:\n" + lists + "\t- x":                                                  "[9:1] found character",
