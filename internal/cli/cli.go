@@ -123,7 +123,10 @@ func (t Table) find(name string) (Command, bool) {
 func (c Command) flags() (set *pflag.FlagSet, run func([]string) error) {
 	set = pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
 	set.Usage = func() {}
-	return set, c.Prepare(set)
+	if c.Prepare != nil { // it is no call-out
+		run = c.Prepare(set)
+	}
+	return set, run
 }
 
 // takes returns an error if the command does not take as many arguments.
@@ -172,6 +175,9 @@ func (t Table) help(set *pflag.FlagSet) func([]string) error {
 		}
 		if len(args) == 1 {
 			c, ok := t.find(args[0])
+			if i := slices.IndexFunc(t.CallOuts, func(c Command) bool { return c.Name == args[0] }); i >= 0 {
+				c, ok = t.CallOuts[i], true
+			}
 			if !ok {
 				return t.unknown(args[0])
 			}
