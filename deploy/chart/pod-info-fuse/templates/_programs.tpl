@@ -136,7 +136,7 @@ validating one says it: what the first adds is checked before the second is aske
     variables.asked.filter(v, !(v.options["program"] in variables.programs)).map(v, {"volume": string(v.name), "text":
     "there is no program " + v.options["program"] + ". Programs: {{ include "pod-info-fuse.programNames" . }}"}) +
     variables.known.map(v, [variables.programs[v.options["program"]]].map(p,
-    v.options.filter(k, k != "program" && !(k in p.accepts)).map(k, {"volume": string(v.name), "text":
+    v.options.filter(k, k != "program" && !(k in p.accepts)).sort().map(k, {"volume": string(v.name), "text":
     "program " + v.options["program"] + " has no option " + k + ". Options: " + p.accepts.join(", ")}) +
     p.needs.filter(k, !(k in v.options)).map(k, {"volume": string(v.name), "text":
     "program " + v.options["program"] + " needs option " + k + ". Options: " + p.accepts.join(", ")}) +
