@@ -398,10 +398,11 @@ func inJSON(t *testing.T, object any) []byte {
 // What the chart refuses to list, pod-fuse inject refuses with the same words, where there is no chart.
 func TestListsThatBothRefuse(t *testing.T) {
 	for program, want := range map[string]string{
-		"command: [x]":                                "podFuse.programs.a.command: it has neither {} nor $(mountpoint): where would it mount?",
-		"command: [x, '{}', $(b)]":                    "podFuse.programs.a.command: $(b) is neither in options nor in env",
-		"command: [sh, -c, '$(o) {}']":                `podFuse.programs.a.command: a shell would read what a pod writes: have "$o" in the place of $(o)`,
-		"env: {O: 'x$(o)'}, command: [x, '{}', $(O)]": "podFuse.programs.a.env.O: it has $(o), and the command has $(O): have $(o) in the command, where it is checked",
+		"command: [x]":                                          "podFuse.programs.a.command: it has neither {} nor $(mountpoint): where would it mount?",
+		"command: [x, '{}', $(b)]":                              "podFuse.programs.a.command: $(b) is neither in options nor in env",
+		"command: [sh, -c, '$(o) {}']":                          `podFuse.programs.a.command: a shell would read what a pod writes: have "$o" in the place of $(o)`,
+		"env: {O: $(o), P: $(O)}, command: [sh, -c, '{} $(P)']": "podFuse.programs.a.env.O: it has $(o), and the command or another variable has $(O): have $(o) there",
+		"env: {O: 'x$(o)'}, command: [x, '{}', $(O)]":           "podFuse.programs.a.env.O: it has $(o), and the command or another variable has $(O): have $(o) there",
 	} {
 		values := valuesFile(t, "podFuse: {enabled: true, programs: {a: {image: i, options: [o], "+program+"}}}")
 		if _, stderr, err := run("template", "x", chart, "-f", values); err == nil || !strings.Contains(stderr, want) {

@@ -317,7 +317,8 @@ func TestListsThatAreRefused(t *testing.T) {
 		"command: [a]":                          "podFuse.programs.a.command: it has neither {} nor $(mountpoint): where would it mount?",
 		"command: [a, '{}', $(b)]":              "podFuse.programs.a.command: $(b) is neither in options nor in env",
 		"command: [/bin/bash, -c, 'a {} $(o)']": `podFuse.programs.a.command: a shell would read what a pod writes: have "$o" in the place of $(o)`,
-		"env: {O: 'x$(o)'}, command: [a, '{}', $(O)]": "podFuse.programs.a.env.O: it has $(o), and the command has $(O): have $(o) in the command, where it is checked",
+		"env: {O: $(o), P: $(O)}, command: [a, '{}', $(P)]": "podFuse.programs.a.env.O: it has $(o), and the command or another variable has $(O): have $(o) there",
+		"env: {O: 'x$(o)'}, command: [a, '{}', $(O)]":       "podFuse.programs.a.env.O: it has $(o), and the command or another variable has $(O): have $(o) there",
 	} {
 		_, err := Read([]byte("podFuse: {programs: {a: {image: i, command: [a, '{}', $(o)], options: [o]}}}"), []byte("podFuse:\n  programs:\n    a: {"+more+"}"))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {

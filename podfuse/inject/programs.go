@@ -131,9 +131,11 @@ func (p *program) prepare(where string) error {
 					return fmt.Errorf("%s.command: a shell would read what a pod writes: have \"$%s\" in the place of %s", where, option, reference)
 				}
 			}
-			for variable, value := range p.Env {
-				if strings.Contains(value, reference) && strings.Contains(argument, "$("+variable+")") {
-					return fmt.Errorf("%s.env.%s: it has %s, and the command has $(%s): have %[3]s in the command, where it is checked", where, variable, reference, variable)
+		}
+		for variable, value := range p.Env {
+			for _, reader := range slices.AppendSeq(slices.Clone(p.Command), maps.Values(p.Env)) {
+				if strings.Contains(value, reference) && strings.Contains(reader, "$("+variable+")") {
+					return fmt.Errorf("%s.env.%s: it has %s, and the command or another variable has $(%s): have %[3]s there", where, variable, reference, variable)
 				}
 			}
 		}

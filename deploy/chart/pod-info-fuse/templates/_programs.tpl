@@ -45,9 +45,11 @@ part of an argument. */}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
 {{- range $variable, $value := $env -}}
-{{- if and (contains $reference $value) (contains (printf "$(%s)" $variable) $argument) -}}
-{{- fail (printf "%s.env.%s: it has %s, and the command has $(%s): have %s in the command, where it is checked" $where $variable $reference $variable $reference) -}}
+{{- range $reader := concat $p.command (values $env) -}}
+{{- if and (contains $reference $value) (contains (printf "$(%s)" $variable) $reader) -}}
+{{- fail (printf "%s.env.%s: it has %s, and the command or another variable has $(%s): have %s there" $where $variable $reference $variable $reference) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
