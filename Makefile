@@ -160,7 +160,7 @@ e2e-cluster: cluster-builds
 cluster-builds: build image helm
 	e2e/setup.sh cluster
 	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
-	go build -o e2e/bin/loopback ./e2e/loopback
+	go build -o e2e/bin/fs-loopback ./e2e/loopback
 
 # The same cluster without tests, to try things in, until Ctrl-C. It says how to get at it.
 cluster: cluster-builds
@@ -342,8 +342,8 @@ POD_FUSE_ARM64 = --driver-binary /bin/pod-fuse --modules /bin --programs loopbac
 
 # Volumes read by containers where SELinux enforces a policy, in an emulated machine.
 e2e-selinux: build
-	go build -o e2e/bin/loopback ./e2e/loopback
-	e2e/selinux/run.sh bin/pod-info-fuse bin/pod-fuse e2e/bin/loopback
+	go build -o e2e/bin/fs-loopback ./e2e/loopback
+	e2e/selinux/run.sh bin/pod-info-fuse bin/pod-fuse e2e/bin/fs-loopback
 
 # Volumes in containers with a user namespace, by runc.
 e2e-userns: build

@@ -67,7 +67,7 @@ func (c *cluster) startContainerd() error {
 			return err
 		}
 	}
-	programs := map[string]string{"pod-info-fuse": "../../bin/pod-info-fuse", "loopback": filepath.Join(bin, "loopback")}
+	programs := map[string]string{"pod-info-fuse": "../../bin/pod-info-fuse", "loopback": filepath.Join(bin, "fs-loopback")}
 	return errors.Join(
 		c.ImportImage(harness.Image{Name: testImage, Programs: programs}),
 		c.ImportImage(harness.Image{Name: busyboxImage}))
