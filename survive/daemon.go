@@ -98,6 +98,7 @@ func (n Node) abort() error {
 // itself alone.
 func (n Node) end() error {
 	group := n.group()
+	unseen := 0 // times in a row: a holder that ends just after the kernel has named it is not seen, either
 	for begun := time.Now(); ; time.Sleep(2 * time.Millisecond) {
 		locks, err := n.daemon()
 		if err != nil {
@@ -112,9 +113,13 @@ func (n Node) end() error {
 			n.noteGroup(nil)
 			return nil
 		}
+		state := locks.State()
+		if unseen++; state != pair.Unseen {
+			unseen = 0
+		}
 		switch took := time.Since(begun); {
-		case took < polite && locks.State() > pair.Stopped:
-		case took > stubborn, locks.State() == pair.Unseen && len(left) == 0:
+		case took < polite && state > pair.Stopped, unseen == 1:
+		case took > stubborn, unseen > 0 && len(left) == 0:
 			n.Log("somebody is left of the daemon that is replaced, and does not end; its locks have %s and %s, in its cgroup are processes %v",
 				locks.Active, locks.Standby, left)
 			return nil
