@@ -23,14 +23,6 @@ func (w *world) mustUnpublishPersistent(target string) {
 	}
 }
 
-// isUnpublished fails if a volume is mounted, or has its target.
-func (w *world) isUnpublished(target string) {
-	w.t.Helper()
-	if _, err := os.Lstat(target); !os.IsNotExist(err) || len(mountsOn(target)) > 0 {
-		w.t.Errorf("%s: %v; mounted: %q", target, err, mountsOn(target))
-	}
-}
-
 // All pods of a node that have a persistent volume have its volume_id. Each reads about itself, whatever becomes of
 // the other.
 func TestTwoPodsHaveOnePersistentVolume(t *testing.T) {

@@ -104,6 +104,7 @@ const maxOptions = 64 << 10
 func (p *Plugin) options(t target, attributes map[string]string) (string, error) {
 	options := map[string]string{flex.OptionVolumeName: t.name}
 	_, forPolicy := attributes[p.PolicyAttribute]
+	forPolicy = forPolicy && p.PolicyAttribute != ""
 	for _, key := range slices.Sorted(maps.Keys(attributes)) {
 		option := kubeletOptions[key]
 		if slices.Contains(p.Attributes, key) {
@@ -111,14 +112,14 @@ func (p *Plugin) options(t target, attributes map[string]string) (string, error)
 		}
 		if option != "" {
 			options[option] = attributes[key]
-		} else if !strings.HasPrefix(key, kubeletPrefix) && (!forPolicy || p.PolicyAttribute == "") {
+		} else if !strings.HasPrefix(key, kubeletPrefix) && !forPolicy {
 			return "", invalid("volumeAttributes has %.100q, which is not known; there is %s", key, strings.Join(p.Attributes, ", "))
 		}
 	}
 	switch ephemeral := attributes[kubeletPrefix+"ephemeral"]; {
 	case ephemeral != "true" && ephemeral != "false":
 		return "", invalid("%sephemeral is %.40q; the CSIDriver object needs podInfoOnMount: true", kubeletPrefix, ephemeral)
-	case ephemeral == "false" && forPolicy && p.PolicyAttribute != "":
+	case ephemeral == "false" && forPolicy:
 		return "", invalid("volumeAttributes of a persistent volume has %q, which is for a pod's own volume: no admission policy looks behind a claim",
 			p.PolicyAttribute)
 	}

@@ -252,9 +252,8 @@ func (w *world) readsOf(uid, target string) {
 	}
 }
 
-// isGone fails unless nothing is left of a volume: no mount, target or record, but one that stays
-// until the pod's directory is gone.
-func (w *world) isGone(target string) {
+// isUnpublished fails if a volume is mounted, or has its target.
+func (w *world) isUnpublished(target string) {
 	w.t.Helper()
 	if lines := mountsOn(target); len(lines) > 0 {
 		w.t.Errorf("mounted: %q", lines)
@@ -262,6 +261,13 @@ func (w *world) isGone(target string) {
 	if _, err := os.Lstat(target); !os.IsNotExist(err) {
 		w.t.Errorf("the target is there, or %v", err)
 	}
+}
+
+// isGone fails unless nothing is left of a volume: no mount, target or record, but one that stays
+// until the pod's directory is gone.
+func (w *world) isGone(target string) {
+	w.t.Helper()
+	w.isUnpublished(target)
 	records, _ := filepath.Glob("/run/pod*/*/*volumes/*")
 	for _, record := range records {
 		id := strings.TrimSuffix(filepath.Base(record), ".json")

@@ -85,7 +85,7 @@ func (n Node) abort() error {
 		}
 		err = errors.Join(point.Abort(), point.Detach())
 		point.Close()
-		// EINVAL: it is not mounted any more, since it was opened. Nobody knows who has unmounted it.
+		// EINVAL: somebody has unmounted it since it was opened. Nobody knows who.
 		if err != nil && (try == 10 || !errors.Is(err, unix.EINVAL)) {
 			return err
 		}
@@ -98,7 +98,8 @@ func (n Node) abort() error {
 // itself alone.
 func (n Node) end() error {
 	group := n.group()
-	unseen := 0 // times in a row: a holder that ends just after the kernel has named it is not seen, either
+	// unseen is how often in a row no holder was seen. Once may be one that has ended since the kernel named it.
+	unseen := 0
 	for begun := time.Now(); ; time.Sleep(2 * time.Millisecond) {
 		locks, err := n.daemon()
 		if err != nil {

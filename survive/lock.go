@@ -49,7 +49,8 @@ func (n Node) lock(how int) (unlock func(), err error) {
 		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
 			return unlock, err
 		}
-		// Stop removed the directory between the two steps, or another driver's Stop the directory that both are in.
+		// Between the two steps, Stop has removed the directory. Or another driver's Stop has removed the directory
+		// above, which both have.
 	}
 }
 

@@ -6,7 +6,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -132,13 +131,13 @@ func (c Command) flags() (set *pflag.FlagSet, run func([]string) error) {
 // takes returns an error if the command does not take as many arguments.
 func (c Command) takes(args []string) error {
 	var needed []string
-	most := 0
+	most, anyNumber := 0, false
 	for _, word := range strings.Fields(c.Args) {
 		switch {
 		case word == "--":
 			continue
 		case strings.Contains(word, "..."):
-			most = math.MaxInt - len(c.Args)
+			anyNumber = true
 		case !strings.HasPrefix(word, "["):
 			needed = append(needed, word)
 		}
@@ -147,7 +146,7 @@ func (c Command) takes(args []string) error {
 	switch {
 	case len(args) < len(needed):
 		return Usage(fmt.Errorf("%s needs %s", c.Name, strings.Join(needed, " ")))
-	case len(args) > most:
+	case len(args) > most && !anyNumber:
 		return Usage(fmt.Errorf("%s takes no argument %q", c.Name, args[most]))
 	case len(c.Choices) > 0 && len(args) == 1 && !slices.Contains(c.Choices, args[0]):
 		return Usage(fmt.Errorf("%s: there is no %q, only %s", c.Name, args[0], strings.Join(c.Choices, ", ")))

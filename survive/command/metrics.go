@@ -69,7 +69,7 @@ func writeVolumes(t *metrics.Text, status survive.Status) {
 	}
 }
 
-// role is one of the pair, nil if there is none.
+// role names a process of the pair, which is nil if there is none.
 type role struct {
 	name string
 	*survive.Process
