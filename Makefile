@@ -34,7 +34,7 @@ image: binaries
 image-check: image
 	deploy/image/check.sh $(VERSION)
 
-# Everything that is published, the same bytes from the same source: docs/releasing.md.
+# Everything that is published, the same bytes from the same source: docs/dev/releasing.md.
 DIST ?= dist
 release: binaries image
 	go -C deploy/release/nfpm build -o ../../../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
@@ -220,7 +220,7 @@ IDMAP ?= works
 
 # Everything that pods and the kubelet do, for a long time, by FlexVolume, by CSI and by pod-fuse: nothing
 # that the processes need is denied, and nothing leaks. PLOT is a file to draw it to, as
-# docs/benchmarks/soak.svg.
+# docs/dev/benchmarks/soak.svg.
 SOAK ?= $(call long,10m,2m)
 soak: chaos-builds podchaos-builds
 	go build -o e2e/bin/soak ./e2e/soak
@@ -279,9 +279,9 @@ bench-builds: build
 BENCH = bench/bin/bench --driver-binary bin/pod-info-fuse --plugin-binary bin/pod-info-fuse-csi --chaos e2e/bin/chaos
 
 # What call-outs, memory and reads cost, beside others, in twenty minutes. Writes
-# docs/benchmarks.md.
+# docs/dev/benchmarks.md.
 bench: bench-builds
-	$(BENCH) --docs docs
+	$(BENCH) --docs docs/dev
 
 # The same with less of everything, in four minutes. Only prints.
 bench-quick: bench-builds

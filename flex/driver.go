@@ -5,7 +5,7 @@
 // A driver implements [Driver] and whichever of the optional interfaces
 // ([Attacher], [DeviceMounter], [VolumeNamer], [Expander]) it can serve, and
 // its main function calls [Main]. A driver that serves a FUSE file system is better off
-// with package survive; see docs/second-driver.md.
+// with package survive; see docs/dev/second-driver.md.
 //
 // The traps of the protocol, all of them handled here
 // (kubernetes v1.34, pkg/volume/flexvolume/driver-call.go):

@@ -110,7 +110,7 @@ func (d installed) ends(args ...string) {
 	}
 }
 
-// isBack checks that readers waited no longer than docs/survival.md says, on a machine that
+// isBack checks that readers waited no longer than docs/dev/survival.md says, on a machine that
 // has a CPU for everybody.
 func isBack(t *testing.T, watch *stopwatch.Watch) {
 	t.Helper()

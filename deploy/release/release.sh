@@ -5,7 +5,7 @@
 #
 # BINARIES is where `make binaries image` has put its results, and bin has nfpm and sbom; `make release`
 # does all that. What DIR, which has to be empty, gets depends on the source alone: not on the time or
-# its zone, nor on names, owners, modes and orders of files. docs/releasing.md.
+# its zone, nor on names, owners, modes and orders of files. docs/dev/releasing.md.
 set -eu
 umask 022
 export LC_ALL=C

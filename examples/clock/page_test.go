@@ -16,7 +16,7 @@ func TestThePagesShowThePrograms(t *testing.T) {
 		}
 		lines += strings.ReplaceAll(string(text), "\t", "")
 	}
-	for path, want := range map[string]int{"../../docs/second-driver.md": 5} {
+	for path, want := range map[string]int{"../../docs/dev/second-driver.md": 5} {
 		page, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

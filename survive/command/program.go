@@ -4,7 +4,7 @@
 //
 //	func main() { program.Main() }
 //
-// docs/second-driver.md builds one step by step. A program that no kubelet calls is a [Standalone].
+// docs/dev/second-driver.md builds one step by step. A program that no kubelet calls is a [Standalone].
 package command
 
 import (
