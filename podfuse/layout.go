@@ -1,5 +1,29 @@
 // Package podfuse is the second driver: it lets any FUSE program in an unprivileged pod serve a
 // volume of that pod, and the volume survives the program.
+//
+// The kubelet's directory and every container get a stand-in: a directory of the driver's own FUSE
+// mount, which the unprivileged pair of processes serves (package standin). The program's own mount
+// is never on the host. It is in the vault, a mount namespace of the mounter's (package mounter).
+// The mounter puts it on top of the stand-in in the pod's containers.
+//
+//	host, kubelet        container `app`                   container `sshfs`
+//	┌──────────────┐     ┌────────────────────────────┐    ┌───────────────────────────┐
+//	│ DIR          │     │ /data                      │    │ /run/pod-fuse             │
+//	│  └ stand-in ─┼──── │  ├ stand-in                │    │  pod-fuse  fusermount3    │
+//	│              │     │  └ the program's mount ────┼─┐  │  fuse (FIFO)   socket ────┼─┐
+//	└──────────────┘     └────────────────────────────┘ │  └───────────────────────────┘ │
+//	                requests of containers ↓            │            requests ↓          │
+//	┌─────────────────────────────────────┐  orders   ┌─┴──────────────────────────────┐ │
+//	│ the pair: no privilege              │ ────────> │ the mounter: root, and a spare │ │
+//	│ stand-ins, sockets, those who wait  │ <──────── │ vault, /dev/fuse, attaching    │ │
+//	└─────────────────────────────────────┘  events   └────────────────────────────────┘ │
+//	          └──────────────────────────────────────────────────────────────────────────┘
+//
+// The pair does not answer a process that touches a stand-in in a container until the program's
+// mount is in place and the program is certain to live. Then it answers ESTALE, and the kernel
+// walks the path again and finds the mount. The same happens on the connection of a program that
+// has died, which the mounter keeps open. The host gets an answer at once: the directory is empty,
+// and every name in it is a directory, so that the kubelet can prepare a subPath.
 package podfuse
 
 import (
