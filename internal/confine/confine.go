@@ -89,7 +89,8 @@ func Become(user User, sockets bool) error {
 	if err := notDumpable(); err != nil {
 		return err
 	}
-	if err := dropCapabilities(); err != nil {
+	// The change of user leaves the inheritable ones, and where securebits(7) say so, the others (capabilities(7)).
+	if err := setCapabilities(0); err != nil {
 		return fmt.Errorf("confine the daemon: capset: %w", err)
 	}
 	return nil
@@ -154,14 +155,40 @@ func notDumpable() error {
 // self is the binary that this process executes.
 const self = "/proc/self/exe"
 
-// dropCapabilities empties all sets. The change of user leaves the inheritable one, and where
-// securebits(7) say so, the others (capabilities(7)).
-func dropCapabilities() error {
+// KeepCapabilities gives up all capabilities but some, which root's process has, for all that it starts as well.
+func KeepCapabilities(some []uint) error {
+	var mask uint64
+	for _, capability := range some {
+		mask |= 1 << capability
+	}
+	for c := uint(0); c < 64; c++ {
+		there, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0)
+		if err != nil {
+			break // the kernel knows no more
+		}
+		if there == 1 && mask&(1<<c) == 0 {
+			if err := inAll(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(c)); err != nil {
+				return fmt.Errorf("drop capability %d: %w", c, err)
+			}
+		}
+	}
+	if err := setCapabilities(mask); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return nil
+}
+
+// setCapabilities gives each thread those of a mask, as effective and permitted ones, and no inheritable one.
+func setCapabilities(mask uint64) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	err := inAll(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])))
+	var sets [2]unix.CapUserData
+	for i := range sets {
+		part := uint32(mask >> (32 * i))
+		sets[i] = unix.CapUserData{Effective: part, Permitted: part}
+	}
+	err := inAll(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets[0])))
 	runtime.KeepAlive(&header)
-	runtime.KeepAlive(&none)
+	runtime.KeepAlive(&sets)
 	return err
 }
 
