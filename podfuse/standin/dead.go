@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/later"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
@@ -27,7 +28,7 @@ type dead struct {
 	generation uint64
 	file       *os.File
 	// strangers are requests of which it is not known yet whether they are of the program's own container.
-	strangers queue[stranger]
+	strangers later.Queue
 
 	mu    sync.Mutex      // guards what follows
 	again map[uint64]bool // the requests of which the kernel is about to tell again
@@ -157,25 +158,17 @@ func (d *dead) handle(request []byte) {
 	default:
 		waits, again := d.outages.lose(d.volume, thread(request), caller{d, id})
 		if waits {
-			d.strangers.add(stranger{id, thread(request)})
+			// The program's restart may depend on the thread that makes it: it must not wait for the restart.
+			who := thread(request)
+			d.strangers.Add(0, func() {
+				if d.isOwn(d.volume, who) {
+					d.outages.answerOwn(d.volume, caller{d, id})
+				}
+			})
 		}
 		if again {
 			d.repeats++
 		}
-	}
-}
-
-// stranger is a request, and the thread that makes it.
-type stranger struct {
-	id     uint64
-	thread uint32
-}
-
-// lookAt finds out whether a request is of the program's own container. The program's restart may depend on the
-// thread that makes it: it must not wait for the restart.
-func (d *dead) lookAt(s stranger) {
-	if d.isOwn(d.volume, s.thread) {
-		d.outages.answerOwn(d.volume, caller{d, s.id})
 	}
 }
 
@@ -296,7 +289,6 @@ const (
 // add serves a connection, which it takes over.
 func (c *connections) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
 	d := &dead{connections: c, volume: id, generation: generation, file: file, again: map[uint64]bool{}}
-	d.strangers.handle = d.lookAt
 	c.mu.Lock()
 	of := c.volumes[id]
 	known := slices.ContainsFunc(of, func(other *dead) bool { return other.generation == generation })

@@ -9,7 +9,6 @@
 //	dead.go    the connection of a program that has died
 //	socket.go  the requests of pods
 //	link.go    orders to the mounter, and its events
-//	queue.go   what is done later, one after the other
 //
 // A stand-in is an empty directory for the host, where it is what the kubelet makes volumes and
 // sub-paths of. A container's process that asks for anything in it is held until the program's

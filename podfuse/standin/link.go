@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/later"
 	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
@@ -20,13 +21,7 @@ import (
 // and then another pair, since the descriptor is of no use any more.
 type link struct {
 	socket *packet.Socket
-	orders queue[sending]
-}
-
-// sending is an order, and the sockets of pods that go with it, which it owns.
-type sending struct {
-	order wire.Order
-	files []*os.File
+	orders later.Queue
 }
 
 // openLink uses a socket, which stays the caller's.
@@ -35,9 +30,7 @@ func openLink(file *os.File) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the link to the mounter: %w", err)
 	}
-	l := &link{socket: socket}
-	l.orders.handle = l.put
-	return l, nil
+	return &link{socket: socket}, nil
 }
 
 // begin begins to receive. event gets each packet, and the descriptor that came with it, nil for
@@ -51,14 +44,14 @@ func (l *link) begin(event func(wire.Event, *os.File), gone func(error)) {
 }
 
 // send sends an order, later, and takes over the descriptors. A mounter that does not read keeps only the queue waiting.
-func (l *link) send(order wire.Order, files ...*os.File) { l.orders.add(sending{order, files}) }
-
-// put sends a packet. No order is too long (wire.LongestPath): an error is the link's end, which its reader finds, too.
-func (l *link) put(s sending) {
-	_ = l.socket.Send(packet.NoLimit, s.order, s.files...)
-	for _, file := range s.files {
-		packet.CloseAside(file)
-	}
+func (l *link) send(order wire.Order, files ...*os.File) {
+	l.orders.Add(0, func() {
+		// No order is too long (wire.LongestPath): an error is the link's end, which its reader finds, too.
+		_ = l.socket.Send(packet.NoLimit, order, files...)
+		for _, file := range files {
+			packet.CloseAside(file)
+		}
+	})
 }
 
 func (l *link) read(event func(wire.Event, *os.File)) error {

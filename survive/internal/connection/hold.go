@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/later"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/internal/counters"
@@ -35,7 +36,9 @@ type held struct {
 	limit  time.Duration // for how long a request is held; 0: for ever
 
 	volumeOf func(node uint64) uint64
-	looks    looks // at who was sent a signal
+	// looks are made at who was sent a signal. One waits for a lock of that process, which its threads can keep busy:
+	// neither the worker that reads requests waits for it, nor other volumes behind thousands.
+	looks later.Queue
 
 	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
 	ids map[uint64]waiter // by the id of the request
@@ -54,7 +57,7 @@ func newHeld(fs FileSystem, agreed Params, d *device, counts *counters.Counters,
 	if holder, is := fs.(hold.Holder); is {
 		return &held{
 			holder: holder, device: d, counts: counts, note: counts.Suspects.Note(suspects.MostWorkers - 1),
-			limit: agreed.HoldTimeout(), volumeOf: volumeOf, looks: newLooks(),
+			limit: agreed.HoldTimeout(), volumeOf: volumeOf,
 		}
 	}
 	return nil
@@ -146,7 +149,7 @@ func (h *held) interrupt(request []byte, waits bool) {
 	later := func() { time.AfterFunc(proc.UntilKilled(waiting), func() { h.again(interrupt) }) }
 	switch {
 	case held:
-		h.looks.add(who.volume, func() {
+		h.looks.Add(who.volume, func() {
 			if !isKilled(who.thread) {
 				later()
 			} else if h.fail(id, fuse.EINTR) {

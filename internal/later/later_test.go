@@ -1,0 +1,30 @@
+package later
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A key with thousands of functions keeps no other one waiting for longer than a call.
+func TestKeysTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many, each = 4000, 10 * time.Millisecond
+		q, began := new(Queue), time.Now()
+		made, at, lone := 0, time.Duration(0), time.Duration(0)
+		for range many {
+			q.Add(1, func() { time.Sleep(each); made++ })
+		}
+		time.Sleep(10*each + each/2)
+		at = time.Since(began)
+		q.Add(2, func() { lone = time.Since(began) - at })
+		time.Sleep(2 * many * each)
+		synctest.Wait()
+		if lone > 2*each {
+			t.Errorf("the other key waited %v, and a call takes %v", lone, each)
+		}
+		if made != many || len(q.waits) != 0 {
+			t.Errorf("%d calls were made of %d, and %d keys are left", made, many, len(q.waits))
+		}
+	})
+}
