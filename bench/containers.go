@@ -92,7 +92,7 @@ func (b *bench) containerSection() section {
 		for _, what := range []string{"mount", "unmount"} {
 			for _, number := range containers {
 				s.rows = append(s.rows, compared(fmt.Sprintf("`%s`, %s, %s", what, timeOf[measure], count(number, "container")),
-					f[containerName(what, number, measure)], f[containerName("bind", number, measure)], "ms", ""))
+					f[containerName(what, number, measure)], f[containerName("bind", number, measure)], "ms", "").detailIf(measure == "cpu"))
 			}
 		}
 	}

@@ -117,9 +117,8 @@ func (b *bench) doorSection() section {
 	f := b.figures
 	s := section{
 		title: "Two doors", head: [4]string{"a volume", "by the CSI plugin", "by the call-out alone", "ratio"},
-		text: "To publish and to unpublish, the CSI plugin enters the host's namespaces and executes `mount` and `unmount`.\n" +
-			"Beside each request, which is timed from the kubelet's side, is that call-out alone. The kubelet publishes again\n" +
-			"every minute. The plugin's memory is on top of the daemon's, and the pages of its binary count as private, too.",
+		text: "The CSI plugin executes `mount` and `unmount` on the host; beside each request is that call-out alone. The kubelet\n" +
+			"publishes again every minute.",
 	}
 	for _, turn := range [][2]string{{"publish", "mount"}, {"publish again", "mount again"}, {"unpublish", "unmount"}} {
 		s.rows = append(s.rows, compared(turn[0], f[doorName(turn[0])], f[doorName(turn[1])], "ms", ""))

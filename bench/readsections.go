@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"example.com/pod-info-fuse/internal/facts"
 )
@@ -11,25 +13,31 @@ const cTarget = "hello_ll hello"
 
 var allTargets = []string{"driver pod.uid", "driver pod.nodename", "driver pod", "go-fuse pod.uid", "go-fuse pod.nodename", "go-fuse pod", "lxcfs uptime"}
 
+// costTargets are those whose cost for an operation the document tells.
+var costTargets = []string{"driver pod", "go-fuse pod", "lxcfs uptime"}
+
 var placeOf = map[bool]string{true: "on one CPU", false: "anywhere"}
 
 func (b *bench) readSection() section {
 	s := section{
 		title: "Reads", plot: "reads", head: [4]string{"open, read and close", "median", "hello_ll", "ratio"},
-		text: "go-fuse is the same file system, served by go-fuse's own server. hello_ll answers three requests from a constant.\n" +
-			"\"On one CPU\" means the readers and the server, together.",
+		text: "go-fuse is the same file system, served by go-fuse's own server, without confinement. \"On one CPU\" means readers and\n" +
+			"server together.",
 	}
 	for _, pinned := range []bool{true, false} {
 		for _, threads := range b.settings.threads {
 			for _, target := range allTargets {
-				s.rows = append(s.rows, b.readRow(target, threads, pinned, "p50", "µs"))
+				s.rows = append(s.rows, b.readRow(target, threads, pinned, "p50", "µs").detailIf(threads > 1 || !pinned && !strings.HasPrefix(target, "driver ")))
 			}
 		}
 	}
 	most := b.settings.threads[len(b.settings.threads)-1]
 	for _, target := range allTargets {
-		s.rows = append(s.rows, b.readRow(target, 1, true, "p99", "µs"),
-			b.readRow(target, most, false, "p99", "µs"), b.readRow(target, most, false, "rate", "/s"))
+		for _, r := range []row{
+			b.readRow(target, 1, true, "p99", "µs"), b.readRow(target, most, false, "p99", "µs"), b.readRow(target, most, false, "rate", "/s"),
+		} {
+			s.rows = append(s.rows, r.detailIf(target != "driver pod"))
+		}
 	}
 	return s
 }
@@ -65,14 +73,15 @@ func count(n int, what string) string {
 func (b *bench) requestSection() section {
 	s := section{
 		title: "What an operation costs", plot: "cpu", head: [4]string{"open, read and close", "median", "hello_ll", "ratio"},
-		text: "CPU time of the server, its replies to the kernel, and the context switches of the server and its readers, for one operation.\n" +
-			"Replies are counted as they are written. go-fuse writes a content twice, first into a pipe.",
+		text: "For one operation. Context switches are those of the server and its readers.",
 	}
 	for _, target := range allTargets {
-		s.rows = append(s.rows, b.readRow(target, 1, true, "cpu", "µs"))
+		s.rows = append(s.rows, b.readRow(target, 1, true, "cpu", "µs").detailIf(!slices.Contains(costTargets, target)))
 	}
 	for _, target := range allTargets {
-		s.rows = append(s.rows, b.readRow(target, 1, true, "replies", ""), b.readRow(target, 1, true, "switches", ""))
+		for _, measure := range []string{"replies", "switches"} {
+			s.rows = append(s.rows, b.readRow(target, 1, true, measure, "").detailIf(!slices.Contains(costTargets, target)))
+		}
 	}
 	return s
 }
@@ -81,8 +90,8 @@ func (b *bench) neighbourSection() section {
 	f := b.figures
 	s := section{
 		title: "Neighbours", plot: "neighbours", head: [4]string{"reader of one volume", "driver", "two processes of hello_ll", "ratio"},
-		text: fmt.Sprintf("One thread reads `pod`, alone and beside %d threads of another pod that do nothing but read theirs.\n"+
-			"All volumes share the daemon's queue; each process of hello_ll has its own.", hammers),
+		text: fmt.Sprintf("One thread reads `pod`, alone and beside %d threads of another pod that read theirs. All volumes share the daemon's\n"+
+			"queue; each process of hello_ll has its own.", hammers),
 	}
 	for _, company := range []string{"alone", "beside"} {
 		for _, measure := range []string{"p50", "p99"} {
@@ -108,8 +117,8 @@ func (b *bench) neighbourRow(company, measure string) row {
 func (b *bench) listerSection() section {
 	s := section{
 		title: "Listers", head: [4]string{"reader of one volume", "beside listers", "alone", "ratio"},
-		text: fmt.Sprintf("The operator has put as many facts into every volume as are allowed, %d. One thread reads a file, a thousand times a\n"+
-			"second, alone and beside %d threads of another pod that do nothing but list their volume.", facts.MaxEntries, listers),
+		text: fmt.Sprintf("One thread reads a file a thousand times a second, alone and beside %[2]d threads of another pod that list their volume.\n"+
+			"Each has as many facts as are allowed, %[1]d.", facts.MaxEntries, listers),
 	}
 	for _, victim := range victims {
 		for _, measure := range []string{"p50", "p99"} {
@@ -141,9 +150,8 @@ func (b *bench) takeOverSection() section {
 	f := b.figures
 	return section{
 		title: "Take-over", head: [4]string{"kills", "longest stall while a process is replaced", "in the rest of the time", ""},
-		text: "The active process or the standby, at random, is killed under the readers of `make chaos`. None of them sees an error.\n" +
-			"The rest of the time, with two processes, tells what so many readers do to each other: it is in pieces of a quarter\n" +
-			"of a second, and more than that cannot be seen there.",
+		text: "The active process or the standby is killed under the readers of `make chaos`. The rest of the time tells what so\n" +
+			"many readers do to each other.",
 		rows: []row{b.takeOverRow(), {what: "what the machine's host took of the CPUs meanwhile", ours: amount(f["take-over/taken"], "%")}},
 	}
 }

@@ -19,12 +19,19 @@ type row struct {
 	what, ours, theirs, ratio, goal string
 
 	ratios series // what ratio is the median of
+	detail bool   // the row is printed, but is not in the document
+}
+
+// detailIf returns the row, which is a detail if a condition holds.
+func (r row) detailIf(condition bool) row {
+	r.detail = condition
+	return r
 }
 
 // compared is a row of two figures that were measured in the same rounds.
 func compared(what string, ours, theirs series, unit, goal string) row {
 	ratios := ours.to(theirs)
-	return row{what, amount(ours, unit), amount(theirs, unit), spread(ratios), goal, ratios}
+	return row{what: what, ours: amount(ours, unit), theirs: amount(theirs, unit), ratio: spread(ratios), goal: goal, ratios: ratios}
 }
 
 // amount is the median of a figure.
@@ -81,12 +88,14 @@ func (s section) markdown() string {
 	return text.String() + s.table()
 }
 
-// table is its table.
+// table is the section's table, without details.
 func (s section) table() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "| %s |\n|%s\n", strings.Join(s.columns(), " | "), strings.Repeat("---|", 5))
 	for _, r := range s.rows {
-		fmt.Fprintf(&text, "| %s |\n", strings.Join(r.cells(), " | "))
+		if !r.detail {
+			fmt.Fprintf(&text, "| %s |\n", strings.Join(r.cells(), " | "))
+		}
 	}
 	return text.String()
 }
