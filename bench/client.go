@@ -33,8 +33,8 @@ func init() {
 	}
 }
 
-// client opens, reads and closes a file, or lists a directory, without pause, with some threads, and prints
-// a reading. It is a process of its own, so that it can be pinned.
+// client opens, reads and closes a file, or lists a directory, without pause, with some threads,
+// and prints a reading. It is a process of its own, so that it can be pinned.
 //
 // It is to wait for the server and for nothing else. So each thread has a processor
 // of Go's to itself, for good: the system calls are raw ones, which keep it, nothing

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A load is a process that computes half of the time, if it is let. Beside one, the kernel ends the waits
-// of servers and readers in other ways: who is woken goes on later, or elsewhere.
+// A load is a process that computes half of the time, if it is let. Beside one, the kernel ends the
+// waits of servers and readers in other ways: who is woken goes on later, or elsewhere.
 type load struct {
 	process *exec.Cmd
 	input   io.Closer

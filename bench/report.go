@@ -41,8 +41,8 @@ func (b *bench) report() error {
 //go:embed introduction.md
 var introduction string
 
-// longRun is what make soak and make measure-pod-fuse have measured, which bench does not repeat. The text is no .md
-// file: .ci/check would follow its link from here.
+// longRun is what make soak and make measure-pod-fuse have measured, which bench does not repeat.
+// The text is no .md file: .ci/check would follow its link from here.
 //
 //go:embed longrun.txt
 var longRun string

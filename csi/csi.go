@@ -8,13 +8,13 @@
 // version that is installed on the host, and has nothing of the plugin's container. The plugin
 // may end and begin again at any time: no volume lives in it.
 //
-// The plugin registers itself with the kubelet (k8s.io/kubelet,
-// pkg/apis/pluginregistration), which needs no container beside it. It must be root, in the
-// PID namespace of the host (hostPID). Seven capabilities would do: CAP_SYS_ADMIN, CAP_SYS_CHROOT and
-// CAP_SYS_PTRACE to enter the host's namespaces, mount, heal and upgrade; CAP_CHOWN and CAP_FSETID
-// for the run directory; CAP_SETUID and CAP_SETGID for the daemon's user. But a call-out, and the daemon
-// after it, also inherits its container's rules for devices, its seccomp filter and its AppArmor profile,
-// and may not open /dev/fuse. So the container is privileged (docs/deployment.md).
+// The plugin registers itself with the kubelet (k8s.io/kubelet, pkg/apis/pluginregistration), which
+// needs no container beside it. It must be root, in the PID namespace of the host (hostPID). Seven
+// capabilities would do: CAP_SYS_ADMIN, CAP_SYS_CHROOT and CAP_SYS_PTRACE to enter the host's
+// namespaces, mount, heal and upgrade; CAP_CHOWN and CAP_FSETID for the run directory; CAP_SETUID
+// and CAP_SETGID for the daemon's user. But a call-out, and the daemon after it, also inherits its
+// container's rules for devices, its seccomp filter and its AppArmor profile, and may not open
+// /dev/fuse. So the container is privileged (docs/deployment.md).
 package csi
 
 import (

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// driver is the driver's binary, podFuse the other driver's, and plugin the plugin's, built from this
-// tree. vendor is of the driver that tests install: nobody else on this machine has it.
+// driver is the driver's binary, podFuse the other driver's, and plugin the plugin's, built from
+// this tree. vendor is of the driver that tests install: nobody else on this machine has it.
 var driver, podFuse, plugin, vendor string
 
 // buildsVariable names the directory of the builds to the process that is on a node of its own.

@@ -23,8 +23,8 @@ func (w *world) mustUnpublishPersistent(target string) {
 	}
 }
 
-// All pods of a node that have a persistent volume have its volume_id. Each reads about itself, whatever becomes of
-// the other.
+// All pods of a node that have a persistent volume have its volume_id. Each reads about itself,
+// whatever becomes of the other.
 func TestTwoPodsHaveOnePersistentVolume(t *testing.T) {
 	w := serve(t)
 	pods := map[string]string{podUID: w.target(podUID, "pv.pod-info"), otherUID: w.target(otherUID, "pv.pod-info")}
@@ -84,8 +84,9 @@ func TestARequestForOnePodDoesNotKeepAnotherFromThePersistentVolume(t *testing.T
 	w.isGone(slow)
 }
 
-// The demonstration of dummy-fuse-csi, with two pods by one claim: they read on by the same descriptors while the
-// plugin is killed and started, and the processes that serve them open nothing that they do not close.
+// The demonstration of dummy-fuse-csi, with two pods by one claim: they read on by the same
+// descriptors while the plugin is killed and started, and the processes that serve them open
+// nothing that they do not close.
 func TestReadersByAClaimOutliveThePlugin(t *testing.T) {
 	w := place(t)
 	p := w.start()
@@ -144,8 +145,8 @@ func TestReadersByAClaimOutliveThePlugin(t *testing.T) {
 	w.isGone(targets[0])
 }
 
-// A volume by a claim has the persistent volume's name, with dots, in the place of the one in the pod's spec. What
-// serves it names that, in each pod that pod's own.
+// A volume by a claim has the persistent volume's name, with dots, in the place of the one in the
+// pod's spec. What serves it names that, in each pod that pod's own.
 func TestPodFuseByClaims(t *testing.T) {
 	w := placeOf(t, podFuse, "serves", "wait", "default_permissions", "program")
 	w.plugin.PolicyAttribute = "program"

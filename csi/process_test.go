@@ -200,8 +200,8 @@ func TestSocketsEndWithThePlugin(t *testing.T) {
 	}
 }
 
-// A kubelet makes an event of each probe that fails. On a new node, the installer puts the driver into its
-// place while the plugin beside it is probed for the first time.
+// A kubelet makes an event of each probe that fails. On a new node, the installer puts the driver
+// into its place while the plugin beside it is probed for the first time.
 func TestAProbeWaitsForTheInstaller(t *testing.T) {
 	w := place(t)
 	hidden := w.binary + ".later"

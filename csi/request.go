@@ -29,8 +29,8 @@ func invalid(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
 }
 
-// target checks what every request on a volume has. The target is what tells volumes apart: all pods that
-// have a persistent volume have the same volume_id.
+// target checks what every request on a volume has. The target is what tells volumes apart: all
+// pods that have a persistent volume have the same volume_id.
 func (p *Plugin) target(volumeID, dir string) (t target, err error) {
 	switch {
 	case volumeID == "":
@@ -55,9 +55,10 @@ func (p *Plugin) target(volumeID, dir string) (t target, err error) {
 	return target{dir: dir, uid: parts[0], name: parts[3]}, nil
 }
 
-// check accepts what a volume can be, of a pod or of a claim. The access mode makes no difference, since
-// each pod has its volume to itself, on any number of nodes. Neither does readonly: the kubelet makes the
-// container's mount read-only. Secrets and mount options are not quoted: they may have passwords.
+// check accepts what a volume can be, of a pod or of a claim. The access mode makes no difference,
+// since each pod has its volume to itself, on any number of nodes. Neither does readonly: the
+// kubelet makes the container's mount read-only. Secrets and mount options are not quoted: they may
+// have passwords.
 func check(r *csi.NodePublishVolumeRequest) error {
 	c := r.GetVolumeCapability()
 	switch mount := c.GetMount(); {

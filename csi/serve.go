@@ -56,7 +56,8 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 	}
 }
 
-// Socket returns the path of an endpoint: unix://PATH, or PATH alone (CSI specification, "Endpoint").
+// Socket returns the path of an endpoint: unix://PATH, or PATH alone (CSI specification,
+// "Endpoint").
 func Socket(endpoint string) (path string, err error) {
 	path = strings.TrimPrefix(endpoint, "unix://")
 	if !filepath.IsAbs(path) {

@@ -189,8 +189,8 @@ func request(target string, mutate ...func(*spec.NodePublishVolumeRequest)) *spe
 	return r
 }
 
-// persistent has the kubelet's request be for a persistent volume. Its id is the same for each pod, whom the kubelet
-// knows by the target.
+// persistent has the kubelet's request be for a persistent volume. Its id is the same for each pod,
+// whom the kubelet knows by the target.
 func persistent(r *spec.NodePublishVolumeRequest) {
 	r.VolumeId = handle
 	r.VolumeCapability.AccessMode.Mode = spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY

@@ -124,8 +124,8 @@ func (d *driver) stop() error {
 	return nil
 }
 
-// initIfLingering calls init if a volume of a pod lingers. Its record stays until the first call-out after the
-// kubelet has removed the pod's directory.
+// initIfLingering calls init if a volume of a pod lingers. Its record stays until the first
+// call-out after the kubelet has removed the pod's directory.
 func (d *driver) initIfLingering(podUID string) error {
 	status, err := d.Status()
 	if err != nil {

@@ -19,8 +19,8 @@ func (p *testPod) containerLog(t *testing.T, container string) (lines []string) 
 	return p.containerLogs(t, container, "*")
 }
 
-// containerLogs is that of the times that a pattern matches, of which the first is 0. The kubelet keeps
-// two.
+// containerLogs is that of the times that a pattern matches, of which the first is 0. The kubelet
+// keeps two.
 func (p *testPod) containerLogs(t *testing.T, container, times string) (lines []string) {
 	t.Helper()
 	dir := fmt.Sprintf("default_%s-%s_%s", p.Metadata.Name, nodeName, p.uid)

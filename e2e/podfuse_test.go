@@ -81,8 +81,8 @@ func (m *manifest) addSubPaths() {
 		volumeMount{Name: "data", MountPath: expressionDir, SubPathExpr: "$(PART)"})
 }
 
-// readsFirst makes main read by all its mounts of the volume data, before it does anything else. All
-// read at the same time: none has the volume served by what another has waited for.
+// readsFirst makes main read by all its mounts of the volume data, before it does anything else.
+// All read at the same time: none has the volume served by what another has waited for.
 func (m *manifest) readsFirst() {
 	m.addSubPaths()
 	m.main().Command = []string{"sh", "-c", "for dir in " + strings.Join([]string{dataDir, subDir, expressionDir}, " ") +
@@ -183,8 +183,8 @@ func (p *testPod) first(t *testing.T, container string) int {
 	return pid
 }
 
-// A reader that is there before the program waits, and then reads, also by sub-paths: the kubelet has
-// made and bound them while nobody served. The program has neither privilege nor a device.
+// A reader that is there before the program waits, and then reads, also by sub-paths: the kubelet
+// has made and bound them while nobody served. The program has neither privilege nor a device.
 func TestPodFuseReaderComesFirst(t *testing.T) {
 	for name, mountPoint := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -210,9 +210,9 @@ func TestPodFuseReaderComesFirst(t *testing.T) {
 	}
 }
 
-// The reader's container ends, and the kubelet starts another one, for which it binds the stand-in and its
-// sub-paths again: that reads, too, and meets no error. The program may be killed with the reader, and be
-// started again by the launcher before that is there, or by the kubelet after it.
+// The reader's container ends, and the kubelet starts another one, for which it binds the stand-in
+// and its sub-paths again: that reads, too, and meets no error. The program may be killed with the
+// reader, and be started again by the launcher before that is there, or by the kubelet after it.
 func TestPodFuseReaderIsRestarted(t *testing.T) {
 	for name, test := range map[string]struct {
 		mountPoint string
@@ -223,8 +223,8 @@ func TestPodFuseReaderIsRestarted(t *testing.T) {
 		"with-program-container": {ways["fusermount"], true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// A pod of its own: the kubelet delays the second restart of a container by ten seconds, and
-			// a program that is killed with it would be long back.
+			// A pod of its own: the kubelet delays the second restart of a container by ten
+			// seconds, and a program that is killed with it would be long back.
 			m := newPodFuse("restarted-" + name)
 			m.readsFirst()
 			m.Spec.Containers[1] = newProgram(test.mountPoint)
@@ -243,9 +243,9 @@ func TestPodFuseReaderIsRestarted(t *testing.T) {
 	}
 }
 
-// A sidecar with a startup probe: what follows starts when the volume is served, an init container, and
-// one with sub-paths and a read-only mount. And nobody has any privilege. A sub-path that is a file cannot be
-// had then, either: the kubelet never sees anything but directories.
+// A sidecar with a startup probe: what follows starts when the volume is served, an init container,
+// and one with sub-paths and a read-only mount. And nobody has any privilege. A sub-path that is a
+// file cannot be had then, either: the kubelet never sees anything but directories.
 func TestPodFuseOfASidecar(t *testing.T) {
 	m := newPodFuse("sidecar")
 	sidecar := newProgram("")

@@ -18,8 +18,8 @@ const (
 type Answer struct {
 	Status  Status `json:"status"`
 	Message string `json:"message,omitempty"`
-	// Invalid says of a Failure that the caller's arguments are wrong; see [Invalid]. The kubelet decodes
-	// none but its own fields (kubernetes v1.34, pkg/volume/flexvolume/driver-call.go).
+	// Invalid says of a Failure that the caller's arguments are wrong; see [Invalid]. The kubelet
+	// decodes none but its own fields (kubernetes v1.34, pkg/volume/flexvolume/driver-call.go).
 	Invalid bool `json:"invalid,omitempty"`
 
 	// Capabilities are set in the answer to init, and only there.

@@ -39,14 +39,15 @@ func (t Target) CloseCSI() error {
 	return errors.Join(errs...)
 }
 
-// releaseTime is how long a kubelet may take to release a persistent volume that it has unmounted. It takes
-// a fraction of a second.
+// releaseTime is how long a kubelet may take to release a persistent volume that it has unmounted.
+// It takes a fraction of a second.
 const releaseTime = 5 * time.Second
 
-// removeDevices removes the directories that a kubelet has for the driver's persistent volumes, as soon as it has
-// released them: it asks the plugin a last time, after the volume was unmounted, before it removes its file of a
-// volume (kubernetes v1.34, pkg/volume/csi/csi_attacher.go, UnmountDevice). One of 1.37 has no such file and leaves
-// the directories, which are empty. A file that a kubelet has forgotten, which was restarted in between, stays.
+// removeDevices removes the directories that a kubelet has for the driver's persistent volumes, as
+// soon as it has released them: it asks the plugin a last time, after the volume was unmounted,
+// before it removes its file of a volume (kubernetes v1.34, pkg/volume/csi/csi_attacher.go,
+// UnmountDevice). One of 1.37 has no such file and leaves the directories, which are empty. A file
+// that a kubelet has forgotten, which was restarted in between, stays.
 func (t Target) removeDevices() {
 	dir := filepath.Join(t.KubeletDir, "plugins/kubernetes.io/csi", t.Driver.CSI())
 	for deadline := time.Now().Add(releaseTime); ; time.Sleep(50 * time.Millisecond) {

@@ -85,8 +85,8 @@ type Keeper struct {
 	Deliver func() error
 	// Former is where the driver was for FlexVolume, and shall be no more. nil: nowhere.
 	Former *Target
-	// Due tells whether the daemon would be given another input, or another companion, if the driver were called
-	// now. nil: it never is.
+	// Due tells whether the daemon would be given another input, or another companion, if the
+	// driver were called now. nil: it never is.
 	Due func() bool
 	Log func(format string, args ...any)
 

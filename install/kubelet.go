@@ -67,8 +67,8 @@ type kubelet struct {
 func kubelets(root string) (all []kubelet) {
 	processes, _ := filepath.Glob(filepath.Join(root, "proc/[0-9]*"))
 	for _, dir := range processes {
-		// First: a process that hangs with its memory's lock keeps who reads its command line waiting for ever,
-		// and a pod can have such a one. Its status, the kernel tells without.
+		// First: a process that hangs with its memory's lock keeps who reads its command line
+		// waiting for ever, and a pod can have such a one. Its status, the kernel tells without.
 		if !canBeKubelet(dir) {
 			continue
 		}
@@ -181,9 +181,10 @@ func pluginDirIn(path string) (string, error) {
 // sees it. It must neither say where drivers are, nor be taken for a process of the
 // host, in whose mount namespace we execute something as root, nor keep us waiting.
 
-// canBeKubelet tells whether a process may mount, and is in the PID namespace that /proc is of, the node's: a kubelet
-// must, and is. In a user namespace of its own, root of a pod may mount as well, but is not there. Of pods, only one with
-// hostPID is, for which it must be allowed to do anything, and it gains nothing by a lie. dir is /proc/PID.
+// canBeKubelet tells whether a process may mount, and is in the PID namespace that /proc is of, the
+// node's: a kubelet must, and is. In a user namespace of its own, root of a pod may mount as well,
+// but is not there. Of pods, only one with hostPID is, for which it must be allowed to do anything,
+// and it gains nothing by a lie. dir is /proc/PID.
 func canBeKubelet(dir string) bool {
 	status, err := proc.StatusIn(dir)
 	if err != nil || strings.Join(strings.Fields(status["Uid"]), " ") != "0 0 0 0" || len(status.NSpid()) > 1 {

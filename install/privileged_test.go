@@ -27,8 +27,8 @@ func TestAKubeletOfAPodIsNone(t *testing.T) {
 	}
 }
 
-// A process that hangs with its memory's lock, as one that maps a file of a server that hangs, keeps who reads its
-// command line waiting. Here it is a FIFO that nobody writes to.
+// A process that hangs with its memory's lock, as one that maps a file of a server that hangs,
+// keeps who reads its command line waiting. Here it is a FIFO that nobody writes to.
 func TestAPodsProcessKeepsNobodyWaiting(t *testing.T) {
 	root := tree(t, with(configured, "proc/99/status", "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nNSpid:\t99\t7\n"))
 	fifo := filepath.Join(root, "proc/99/cmdline")

@@ -12,8 +12,8 @@ import (
 )
 
 func TestWhatIsNoDriverIsNotInstalled(t *testing.T) {
-	patience := initTime
-	t.Cleanup(func() { initTime = patience })
+	was := initTime
+	t.Cleanup(func() { initTime = was })
 	never := fifo(t)
 	for name, row := range map[string]struct{ binary, said string }{
 		"for another machine":    {otherMachine(t), "another architecture"},
@@ -30,7 +30,7 @@ func TestWhatIsNoDriverIsNotInstalled(t *testing.T) {
 		"an argument is missing": {"#!/bin/sh\n[ \"$1\" = init ] || echo '{\"status\":\"Success\"}'\n", "that is not a driver"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			initTime = patience
+			initTime = was
 			if strings.HasPrefix(row.said, "no end") {
 				initTime = 300 * time.Millisecond
 			}

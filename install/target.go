@@ -42,8 +42,8 @@ type Target struct {
 	Leave func(t Target, next []byte) (leave func() error)
 }
 
-// Find returns the directory where a driver is installed: that in the kubelet's plugin directory or,
-// where it is for CSI only, that beside its plugin's socket, in the kubelet's own directory.
+// Find returns the directory where a driver is installed: that in the kubelet's plugin directory
+// or, where it is for CSI only, that beside its plugin's socket, in the kubelet's own directory.
 func Find(driver flex.Name) (dir string, err error) {
 	pluginDir, _, err := FindPluginDir()
 	if err != nil {
@@ -92,8 +92,9 @@ func (t Target) check() error {
 	return nil
 }
 
-// lockTime is how long an installer waits for another one, which may be ending the daemon: longer than
-// uninstall takes, which may have it stop twice. Whoever may read the plugin directory can lock it.
+// lockTime is how long an installer waits for another one, which may be ending the daemon: longer
+// than uninstall takes, which may have it stop twice. Whoever may read the plugin directory can
+// lock it.
 var lockTime = 2*stopTime + time.Minute
 
 // lock keeps other installers out of the plugin directory until unlock is called,

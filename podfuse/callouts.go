@@ -23,8 +23,9 @@ type CallOuts struct {
 
 var _ flex.Driver = CallOuts{}
 
-// Mount makes a volume of either kind appear in dir. When it fails, it leaves nothing behind; but as long as something
-// is mounted on dir, or nobody can tell, a record stays, for whoever stops the driver.
+// Mount makes a volume of either kind appear in dir. When it fails, it leaves nothing behind; but
+// as long as something is mounted on dir, or nobody can tell, a record stays, for whoever stops the
+// driver.
 func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if _, serves := options.Lookup(OptionServes); !serves {
 		return c.CallOuts.Mount(dir, options)
@@ -93,8 +94,8 @@ func (l Layout) clientOf(id volume.ID) (client volume.ID, known bool) {
 	return client, err == nil
 }
 
-// BesideServer says which client volumes the pod of a server volume has, for a user whose server volume serves none of
-// them. It follows a sentence that says so, and is "" if there are none.
+// BesideServer says which client volumes the pod of a server volume has, for a user whose server
+// volume serves none of them. It follows a sentence that says so, and is "" if there are none.
 func (l Layout) BesideServer(server volume.Record) string {
 	_, of := nameAndDoor(server.Dir)
 	ids, _ := l.Clients().IDs()
@@ -120,8 +121,8 @@ func (l Layout) BesideServer(server volume.Record) string {
 	return "; the pod has " + strings.Join(names, " and ") + "; for a claim, serves takes the persistent volume's name"
 }
 
-// nameAndDoor are the name that serves has for a volume, and how the kubelet asks for it. Volumes of one pod serve each
-// other only by the same way: see [volume.Beside].
+// nameAndDoor are the name that serves has for a volume, and how the kubelet asks for it. Volumes
+// of one pod serve each other only by the same way: see [volume.Beside].
 func nameAndDoor(dir string) (name, door string) {
 	_, rest, ok := volume.SplitDir(dir)
 	if !ok {

@@ -67,7 +67,8 @@ func (l Layout) MounterSocket() string { return l.path("mounter") }
 // FS is the node mount, whose directories are the stand-ins.
 func (l Layout) FS() string { return l.path("fs") }
 
-// SocketDir is the mount point of the tmpfs with the socket, and Socket where the pair listens to pods.
+// SocketDir is the mount point of the tmpfs with the socket, and Socket where the pair listens to
+// pods.
 func (l Layout) SocketDir() string { return l.path("socket") }
 func (l Layout) Socket() string    { return filepath.Join(l.SocketDir(), wire.Socket) }
 

@@ -79,8 +79,8 @@ func Check(options flex.Options, r *volume.Record) error {
 	return err
 }
 
-// checkName checks the name of a volume, which may be a persistent volume's: labels with dots between
-// (k8s.io/apimachinery, IsDNS1123Subdomain).
+// checkName checks the name of a volume, which may be a persistent volume's: labels with dots
+// between (k8s.io/apimachinery, IsDNS1123Subdomain).
 func checkName(name string) error {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 	for label := range strings.SplitSeq(name, ".") {

@@ -7,14 +7,15 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// MostCgroup is how much is read of a file /proc/PID/cgroup, in bytes: of cgroup v1, there is a line for each of a
-// dozen hierarchies.
+// MostCgroup is how much is read of a file /proc/PID/cgroup, in bytes: of cgroup v1, there is a
+// line for each of a dozen hierarchies.
 const MostCgroup = 64 << 10
 
-// Pods returns the UIDs of the pod that a file /proc/PID/cgroup names, without dashes: one for each hierarchy
-// that knows it. The kubelet names a pod's cgroup podUID, and with systemd's names ...-podUID.slice, with
-// underscores for dashes (kubernetes v1.34, pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName,
-// and cgroup_manager_linux.go, ToSystemd). The outermost one counts: below it, a container may make others.
+// Pods returns the UIDs of the pod that a file /proc/PID/cgroup names, without dashes: one for each
+// hierarchy that knows it. The kubelet names a pod's cgroup podUID, and with systemd's names
+// ...-podUID.slice, with underscores for dashes (kubernetes v1.34,
+// pkg/kubelet/cm/pod_container_manager_linux.go, GetPodContainerName, and cgroup_manager_linux.go,
+// ToSystemd). The outermost one counts: below it, a container may make others.
 func Pods(cgroups []byte) (uids []string) {
 	if !bytes.Contains(cgroups, []byte("pod")) { // of nearly all
 		return nil
@@ -29,8 +30,8 @@ func Pods(cgroups []byte) (uids []string) {
 	return uids
 }
 
-// PodGroup returns the path of the pod's cgroup that a cgroup is, or is below, and the pod's UID without dashes;
-// "" and "" if there is none.
+// PodGroup returns the path of the pod's cgroup that a cgroup is, or is below, and the pod's UID
+// without dashes; "" and "" if there is none.
 func PodGroup(path string) (group, uid string) {
 	for at := 0; at < len(path); {
 		part, _, _ := strings.Cut(path[at:], "/")

@@ -42,7 +42,8 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// Who has misspelt a name, or has asked for the two volumes in different ways, reads which volumes there are.
+// Who has misspelt a name, or has asked for the two volumes in different ways, reads which volumes
+// there are.
 func TestBesideServer(t *testing.T) {
 	const flex, csi = "/kubelet/pods/UID/volumes/example.com~pod-fuse/", "/kubelet/pods/UID/volumes/kubernetes.io~csi/"
 	for _, test := range []struct {

@@ -19,8 +19,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Servers are the server volumes. Nothing serves them, so that the launcher and the socket are there
-// whatever has died, and a program that is started is not asked for by what it is to serve.
+// Servers are the server volumes. Nothing serves them, so that the launcher and the socket are
+// there whatever has died, and a program that is started is not asked for by what it is to serve.
 //
 // A pod's root may write to all that its runtime mounts rw, whatever flags we give a mount. So what
 // several pods see is on file systems that are read-only, which the mounter makes; and of the one
@@ -60,9 +60,9 @@ func (s Servers) Volumes() ([]survive.Volume, error) {
 	return append(all, s.Node.WithoutRecord(mounts, s.ServerVolumes())...), err
 }
 
-// mounts lists the FIFO mounts of this installation's server volumes in our own mount namespace. The path of
-// each is that of its volume's directory. Only root makes a tmpfs of our source there. Other installations
-// have one of the same source.
+// mounts lists the FIFO mounts of this installation's server volumes in our own mount namespace.
+// The path of each is that of its volume's directory. Only root makes a tmpfs of our source there.
+// Other installations have one of the same source.
 func (s Servers) mounts(table *mount.Table) (found []*mountinfo.Info, err error) {
 	type device struct{ major, minor int }
 	deviceOf := func(info *mountinfo.Info) device { return device{info.Major, info.Minor} }
@@ -80,7 +80,8 @@ func (s Servers) mounts(table *mount.Table) (found []*mountinfo.Info, err error)
 		if own[deviceOf(info)] {
 			return true
 		}
-		// Its tmpfs was unmounted, or is another's. All drivers' volumes have the same plugin by CSI.
+		// Its tmpfs was unmounted, or is another's. All drivers' volumes have the same plugin by
+		// CSI.
 		if _, rest, ok := volume.SplitDir(info.Mountpoint); ok {
 			if plugin := strings.Split(rest, "/")[2]; plugin != volume.CSIPlugin {
 				return plugin == s.Node.Name.Dir()
@@ -220,7 +221,8 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 		if err == nil {
 			return
 		}
-		// Who stops the driver knows what is mounted by its record: where it may be, a record stays.
+		// Who stops the driver knows what is mounted by its record: where it may be, a record
+		// stays.
 		switch state, _ := s.state(record.Dir, new(mount.Table)); {
 		case state == survive.VolumeNotMounted:
 			err = errors.Join(err, s.forget(id))
@@ -270,8 +272,8 @@ func mustBeMounted(path string) error {
 	return fmt.Errorf("nothing is mounted on %s, where the mounter has a tmpfs: its log tells why", path)
 }
 
-// put mounts a volume on the kubelet's directory, in the place of one that is of no use any more. It
-// appears there with all that belongs to it, also where the directory's mounts propagate to.
+// put mounts a volume on the kubelet's directory, in the place of one that is of no use any more.
+// It appears there with all that belongs to it, also where the directory's mounts propagate to.
 func (s Servers) put(id volume.ID, dir string) error {
 	tree, err := s.assemble(id)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// A process that a filter leaves few system calls uses what is here: the library for SELinux takes more.
+// A process that a filter leaves few system calls uses what is here: the library for SELinux takes
+// more.
 
 // SocketLabel is that of a process to whose sockets every container may connect: of a privileged
 // container (container-selinux, container_spc_stream_connect).
@@ -22,8 +23,8 @@ func Enabled() bool {
 }
 
 // LabelSocket calls a function that makes a socket, which then has a label as if a process of that
-// label had made it: whoever connects needs the right to connect to that process. An error says that
-// the policy does not know the label, or does not let this process use it.
+// label had made it: whoever connects needs the right to connect to that process. An error says
+// that the policy does not know the label, or does not let this process use it.
 func LabelSocket(label string, socket func() error) error {
 	return proc.OnThread(func() error { // with which it ends
 		file, err := os.OpenFile("/proc/thread-self/attr/sockcreate", os.O_WRONLY, 0)

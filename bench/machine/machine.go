@@ -29,8 +29,8 @@ func Processor() string {
 	return "model unknown"
 }
 
-// Ticks are what all CPUs together have spent since the machine's start, in hundredths of a second: with nothing to
-// do, in all, and taken from it by a virtual machine's host (man 5 proc_stat).
+// Ticks are what all CPUs together have spent since the machine's start, in hundredths of a second:
+// with nothing to do, in all, and taken from it by a virtual machine's host (man 5 proc_stat).
 func Ticks() (idle, all, stolen int64) {
 	text, _ := os.ReadFile("/proc/stat")
 	return ticksOf(string(text))

@@ -15,8 +15,8 @@ type Point struct {
 	Value float64
 }
 
-// A Curve is a figure in the course of time. Its label is where it ends, and a faint one is what goes with
-// the one before: it has its colour, and needs no label.
+// A Curve is a figure in the course of time. Its label is where it ends, and a faint one is what
+// goes with the one before: it has its colour, and needs no label.
 type Curve struct {
 	Label  string
 	Points []Point
@@ -24,15 +24,16 @@ type Curve struct {
 	Faint  bool
 }
 
-// A Panel has the curves of one unit. From a logarithmic one, figures that are not positive are left out.
+// A Panel has the curves of one unit. From a logarithmic one, figures that are not positive are
+// left out.
 type Panel struct {
 	Title       string
 	Curves      []Curve
 	Logarithmic bool
 }
 
-// Course is what figures were in the course of time: panels, one below the other, with one axis. What is
-// above and below them are lines of text.
+// Course is what figures were in the course of time: panels, one below the other, with one axis.
+// What is above and below them are lines of text.
 type Course struct {
 	Title          string
 	Above, Below   []string
@@ -152,7 +153,8 @@ func (p Panel) draw(c *canvas, top float64, x func(time.Duration) float64) {
 	}
 }
 
-// bounds are the least and the greatest that the panel has room for: zero is on one that is not logarithmic.
+// bounds are the least and the greatest that the panel has room for: zero is on one that is not
+// logarithmic.
 func (p Panel) bounds() (least, most float64) {
 	least, most = math.Inf(1), 0
 	for _, curve := range p.Curves {

@@ -117,8 +117,8 @@ func TestAdmissionPoliciesWithoutPodFuse(t *testing.T) {
 	}
 }
 
-// A pod that changes its door, as docs/csi.md says, is admitted as before: both doors lead to the same
-// volume, and what a namespace is denied by one it is denied by the other.
+// A pod that changes its door, as docs/csi.md says, is admitted as before: both doors lead to the
+// same volume, and what a namespace is denied by one it is denied by the other.
 func TestAdmissionPolicyIsTheSameForBothDoors(t *testing.T) {
 	policies := policiesIn(t, "../policies/validating-admission-policy-csi.yaml")
 	doors := map[string]*corev1.Pod{"CSI": csiVolume("pod-info-fuse.example.com"), "FlexVolume": flexVolumes(nil, "example.com/pod-info-fuse")}

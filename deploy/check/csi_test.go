@@ -71,9 +71,9 @@ func TestThePluginHasItsSocketsOnly(t *testing.T) {
 	}
 }
 
-// A kubelet makes an event, a warning, of each probe that fails. Containers that have just begun take a
-// moment until they listen, and longer until the driver is installed, for which the answer waits for
-// four seconds.
+// A kubelet makes an event, a warning, of each probe that fails. Containers that have just begun
+// take a moment until they listen, and longer until the driver is installed, for which the answer
+// waits for four seconds.
 func TestAnInstallationIsNotProbedTooEarly(t *testing.T) {
 	pod := only[*appsv1.DaemonSet](t, decode(t, read(t, "../pod-info-fuse-csi.yaml"))).Spec.Template.Spec
 	pod.Containers = append(pod.Containers, container(t, only[*appsv1.DaemonSet](t, decode(t, read(t, "../pod-fuse.yaml"))).Spec.Template.Spec, "pod-fuse"))

@@ -128,7 +128,8 @@ func TestDemoOfPodFuse(t *testing.T) {
 	}
 }
 
-// checkExample returns the program's container of an example, which has to have some mounts of the server volume.
+// checkExample returns the program's container of an example, which has to have some mounts of the
+// server volume.
 func checkExample(t *testing.T, objects []runtime.Object, mounts map[string]string) (program corev1.Container) {
 	t.Helper()
 	pod := only[*corev1.Pod](t, objects)
@@ -172,8 +173,8 @@ func checkExample(t *testing.T, objects []runtime.Object, mounts map[string]stri
 	return program
 }
 
-// assertHasAName checks that the user of a pod's container has a name, whatever the image has: ssh ends with
-// "No user exists for uid 1000" otherwise.
+// assertHasAName checks that the user of a pod's container has a name, whatever the image has: ssh
+// ends with "No user exists for uid 1000" otherwise.
 func assertHasAName(t *testing.T, objects []runtime.Object, c corev1.Container) {
 	t.Helper()
 	pod, passwd := only[*corev1.Pod](t, objects), only[*corev1.ConfigMap](t, objects)

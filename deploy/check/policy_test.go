@@ -22,9 +22,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// programPolicies are the two policies of programs, compiled as the oldest API server that has them does
-// (kubernetes v1.36, plugin/policy/mutating/compilation.go and validating/plugin.go): 1.36 takes what 1.35
-// understands.
+// programPolicies are the two policies of programs, compiled as the oldest API server that has them
+// does (kubernetes v1.36, plugin/policy/mutating/compilation.go and validating/plugin.go): 1.36
+// takes what 1.35 understands.
 type programPolicies struct {
 	variables *cel.CompositedCompiler // of the mutating one
 	matcher   matchconditions.Matcher
@@ -98,8 +98,8 @@ func conditions(of []admissionv1.MatchCondition) (accessors []cel.ExpressionAcce
 	return accessors
 }
 
-// admit is a pod as it is stored, and the messages with which it is refused. pod-fuse inject, which has no policy,
-// does the same.
+// admit is a pod as it is stored, and the messages with which it is refused. pod-fuse inject, which
+// has no policy, does the same.
 func (p programPolicies) admit(t *testing.T, pod *corev1.Pod) (stored *corev1.Pod, refusals []string) {
 	t.Helper()
 	stored, refusals = p.byPolicy(t, pod)

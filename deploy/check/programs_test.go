@@ -219,8 +219,8 @@ func TestSeveralVolumesWithPrograms(t *testing.T) {
 	}
 }
 
-// A pod that complies with the level restricted still does with its program, whether it says so for the
-// pod or for its containers.
+// A pod that complies with the level restricted still does with its program, whether it says so for
+// the pod or for its containers.
 func TestProgramsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -351,7 +351,8 @@ func TestTheAnnotationServes(t *testing.T) {
 	}
 }
 
-// Pods get no program where the driver is being removed, and none is asked of an API server that has no such policy.
+// Pods get no program where the driver is being removed, and none is asked of an API server that
+// has no such policy.
 func TestPoliciesOfProgramsGoWithTheDriver(t *testing.T) {
 	for _, flag := range []string{"podFuse.enabled=false", "podFuse.uninstall=true", "uninstall=true"} {
 		if got := render(t, "--set", "podFuse.enabled=true", "-f", programsFile, "--set", flag); strings.Contains(got, "MutatingAdmissionPolicy") {
@@ -363,7 +364,8 @@ func TestPoliciesOfProgramsGoWithTheDriver(t *testing.T) {
 	}
 }
 
-// What kubectl apply sends for a pod that it has applied already, the order of its own volumes, changes nothing.
+// What kubectl apply sends for a pod that it has applied already, the order of its own volumes,
+// changes nothing.
 func TestABarePodIsAppliedAgain(t *testing.T) {
 	pod := asks(map[string]string{"program": "bindfs", "source": "files"})
 	pod.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
@@ -395,7 +397,8 @@ func inJSON(t *testing.T, object any) []byte {
 	return content
 }
 
-// What the chart refuses to list, pod-fuse inject refuses with the same words, where there is no chart.
+// What the chart refuses to list, pod-fuse inject refuses with the same words, where there is no
+// chart.
 func TestListsThatBothRefuse(t *testing.T) {
 	for program, want := range map[string]string{
 		"command: [x]":                                          "podFuse.programs.a.command: it has neither {} nor $(mountpoint): where would it mount?",

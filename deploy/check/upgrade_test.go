@@ -11,8 +11,8 @@ import (
 // chartBefore is what 0.1.1 had.
 const chartBefore = "testdata/pod-info-fuse-0.1.1.tgz"
 
-// `helm upgrade --reuse-values` renders the chart with the values of the chart before: those that are new
-// have no default then.
+// `helm upgrade --reuse-values` renders the chart with the values of the chart before: those that
+// are new have no default then.
 func TestUpgradeWithTheValuesBefore(t *testing.T) {
 	values, stderr, err := run("show", "values", chartBefore)
 	if err != nil {

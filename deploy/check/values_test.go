@@ -40,8 +40,8 @@ func isOfKubernetes(key string) bool {
 	return key == "nodeSelector" || key == "affinity" || key == "resources"
 }
 
-// Each value, switched, has the effect that it is there for. None changes the selector of the DaemonSet, which
-// could not be upgraded to it.
+// Each value, switched, has the effect that it is there for. None changes the selector of the
+// DaemonSet, which could not be upgraded to it.
 func TestEachValueHasItsEffect(t *testing.T) {
 	standard := render(t)
 	untested := leaves(t)

@@ -2,9 +2,9 @@
 //
 //	image --name NAME --version VERSION --out FILE DIR...
 //
-// Each DIR has the programs for one architecture. FILE becomes an archive of an OCI image
-// layout, which container runtimes import. It depends on the arguments and the programs alone, so that who builds the same
-// source gets the same digests. No container runtime is needed, and no registry.
+// Each DIR has the programs for one architecture. FILE becomes an archive of an OCI image layout,
+// which container runtimes import. It depends on the arguments and the programs alone, so that who
+// builds the same source gets the same digests. No container runtime is needed, and no registry.
 package main
 
 import (

@@ -15,12 +15,11 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Lie returns the file system of a process that somebody has taken over, or that cannot
-// serve. The version of the build says how: "link:PATH" makes each volume a symbolic link,
-// "silent" never answers, "once" finds a volume that does not exist, once and for ever, and
-// then is silent about it, "stuck" waits for itself, and "stays" marks the content of its
-// files. "hangs" and "exits" do so before they serve, and "opens:PATH" opens a file, which it needs.
-// All others are honest.
+// Lie returns the file system of a process that somebody has taken over, or that cannot serve. The
+// version of the build says how: "link:PATH" makes each volume a symbolic link, "silent" never
+// answers, "once" finds a volume that does not exist, once and for ever, and then is silent about
+// it, "stuck" waits for itself, and "stays" marks the content of its files. "hangs" and "exits" do
+// so before they serve, and "opens:PATH" opens a file, which it needs. All others are honest.
 func Lie(version, mountPoint string, files fuse.RawFileSystem) fuse.RawFileSystem {
 	full := files.(whole)
 	switch version {
@@ -116,8 +115,8 @@ func (s stuck) Read(cancel <-chan struct{}, in *fuse.ReadIn, buffer []byte) (fus
 	return s.whole.Read(cancel, in, buffer)
 }
 
-// wait waits in a thread that is not the process's first. That one ends when the process is killed, so that
-// everybody sees a zombie.
+// wait waits in a thread that is not the process's first. That one ends when the process is killed,
+// so that everybody sees a zombie.
 func (s stuck) wait() {
 	runtime.LockOSThread()
 	if unix.Gettid() == os.Getpid() {

@@ -97,7 +97,7 @@ func (m *orders) receive() {
 	}
 }
 
-const patience = time.Minute // only a mounter that hangs takes so long
+const answerTimeout = time.Minute // only a mounter that hangs takes so long
 
 func (m *orders) send(o wire.Order, files ...*os.File) (answer chan wire.Event) {
 	m.tickets++
@@ -106,7 +106,7 @@ func (m *orders) send(o wire.Order, files ...*os.File) (answer chan wire.Event) 
 	m.mu.Lock()
 	m.answers[o.Ticket] = answer
 	m.mu.Unlock()
-	if err := m.link.Send(patience, o, files...); err != nil {
+	if err := m.link.Send(answerTimeout, o, files...); err != nil {
 		m.log("attack: send: %v", err)
 	}
 	return answer
@@ -116,7 +116,7 @@ func (m *orders) order(o wire.Order, files ...*os.File) (problem string) {
 	select {
 	case e := <-m.send(o, files...):
 		return e.Error
-	case <-time.After(patience):
+	case <-time.After(answerTimeout):
 		m.log("attack: no answer to %+v", o)
 		return "no answer"
 	}
@@ -246,7 +246,7 @@ func (m *orders) flood() {
 		m.send(wire.Order{Kind: wire.Counts, Volume: id, Waiting: 1 << 30})
 		m.send(wire.Order{Kind: wire.Hello})
 	}
-	for until := time.Now().Add(patience); time.Now().Before(until); { // of too many events, some are lost
+	for until := time.Now().Add(answerTimeout); time.Now().Before(until); { // of too many events, some are lost
 		select {
 		case <-m.send(wire.Order{Kind: wire.Hello}):
 			return

@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// grace is how long anything may take at the end, on any machine.
-var grace = time.Minute
+// endTimeout is how long anything may take at the end, on any machine.
+var endTimeout = time.Minute
 
 func (t *trial) checkReaders(ctx context.Context) {
-	if err := t.readers.progress(ctx, grace); err != nil {
+	if err := t.readers.progress(ctx, endTimeout); err != nil {
 		t.report.violation("%v", err)
 	}
-	if err := t.readers.stop(grace); err != nil {
+	if err := t.readers.stop(endTimeout); err != nil {
 		t.report.violation("%v", err)
 	}
 }
 
 // checkProcesses demands two processes, who have open what the first two had.
 func (t *trial) checkProcesses(ctx context.Context) {
-	err := await(ctx, grace, func() error {
+	err := await(ctx, endTimeout, func() error {
 		now, err := t.driver.status()
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (t *trial) sameDescriptors(now status) error {
 
 // awaitEnd waits until a process is gone.
 func (t *trial) awaitEnd(ctx context.Context, ended daemon) error {
-	return await(ctx, grace, func() error {
+	return await(ctx, endTimeout, func() error {
 		if !slices.Contains(t.driver.processes(), ended.PID) {
 			return nil
 		}

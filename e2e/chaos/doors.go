@@ -10,7 +10,8 @@ import (
 	"example.com/pod-info-fuse/e2e/nodeplugin"
 )
 
-// A door is a way to the driver's volumes: how long those take who come that way. In a soak only, somebody asks.
+// A door is a way to the driver's volumes: how long those take who come that way. In a soak only,
+// somebody asks.
 type door struct{ reads, mounts, unmounts *steady.Times }
 
 func doorOf(name string) door {
@@ -61,8 +62,8 @@ func (t *trial) csiLoad() []*reader {
 	}
 }
 
-// csiOperations are a pod that comes and goes, as podOperations are. The kubelet asks again for a volume
-// that is there.
+// csiOperations are a pod that comes and goes, as podOperations are. The kubelet asks again for a
+// volume that is there.
 func (t *trial) csiOperations() []operation {
 	pods := 0
 	return []operation{{"publish twice, read and unpublish a volume", func() error {

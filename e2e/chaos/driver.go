@@ -91,14 +91,14 @@ func (d *driver) callOut(args ...string) error {
 	return nil
 }
 
-// patience is how long the driver may take for a command, on any machine. It gives up itself
+// commandTimeout is how long the driver may take for a command, on any machine. It gives up itself
 // before that.
-var patience = 90 * time.Second
+var commandTimeout = 90 * time.Second
 
 // execute returns what a command prints on either stream: the kubelet makes no
 // difference between them, and waits until nobody holds them any more.
 func (d *driver) execute(args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, d.binary, args...)
 	cmd.WaitDelay = 20 * time.Second
@@ -123,7 +123,7 @@ func (d *driver) execute(args ...string) ([]byte, error) {
 			return nil, fmt.Errorf("%s %q: %w: %s", d.binary, args, r.err, r.output)
 		}
 		return r.output, nil
-	case <-time.After(patience + 30*time.Second):
+	case <-time.After(commandTimeout + 30*time.Second):
 		return nil, fmt.Errorf("%s %q cannot be killed", d.binary, args)
 	}
 }

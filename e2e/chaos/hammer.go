@@ -59,7 +59,7 @@ func runHammer(s settings) int {
 	}
 	readers := startReaders(all, report)
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	if err := readers.stop(grace); err != nil {
+	if err := readers.stop(endTimeout); err != nil {
 		report.violation("%v", err)
 	}
 	report.reading(readers)
@@ -93,7 +93,7 @@ func (h *hammer) stop() (operations int, err error) {
 	h.input.Close()
 	select {
 	case err = <-h.ended:
-	case <-time.After(2 * grace):
+	case <-time.After(2 * endTimeout):
 		return 0, errors.New("a process that hammers does not end")
 	}
 	if err != nil {

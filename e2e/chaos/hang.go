@@ -10,9 +10,9 @@ import (
 	"example.com/pod-info-fuse/e2e/stopwatch"
 )
 
-// back is how long the readers may have to wait for an active that hangs, on a machine that
-// has a CPU for everybody.
-var back = 6 * time.Second
+// takeOverTimeout is how long the readers may have to wait for an active that hangs, on a machine
+// that has a CPU for everybody.
+var takeOverTimeout = 6 * time.Second
 
 // hang stops the active, as a bug that waits for ever would.
 func (t *trial) hang(ctx context.Context) error {
@@ -25,10 +25,10 @@ func (t *trial) hang(ctx context.Context) error {
 		}
 		watch := stopwatch.Start()
 		go func() {
-			err := t.readers.progress(ctx, grace)
+			err := t.readers.progress(ctx, endTimeout)
 			took, late := watch.Stop()
 			t.report.note("hang            readers were served again after %s ms, and %s ms in which the machine was late", ms(took), ms(late))
-			if err == nil && took > back {
+			if err == nil && took > takeOverTimeout {
 				err = fmt.Errorf("readers were served again after %s ms", ms(took))
 			}
 			progress <- err

@@ -97,9 +97,9 @@ func (r *reader) stalled() stalls {
 	return r.stalls.with(stall{r.doing, time.Since(r.since)}, r.replacements.since(r.number))
 }
 
-// hangs is after what time without progress a reader is reported. It waits for some seconds
-// where a process hangs, and the machine may stand still besides.
-var hangs = 30 * time.Second
+// hangTimeout is how long a reader may be without progress before it is reported. It waits for some
+// seconds where a process hangs, and the machine may stand still besides.
+var hangTimeout = 30 * time.Second
 
 // watch reports readers that hang, while that goes on: nothing else may tell
 // about a reader that no signal can reach.
@@ -107,9 +107,9 @@ func (r readers) watch(report *report) {
 	for ; !r.ended.Load(); time.Sleep(time.Second) {
 		for _, one := range r.all {
 			one.mu.Lock()
-			if !one.hung && !one.since.IsZero() && time.Since(one.since) > hangs {
+			if !one.hung && !one.since.IsZero() && time.Since(one.since) > hangTimeout {
 				one.hung = true
-				report.violation("%s hangs for more than %v: %s", one.name, hangs, one.doing)
+				report.violation("%s hangs for more than %v: %s", one.name, hangTimeout, one.doing)
 			}
 			one.mu.Unlock()
 		}

@@ -72,7 +72,7 @@ func parse(args []string) (settings, error) {
 }
 
 // limits tell what hangs from what waits, and are set by the command line.
-var limits = []*time.Duration{&grace, &recovery, &patience, &hangs, &back}
+var limits = []*time.Duration{&endTimeout, &recoveryTimeout, &commandTimeout, &hangTimeout, &takeOverTimeout}
 
 func (s *settings) check() error {
 	switch {

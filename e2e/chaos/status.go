@@ -94,8 +94,8 @@ func (d *driver) status() (status, error) {
 	return s, nil
 }
 
-// recovery is how long it may take until there are two processes again, on any machine.
-var recovery = time.Minute
+// recoveryTimeout is how long it may take until there are two processes again, on any machine.
+var recoveryTimeout = time.Minute
 
 // nobody is no process.
 var nobody daemon
@@ -104,7 +104,7 @@ var nobody daemon
 // process that ended.
 func (d *driver) awaitBoth(ctx context.Context, ended daemon) (status, error) {
 	var s status
-	err := await(ctx, recovery, func() (err error) {
+	err := await(ctx, recoveryTimeout, func() (err error) {
 		if s, err = d.status(); err != nil {
 			return err
 		}

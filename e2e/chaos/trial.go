@@ -76,7 +76,7 @@ func (t *trial) prepare(ctx context.Context) error {
 
 // settle waits until the first processes have what they keep open.
 func (t *trial) settle(ctx context.Context) (open map[role]descriptors, err error) {
-	err = await(ctx, grace, func() error {
+	err = await(ctx, endTimeout, func() error {
 		before, err := t.first.descriptors()
 		if err != nil {
 			return err

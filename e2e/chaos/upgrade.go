@@ -42,7 +42,7 @@ func (t *trial) upgradeTo(ctx context.Context, now status, binary string) (statu
 // those of the version before are gone.
 func (t *trial) awaitUpgrade(ctx context.Context, before status) (status, error) {
 	var now status
-	err := await(ctx, recovery, func() (err error) {
+	err := await(ctx, recoveryTimeout, func() (err error) {
 		if now, err = t.driver.status(); err != nil {
 			return err
 		}

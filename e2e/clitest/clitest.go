@@ -13,8 +13,8 @@ var (
 	examples = regexp.MustCompile(`(?m)^Example:\n  (.*)$`)
 )
 
-// Help checks the help of each command of a program: it is on stdout, has a sentence, and an example whose flags and
-// arguments the command takes.
+// Help checks the help of each command of a program: it is on stdout, has a sentence, and an
+// example whose flags and arguments the command takes.
 func Help(t *testing.T, binary string) {
 	t.Helper()
 	call := func(args ...string) (stdout string) {

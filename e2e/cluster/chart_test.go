@@ -33,8 +33,8 @@ func tryHelm(args ...string) (output string, err error) {
 	return string(out), err
 }
 
-// The chart installs what the manifest does, and more when it is told to: a driver
-// that is healed at once, and facts. What the chart of 0.1.1 installed is upgraded. It removes all that was
+// The chart installs what the manifest does, and more when it is told to: a driver that is healed
+// at once, and facts. What the chart of 0.1.1 installed is upgraded. It removes all that was
 // installed.
 func TestChart(t *testing.T) {
 	before := settledNode(t)

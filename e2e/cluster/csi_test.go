@@ -20,7 +20,8 @@ const (
 	uninstallsCSI = "../../deploy/uninstall-csi.yaml"
 	// csiName is the driver's where pods ask for it as a CSI driver.
 	csiName = "pod-info-fuse.example.com"
-	// claimExample has a persistent volume, its claim, and a pod that watches; all but the pod are named exampleClaim.
+	// claimExample has a persistent volume, its claim, and a pod that watches; all but the pod are
+	// named exampleClaim.
 	claimExample = "persistent-volume-csi.yaml"
 	exampleClaim = "pod-info-csi"
 	// mayNot is the label of the namespaces whose pods the policy denies it.
@@ -250,8 +251,8 @@ func testLossOfBothDoors(t *testing.T) {
 		newPod("loss-flexvolume", flexVolume(driverName), stays...))
 }
 
-// Without an installer, it is the kubelet that calls again, for the one CSI volume of the node, here a claim's:
-// that heals those of both doors. What the plugin has started outlives it.
+// Without an installer, it is the kubelet that calls again, for the one CSI volume of the node,
+// here a claim's: that heals those of both doors. What the plugin has started outlives it.
 func testRepublish(t *testing.T) {
 	kubectl(t, "-n", namespace, "patch", daemonSet, "--type=json", "-p", `[{"op": "remove", "path": "/spec/template/spec/containers/0"}]`)
 	rolledOut(t)

@@ -34,8 +34,8 @@ func documented(t *testing.T, file, heading string) (commands []string) {
 	return commands
 }
 
-// runDocumented runs commands one after the other as a user of `make cluster` would, and returns what the last
-// one prints.
+// runDocumented runs commands one after the other as a user of `make cluster` would, and returns
+// what the last one prints.
 func runDocumented(t *testing.T, commands ...string) (printed string) {
 	t.Helper()
 	directory, err := filepath.Abs(repository)

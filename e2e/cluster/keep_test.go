@@ -13,7 +13,8 @@ import (
 // kept tells whether the cluster is to stay until Ctrl-C, and no test to run.
 func kept() bool { return os.Getenv("E2E_CLUSTER_KEEP") != "" }
 
-// nodeShell is a script, which is there while the cluster is. It starts a shell or a command on the node.
+// nodeShell is a script, which is there while the cluster is. It starts a shell or a command on the
+// node.
 var nodeShell = filepath.Join(bin, "node-shell")
 
 // repository is the root directory of the source.
@@ -36,8 +37,8 @@ exec nsenter --target %d --mount --uts --ipc --net --pid -- %s "$@"
 `, pid, strings.Join(words, " ")), 0o755)
 }
 
-// nodeEnvironment is what commands need on the node that people write, as the README has them: kubectl, helm
-// and ctr, and where these find the cluster.
+// nodeEnvironment is what commands need on the node that people write, as the README has them:
+// kubectl, helm and ctr, and where these find the cluster.
 func nodeEnvironment(directory string) []string {
 	c := newCluster()
 	return []string{

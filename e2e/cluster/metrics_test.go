@@ -18,8 +18,8 @@ import (
 // The ports of the installer's containers, one for each driver.
 const firstPort, podFusePort = "9808", "9809"
 
-// scrape gets the metrics of one of the installer's containers at the address of its pod, as Prometheus
-// does: names with their labels, sorted, as in a query, and values.
+// scrape gets the metrics of one of the installer's containers at the address of its pod, as
+// Prometheus does: names with their labels, sorted, as in a query, and values.
 func scrape(t *testing.T, port string) map[string]float64 {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second}

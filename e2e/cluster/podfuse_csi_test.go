@@ -13,8 +13,9 @@ import (
 // podFuseCSIName is the driver's where pods ask for it as a CSI driver.
 const podFuseCSIName = "pod-fuse.example.com"
 
-// A pod that complies with the level restricted runs a FUSE program, where a label allows it, and its
-// volume survives the program. While it has volumes, the driver stays, with the plugin that unmounts them.
+// A pod that complies with the level restricted runs a FUSE program, where a label allows it, and
+// its volume survives the program. While it has volumes, the driver stays, with the plugin that
+// unmounts them.
 func TestPodFuseByCSI(t *testing.T) {
 	before := settledNode(t)
 	helm(t, append([]string{"install", "pod-info-fuse", chart, "--create-namespace",
@@ -67,8 +68,9 @@ func TestPodFuseByCSI(t *testing.T) {
 	rolledOut(t)
 }
 
-// Two pods have the client volume by one claim, one of them read-only. Each has a program and a server volume of its
-// own, which names the persistent volume. A server volume by a claim would let pods without the label have programs.
+// Two pods have the client volume by one claim, one of them read-only. Each has a program and a
+// server volume of its own, which names the persistent volume. A server volume by a claim would let
+// pods without the label have programs.
 func testPodFuseByClaim(t *testing.T) {
 	server := newClaim("server", csiNamespace, podFuseCSIName, object{"serves": "data"})
 	err := harness.Eventually(startLimit, func() error { return admission(server[0], "cannot be a server volume") })

@@ -311,7 +311,8 @@ func testUserNamespace(t *testing.T) {
 	p.goesOn(t)
 }
 
-// Volumes that work are not dead where the installer sees them either: an alert that wakes people says how many are.
+// Volumes that work are not dead where the installer sees them either: an alert that wakes people
+// says how many are.
 func testMetricsOfPodFuse(t *testing.T) {
 	err := harness.Eventually(startLimit, func() error {
 		if m := scrape(t, podFusePort); m[`fuse_driver_volumes{driver="pod-fuse",state="ok"}`] < 2 {

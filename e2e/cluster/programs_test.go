@@ -46,7 +46,8 @@ var (
 	}
 )
 
-// programFlags are the values of a chart with the catalogue, and with a program to which pods may say what they like.
+// programFlags are the values of a chart with the catalogue, and with a program to which pods may
+// say what they like.
 func programFlags() []string {
 	flags := []string{"-f", "../../deploy/examples/programs.yaml"}
 	for _, p := range catalogue {
@@ -182,8 +183,8 @@ func deployed(t *testing.T, name string) pod {
 	return pod{}
 }
 
-// sidecars are policies, as others have, that put a container of the name before or after those that the pods of
-// a deployment have.
+// sidecars are policies, as others have, that put a container of the name before or after those
+// that the pods of a deployment have.
 func sidecars(deployment string) (objects []object) {
 	for _, row := range []struct{ name, list, at string }{{"before", "initContainers", "0"}, {"after", "containers", "-"}} {
 		container := `{"name": dyn("` + row.name + `"), "image": dyn("` + testImage + `"), "imagePullPolicy": dyn("Never"), ` +
@@ -213,8 +214,8 @@ func sidecars(deployment string) (objects []object) {
 	return objects
 }
 
-// The catalogue as it is: volumes that name a program, in pods that say no more, are served, and survive
-// it; pods that end do so with their programs. What is wrong with others is said.
+// The catalogue as it is: volumes that name a program, in pods that say no more, are served, and
+// survive it; pods that end do so with their programs. What is wrong with others is said.
 func testProgramsByName(t *testing.T) {
 	for _, p := range catalogue {
 		if err := testCluster.ImportImage(p.image()); err != nil {
@@ -244,7 +245,8 @@ func testProgramsByName(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Policies have no order. Each is invoked again when the pod has changed since, and all that is in it is there once.
+	// Policies have no order. Each is invoked again when the pod has changed since, and all that is
+	// in it is there once.
 	bindfs := asksFor("beside", "bindfs", catalogue[0].options, "true")
 	bindfs["metadata"].(object)["labels"] = object{"app": "bindfs"}
 	err := harness.Eventually(startLimit, func() error {
@@ -263,7 +265,8 @@ func testProgramsByName(t *testing.T) {
 
 	var objects []object
 	for _, p := range catalogue {
-		// Of the volume, a manifest has these lines: its name, csi, driver, volumeAttributes, program, and one each.
+		// Of the volume, a manifest has these lines: its name, csi, driver, volumeAttributes,
+		// program, and one each.
 		if lines := 5 + len(p.options); lines > 8 {
 			t.Errorf("the volume of %s takes %d lines", p.name, lines)
 		}
@@ -338,7 +341,8 @@ func testValuesOfPrograms(t *testing.T) {
 	}
 }
 
-// comparesInjected checks that the API server makes the same of pods as of what pod-fuse inject prints of them, field by field.
+// comparesInjected checks that the API server makes the same of pods as of what pod-fuse inject
+// prints of them, field by field.
 func comparesInjected(t *testing.T) {
 	t.Helper()
 	var pods []object

@@ -17,8 +17,8 @@ import (
 )
 
 // The plugin is killed, deleted, upgraded, and taken away with its DaemonSet and put back, and
-// nobody who reads notices: docs/csi.md has these as commands. Nothing stays open, neither in the plugin nor
-// in the processes that serve.
+// nobody who reads notices: docs/csi.md has these as commands. Nothing stays open, neither in the
+// plugin nor in the processes that serve.
 func testRestarts(t *testing.T) {
 	watchers := runWatchers(t)
 	was, err := installed.Pair()
@@ -163,8 +163,8 @@ type watcher struct {
 	opened string // the descriptor, as the kernel shows it
 }
 
-// runWatchers runs the example for each door, of which one is where Pod Security is strict, that of the claim,
-// and two more as root, one of them by the same claim.
+// runWatchers runs the example for each door, of which one is where Pod Security is strict, that of
+// the claim, and two more as root, one of them by the same claim.
 func runWatchers(t *testing.T) (watchers []watcher) {
 	t.Helper()
 	asRoot := func(name string, source object) object {

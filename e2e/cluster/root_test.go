@@ -21,8 +21,8 @@ const (
 	original = "/run/original"
 )
 
-// wholeProc has nothing mounted below it, as keepSysctls has below /proc. Where a mount namespace has
-// no such one, a pod with users of its own may not have one either (man 7 user_namespaces).
+// wholeProc has nothing mounted below it, as keepSysctls has below /proc. Where a mount namespace
+// has no such one, a pod with users of its own may not have one either (man 7 user_namespaces).
 const wholeProc = "/run/proc"
 
 // enterRoot makes the machine's root directory in dir, and makes it the root

@@ -118,8 +118,8 @@ func (d installed) runDir() string {
 	return filepath.Join("/run/companion", filepath.Base(filepath.Dir(d.path)))
 }
 
-// kill kills a process, and returns when it has ended: kill(2) returns before, and until then it may
-// answer.
+// kill kills a process, and returns when it has ended: kill(2) returns before, and until then it
+// may answer.
 func kill(t *testing.T, pid int) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -276,7 +276,8 @@ func TestAVolumeOfAnotherKind(t *testing.T) {
 	}
 }
 
-// The file system has the configuration, all processes of a pair have the same, and a new one is for a new pair.
+// The file system has the configuration, all processes of a pair have the same, and a new one is
+// for a new pair.
 func TestAConfigurationReachesTheFileSystem(t *testing.T) {
 	d := install(t)
 	configure := func(content string) {

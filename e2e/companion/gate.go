@@ -104,7 +104,8 @@ func (g *gate) Interrupted(id uint64) {
 	delete(g.held, id)
 }
 
-// Lookup and GetAttr have the kernel ask for the attributes of a volume whenever somebody goes there.
+// Lookup and GetAttr have the kernel ask for the attributes of a volume whenever somebody goes
+// there.
 func (g *gate) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	status := g.Root.Lookup(cancel, header, name, out)
 	out.AttrValid = 0

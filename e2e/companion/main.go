@@ -1,7 +1,7 @@
 // Command companion is a driver for tests: it uses all that package survive has beyond a file
-// system with answers of its own. Whoever goes into a volume waits until a client of the driver says
-// "open". A companion remembers that: a process beside the pair, which a client talks to by way of
-// the pair.
+// system with answers of its own. Whoever goes into a volume waits until a client of the driver
+// says "open". A companion remembers that: a process beside the pair, which a client talks to by
+// way of the pair.
 package main
 
 import (

@@ -153,8 +153,8 @@ func standBeside(dir string, pause time.Duration) (stop func() bystander) {
 	}
 }
 
-// readInALoop has processes read a file until they are stopped, each for three seconds at most. It counts
-// how their reads have ended.
+// readInALoop has processes read a file until they are stopped, each for three seconds at most. It
+// counts how their reads have ended.
 func readInALoop(path string, readers int) (ended func(reason string) int, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var mu sync.Mutex // guards reasons
@@ -217,8 +217,9 @@ func ended(pid int) bool {
 	return err != nil || strings.Contains(string(stat), ") Z")
 }
 
-// Whoever reads a file whose reads end the process, or keep it waiting, reads it again and again. The pair
-// loses two processes by that, and answers with errors then; a reader of another volume sees none.
+// Whoever reads a file whose reads end the process, or keep it waiting, reads it again and again.
+// The pair loses two processes by that, and answers with errors then; a reader of another volume
+// sees none.
 func TestARequestKillsTwoProcessesAtMost(t *testing.T) {
 	for _, row := range []struct {
 		file    string
@@ -283,8 +284,8 @@ func TestARequestKillsTwoProcessesAtMost(t *testing.T) {
 	}
 }
 
-// A process that is killed while it answers is no evidence against what it was answering: however often,
-// nobody gets an error.
+// A process that is killed while it answers is no evidence against what it was answering: however
+// often, nobody gets an error.
 func TestManyDeathsCondemnNobody(t *testing.T) {
 	d := install(t)
 	dir := d.mount("web-0")
@@ -315,8 +316,8 @@ func TestManyDeathsCondemnNobody(t *testing.T) {
 	}
 }
 
-// Several files of a volume end the process, and are read at the same time. Each costs two processes, and there
-// is another one always.
+// Several files of a volume end the process, and are read at the same time. Each costs two
+// processes, and there is another one always.
 func TestFilesThatKillTogether(t *testing.T) {
 	d := install(t)
 	volume, other := d.mount("hostile-0"), d.mount("web-0")
@@ -342,8 +343,8 @@ func TestFilesThatKillTogether(t *testing.T) {
 	}
 }
 
-// Both processes die, the active one of a request. The call-out that starts them anew says so, with the text of the
-// crash, and they know what it died of.
+// Both processes die, the active one of a request. The call-out that starts them anew says so, with
+// the text of the crash, and they know what it died of.
 func TestTheTextOfACrash(t *testing.T) {
 	d := install(t)
 	volume := d.mount("hostile-0")

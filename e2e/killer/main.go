@@ -1,5 +1,5 @@
-// Command killer is a driver for tests, whose file system has errors: each volume has a file that can
-// be read, and others whose reads end the process, or keep it waiting.
+// Command killer is a driver for tests, whose file system has errors: each volume has a file that
+// can be read, and others whose reads end the process, or keep it waiting.
 package main
 
 import (

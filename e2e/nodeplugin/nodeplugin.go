@@ -1,5 +1,5 @@
-// Package nodeplugin plays the kubelet for the CSI node plugin: it starts the plugin, and asks it for
-// inline volumes.
+// Package nodeplugin plays the kubelet for the CSI node plugin: it starts the plugin, and asks it
+// for inline volumes.
 //
 // The plugin mounts in the namespaces of process 1. Who uses this package must be in the same ones:
 // where process 1 may be somebody else's, begin with [Command].
@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Command is a command on a node of its own, whose processes and mounts are nobody else's. A shell is
-// process 1 there, because it reaps those whose parents have ended.
+// Command is a command on a node of its own, whose processes and mounts are nobody else's. A shell
+// is process 1 there, because it reaps those whose parents have ended.
 func Command(words ...string) *exec.Cmd {
 	node := []string{"--pid", "--fork", "--kill-child", "--mount", "--cgroup", "--mount-proc",
 		"sh", "-c", `mount -t tmpfs tmpfs /run && "$@"; exit $?`, "sh"}
@@ -44,8 +44,8 @@ type Plugin struct {
 	node       spec.NodeClient
 }
 
-// Start starts the plugin in namespaces of its own, as in a container that has the host's PIDs, and waits
-// until it serves. It logs to a file in the kubelet's directory.
+// Start starts the plugin in namespaces of its own, as in a container that has the host's PIDs, and
+// waits until it serves. It logs to a file in the kubelet's directory.
 func Start(ctx context.Context, binary string, d Driver) (*Plugin, error) {
 	socket := filepath.Join(d.Root, "csi.sock")
 	log, err := os.Create(filepath.Join(d.Root, "csi.log"))
@@ -85,7 +85,8 @@ func (p *Plugin) Stop() error {
 	return errors.Join(p.connection.Close(), p.process.Process.Signal(unix.SIGTERM), p.process.Wait())
 }
 
-// Volume is the directory that a kubelet makes for a pod's volume. The volume is mounted on mount in it.
+// Volume is the directory that a kubelet makes for a pod's volume. The volume is mounted on mount
+// in it.
 func (p *Plugin) Volume(pod string) string {
 	return filepath.Join(p.root, "pods", pod, "volumes/kubernetes.io~csi/pod-info")
 }
@@ -93,14 +94,15 @@ func (p *Plugin) Volume(pod string) string {
 // Target is where the volume of a pod is mounted.
 func (p *Plugin) Target(pod string) string { return filepath.Join(p.Volume(pod), "mount") }
 
-// patience is how long the kubelet waits for an answer (kubernetes v1.34,
+// answerTimeout is how long the kubelet waits for an answer (kubernetes v1.34,
 // pkg/volume/csi/csi_plugin.go, csiTimeout).
-const patience = 2 * time.Minute
+const answerTimeout = 2 * time.Minute
 
-// Publish asks for the volume of a pod, as the kubelet does for an inline volume. Volume must be there.
+// Publish asks for the volume of a pod, as the kubelet does for an inline volume. Volume must be
+// there.
 func (p *Plugin) Publish(pod string) error {
 	const prefix = "csi.storage.k8s.io/"
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	_, err := p.node.NodePublishVolume(ctx, &spec.NodePublishVolumeRequest{
 		VolumeId: "csi-" + pod, TargetPath: p.Target(pod),
@@ -118,7 +120,7 @@ func (p *Plugin) Publish(pod string) error {
 
 // Unpublish asks for its end.
 func (p *Plugin) Unpublish(pod string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	_, err := p.node.NodeUnpublishVolume(ctx, &spec.NodeUnpublishVolumeRequest{VolumeId: "csi-" + pod, TargetPath: p.Target(pod)})
 	return err

@@ -56,8 +56,8 @@ func (t *trial) startBeside() *beside {
 	return b
 }
 
-// startOther starts a second pod of pod-fuse, whose program nobody harms, and reads it at leisure, if that was
-// asked for: no error is allowed, also of what is open. To measure, there must be none.
+// startOther starts a second pod of pod-fuse, whose program nobody harms, and reads it at leisure,
+// if that was asked for: no error is allowed, also of what is open. To measure, there must be none.
 func (t *trial) startOther() (stop func()) {
 	if t.beside == "" || t.verb == "measure" {
 		return func() {}

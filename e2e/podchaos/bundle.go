@@ -44,8 +44,9 @@ var image = []bundleMount{
 // mountpoint is where a program mounts by fusermount: the container's root is read-only.
 const mountpoint = "/run/pod-fuse/mnt"
 
-// denied are system calls that container runtimes deny by default to containers without
-// more capabilities than the default ones (github.com/moby/profiles/seccomp): those that a FUSE program would want in vain.
+// denied are system calls that container runtimes deny by default to containers without more
+// capabilities than the default ones (github.com/moby/profiles/seccomp): those that a FUSE program
+// would want in vain.
 var denied = []string{
 	"mount", "umount2", "pivot_root", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount",
 	"fspick", "mount_setattr", "unshare", "setns", "bpf", "perf_event_open", "keyctl", "add_key",
@@ -59,8 +60,8 @@ var capabilities = []string{
 	"CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
 }
 
-// writeBundle makes a container's bundle: a root that is read-only, as the machine's own programs are in it,
-// and namespaces of its own, but for the network, which is the pod's.
+// writeBundle makes a container's bundle: a root that is read-only, as the machine's own programs
+// are in it, and namespaces of its own, but for the network, which is the pod's.
 func writeBundle(dir, cgroup string, uid int, args []string, volumes []volumeMount) error {
 	root := filepath.Join(dir, "rootfs")
 	mounts := slices.Clone(image)

@@ -79,8 +79,9 @@ func (r *rootServer) run() {
 // endTime is how long a program that was killed may take until it ends by itself.
 const endTime = 2 * time.Second
 
-// awaitEnd returns when the program has ended. One that was killed while it waited in the kernel for its
-// own answer does not end as long as its connection lasts: some look at their own mount when they start.
+// awaitEnd returns when the program has ended. One that was killed while it waited in the kernel
+// for its own answer does not end as long as its connection lasts: some look at their own mount
+// when they start.
 func (r *rootServer) awaitEnd() {
 	ended := make(chan struct{})
 	go func() {

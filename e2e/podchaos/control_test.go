@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// asksItself mounts a file system, and waits for an answer of its own that it never gives. When it has
-// read the question, it makes a file.
+// asksItself mounts a file system, and waits for an answer of its own that it never gives. When it
+// has read the question, it makes a file.
 func asksItself(dir, asked string) error {
 	root := &gofs.Inode{}
 	server, err := gofs.Mount(dir, root, &gofs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true}, OnAdd: func(ctx context.Context) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// silentPods are pods whose programs never answer their first request, and silentPrograms are those of one: as sshfs
-// whose server hangs, after a reboot.
+// silentPods are pods whose programs never answer their first request, and silentPrograms are those
+// of one: as sshfs whose server hangs, after a reboot.
 const silentPods, silentPrograms = 4, 10
 
 // silent is such a crowd, which comes and goes.
@@ -71,8 +71,8 @@ func startSleepers(n int) (stop func(), err error) {
 	}, err
 }
 
-// killAmongSleepers goes on to kill a program, with processes that sleep on the node, and tells how long outages take
-// beside those before.
+// killAmongSleepers goes on to kill a program, with processes that sleep on the node, and tells how
+// long outages take beside those before.
 func (t *trial) killAmongSleepers(ctx context.Context, s *served, r *reader, result *row) error {
 	stop, err := startSleepers(t.sleepers)
 	if err != nil {

@@ -38,8 +38,8 @@ type seen struct {
 	Slow []slow `json:"slow,omitempty"`
 	// Beat is how long the last pulse took, in nanoseconds.
 	Beat int64 `json:"beat"`
-	// Took is, in nanoseconds, how long it took to open, to read and to close a small file, each time since
-	// the line before, in a load with pauses.
+	// Took is, in nanoseconds, how long it took to open, to read and to close a small file, each
+	// time since the line before, in a load with pauses.
 	Took []time.Duration `json:"took,omitempty"`
 	Last bool            `json:"last,omitempty"` // every thread has ended
 }

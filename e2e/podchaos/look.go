@@ -19,8 +19,8 @@ type looked struct {
 	Error string `json:"error,omitempty"` // ENOTCONN
 }
 
-// runLook stats a path, once, as a program does that finds its volume without a server. With --read, it
-// reads what it has found.
+// runLook stats a path, once, as a program does that finds its volume without a server. With
+// --read, it reads what it has found.
 func runLook(args []string) int {
 	flags := flag.NewFlagSet("podchaos look", flag.ExitOnError)
 	path := flags.String("path", "", "")
@@ -50,8 +50,8 @@ func readFile(path string) error {
 	return compareContent(fd, content(filepath.Base(path)))
 }
 
-// runSupervise starts a program again whenever it has ended, also one that has not lived long: the kubelet,
-// without the time that it takes. It has no part in the program's mount.
+// runSupervise starts a program again whenever it has ended, also one that has not lived long: the
+// kubelet, without the time that it takes. It has no part in the program's mount.
 func runSupervise(args []string) int {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGTERM)

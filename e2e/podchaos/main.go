@@ -16,11 +16,12 @@
 //	podchaos measure   what reading costs beside the same program mounted by root, how long an
 //	                   attach takes, and the memory that volumes take
 //
-// Its containers are real ones, by runc, as containerd 2.2 makes them for a pod that asks for nothing: of
-// their own namespaces, with volumes mounted rw, the default capabilities, and a seccomp filter. It is the
-// runc beside this program, if there is one. It plays the kubelet for a driver of its own name: the call-outs are made, and
-// the directories laid out, as a kubelet does. It needs root, and what e2e/podfuse/setup.sh
-// installs, and everything that it reaches by network is on the loopback.
+// Its containers are real ones, by runc, as containerd 2.2 makes them for a pod that asks for
+// nothing: of their own namespaces, with volumes mounted rw, the default capabilities, and a
+// seccomp filter. It is the runc beside this program, if there is one. It plays the kubelet for a
+// driver of its own name: the call-outs are made, and the directories laid out, as a kubelet does.
+// It needs root, and what e2e/podfuse/setup.sh installs, and everything that it reaches by network
+// is on the loopback.
 //
 // It exits with 0 only if no operation on a path failed, no open file but with ESTALE, and
 // nothing is left: no process, mount, cgroup or file.

@@ -139,7 +139,8 @@ func (c *container) measured(i int, path string) (m measuring, err error) {
 	return m, nil
 }
 
-// compare notes ratios of ours to root's. Two fifths are more than noise, and less than a relay would take.
+// compare notes ratios of ours to root's. Two fifths are more than noise, and less than a relay
+// would take.
 func (t *trial) compare(what string, ratios []float64) {
 	slices.Sort(ratios)
 	median := ratios[len(ratios)/2]

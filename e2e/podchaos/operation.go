@@ -55,10 +55,11 @@ func (t *thread) stat(r root) {
 	})
 }
 
-// pulse is an operation that no cache of the kernel answers, and every program within a millisecond or two, a thousand
-// times a second, or twice as often as the others where those pause: it tells when a program has answered again. To look
-// for what is not there would tell how long that takes in the program's source beside the other threads: of s3fs, 26 to
-// 63 ms. A program that has come back looks the file up first.
+// pulse is an operation that no cache of the kernel answers, and every program within a millisecond
+// or two, a thousand times a second, or twice as often as the others where those pause: it tells
+// when a program has answered again. To look for what is not there would tell how long that takes
+// in the program's source beside the other threads: of s3fs, 26 to 63 ms. A program that has come
+// back looks the file up first.
 const pulse = "pulse"
 
 func (t *thread) pulse() {

@@ -60,9 +60,10 @@ var programs = []program{
 			return []string{"squashfuse_ll", "-f", source + "/tree.squashfs", m}
 		},
 	}, {
-		// Not -allow_other, with which root's makes directories as whoever asks for them (gocryptfs 2.3): for each, glibc
-		// stops all of its threads. When it has just mounted, one of them is polling the mount, and waits for an answer
-		// that only the stopped ones could give: it hangs for good. Like a pod's, it checks no permissions.
+		// Not -allow_other, with which root's makes directories as whoever asks for them (gocryptfs
+		// 2.3): for each, glibc stops all of its threads. When it has just mounted, one of them is
+		// polling the mount, and waits for an answer that only the stopped ones could give: it
+		// hangs for good. Like a pod's, it checks no permissions.
 		name: "gocryptfs", source: (*sources).cipher, allow: []string{"-ko", "allow_other"}, fd: true, links: true, writes: true,
 		command: func(_ *sources, source, m string) []string {
 			return []string{"gocryptfs", "-fg", "-q", "-passfile", source + "/password", source + "/cipher", m}
@@ -110,8 +111,9 @@ var programs = []program{
 			return []string{"mergerfs", "-f", source + "/tree", m}
 		},
 	}, {
-		// It changes nothing: killed while it removes a directory, 8 times in 1500 it left one that can neither be
-		// seen nor renamed to, for good. Root had mounted it, without pod-fuse (fuse-overlayfs 1.10).
+		// It changes nothing: killed while it removes a directory, 8 times in 1500 it left one that
+		// can neither be seen nor renamed to, for good. Root had mounted it, without pod-fuse
+		// (fuse-overlayfs 1.10).
 		name: "fuse-overlayfs", source: (*sources).overlay, allow: allowOther, fd: true, links: true,
 		command: func(_ *sources, source, m string) []string {
 			return []string{"fuse-overlayfs", "-f", "-o", fmt.Sprintf("lowerdir=%s/tree,upperdir=%[1]s/upper,workdir=%[1]s/work", source), m}

@@ -104,8 +104,9 @@ func (r *reader) awaitProgress(ctx context.Context, since int64) error {
 	})
 }
 
-// outage is the time from a program's end until one has answered again, which was before a
-// time, 0 if nobody knows; and the longest that an operation took meanwhile, which has to do with the program, too.
+// outage is the time from a program's end until one has answered again, which was before a time, 0
+// if nobody knows; and the longest that an operation took meanwhile, which has to do with the
+// program, too.
 func (r *reader) outage(from, to int64) (until, longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +115,8 @@ func (r *reader) outage(from, to int64) (until, longest time.Duration) {
 			continue
 		}
 		longest = max(longest, time.Duration(one.To-max(one.From, from)))
-		// The pulse was held in that moment, or soon after it. One that has ended as soon was answered before.
+		// The pulse was held in that moment, or soon after it. One that has ended as soon was
+		// answered before.
 		soon := from + int64(soonest)
 		if one.Name == pulse && one.From < soon && one.To > soon {
 			until = time.Duration(one.To - from)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// An outage lasts until the pulse is answered that was held by it. Who was answered at its very beginning tells nothing.
+// An outage lasts until the pulse is answered that was held by it. Who was answered at its very
+// beginning tells nothing.
 func TestOutage(t *testing.T) {
 	const ms, kill = int64(time.Millisecond), int64(time.Hour)
 	one := func(name string, from, to int64) slow { return slow{name, kill + from*ms, kill + to*ms} }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// report is what was seen. Violations are printed as they come, and the first ones again below the table:
-// who has nothing but the end of a long output must see what failed.
+// report is what was seen. Violations are printed as they come, and the first ones again below the
+// table: who has nothing but the end of a long output must see what failed.
 type report struct {
 	began time.Time
 
@@ -45,10 +45,10 @@ func (r *report) violation(format string, args ...any) {
 	r.violate(format, args...)
 }
 
-// torn takes out of what was seen the errors that are the kernel's own, and returns their counts: a program
-// that is killed while the kernel copies a request for it into its memory, where the page is not there, fails
-// the request with EIO (Linux 6.18, fs/fuse/dev.c, fuse_dev_do_read). Nobody else gets to see that request.
-// They are mostly those of programs in Go, which give memory back.
+// torn takes out of what was seen the errors that are the kernel's own, and returns their counts: a
+// program that is killed while the kernel copies a request for it into its memory, where the page
+// is not there, fails the request with EIO (Linux 6.18, fs/fuse/dev.c, fuse_dev_do_read). Nobody
+// else gets to see that request. They are mostly those of programs in Go, which give memory back.
 func (r *row) torn() map[string]int {
 	torn := map[string]int{}
 	r.seen.Paths, r.seen.Open = maps.Clone(r.seen.Paths), maps.Clone(r.seen.Open)
@@ -70,9 +70,9 @@ func (r *row) torn() map[string]int {
 	return torn
 }
 
-// lost takes out of what was seen the errors with which requests are ended before Linux 6.9 that nobody can
-// answer any more, and returns their counts: EINTR and ESTALE of the stand-ins, the others of the connection of a dead
-// program.
+// lost takes out of what was seen the errors with which requests are ended before Linux 6.9 that
+// nobody can answer any more, and returns their counts: EINTR and ESTALE of the stand-ins, the
+// others of the connection of a dead program.
 func (r *row) lost() map[string]int {
 	lost := map[string]int{}
 	takeOut := func(kind string, n int) bool {
@@ -94,8 +94,8 @@ const soonest = 20 * time.Millisecond
 // mostTold is how many failures are printed: those of a control are hundreds.
 const mostTold = 30
 
-// failures are the first ones of what was open, or of paths, with when they were: after which kill, and
-// when the next program had answered.
+// failures are the first ones of what was open, or of paths, with when they were: after which kill,
+// and when the next program had answered.
 func (r row) failures(open bool) (text string) {
 	for _, f := range r.seen.Failures {
 		if f.Open != open {
@@ -155,8 +155,8 @@ func (r *report) note(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// judge adds a row. No operation on a path may have failed, and what was open only with ESTALE, but for the
-// few that are torn, and those that are allowed.
+// judge adds a row. No operation on a path may have failed, and what was open only with ESTALE, but
+// for the few that are torn, and those that are allowed.
 func (r *report) judge(one row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

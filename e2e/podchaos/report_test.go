@@ -34,7 +34,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Of Linux before 6.9, some errors are told, and are no violation where they are allowed; others still are.
+// Of Linux before 6.9, some errors are told, and are no violation where they are allowed; others
+// still are.
 func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind       string

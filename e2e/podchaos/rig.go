@@ -38,8 +38,8 @@ type rig struct {
 
 const program17 = "pod-fuse"
 
-// installDriver installs a binary as the driver of a program, by a vendor of its own. That of pod-info-fuse
-// logs to a file; pod-fuse logs to syslog, whatever is configured.
+// installDriver installs a binary as the driver of a program, by a vendor of its own. That of
+// pod-info-fuse logs to a file; pod-fuse logs to syslog, whatever is configured.
 func installDriver(root, program, binary string) (driver, error) {
 	vendor := filepath.Base(root) + ".example.com"
 	d := driver{root: root, name: vendor + "/" + program, binary: filepath.Join(root, "plugins", vendor+"~"+program, program)}

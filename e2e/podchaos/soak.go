@@ -18,9 +18,9 @@ import (
 	"example.com/pod-info-fuse/e2e/internal/steady"
 )
 
-// A soak is a long time in which one pod reads a volume whose program is killed now and then, and others
-// come and go. In the beginning, the driver's processes are disturbed; then they have to stay, and not to
-// grow.
+// A soak is a long time in which one pod reads a volume whose program is killed now and then, and
+// others come and go. In the beginning, the driver's processes are disturbed; then they have to
+// stay, and not to grow.
 type soak struct {
 	*trial
 	reads, kills, outages, looks *steady.Times
@@ -71,12 +71,12 @@ func (s *soak) run(ctx context.Context) error {
 	return errors.Join(err, stopped)
 }
 
-// pause is for how long none of the pods that come and go is there: not in step with who looks at the
-// processes, who would always see one, or never.
+// pause is for how long none of the pods that come and go is there: not in step with who looks at
+// the processes, who would always see one, or never.
 func pause() time.Duration { return time.Second + rand.N(2*time.Second) }
 
-// comeAndGo is a kubelet that has pods come and go, with each of the programs in turn: without pause, until
-// the processes have grown to their size.
+// comeAndGo is a kubelet that has pods come and go, with each of the programs in turn: without
+// pause, until the processes have grown to their size.
 func (s *soak) comeAndGo(ctx context.Context) {
 	type way struct {
 		program program
@@ -152,8 +152,8 @@ func (s *soak) kill(ctx context.Context, server *served, reader *reader) {
 // longestWarmUp is how long the disturbed part may be.
 const longestWarmUp = time.Minute
 
-// warmUp has the driver's processes do whatever they do in their life, in a sixth of the time. In the
-// second half of that, those who came last grow to their size.
+// warmUp has the driver's processes do whatever they do in their life, in a sixth of the time. In
+// the second half of that, those who came last grow to their size.
 func (s *soak) warmUp(ctx context.Context) error {
 	length := min(s.duration/6, longestWarmUp)
 	end := time.Now().Add(length)

@@ -85,8 +85,8 @@ func (s *sources) serve(name string, line func(address, host, port, buckets stri
 	if err := errors.Join(os.MkdirAll(tree, 0o755), writeTree(tree, false, s.uid)); err != nil {
 		return "", err
 	}
-	// Of the loopback's addresses, one that nobody else has: or the port could be taken before the server
-	// takes it.
+	// Of the loopback's addresses, one that nobody else has: or the port could be taken before the
+	// server takes it.
 	random := rand.Uint32()
 	free, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+random%254, random>>8&0xff, 1+random>>16%254))
 	if err != nil {

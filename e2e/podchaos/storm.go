@@ -21,8 +21,8 @@ import (
 const stormThreads = 10_000
 
 // storm is a pod that does all it can to keep the others from what they need: thousands of threads
-// look at a volume that nobody serves, others ask to serve, and hang up, and others begin processes, without pause.
-// Then it is removed.
+// look at a volume that nobody serves, others ask to serve, and hang up, and others begin
+// processes, without pause. Then it is removed.
 func (t *trial) storm(ctx context.Context, _ int) error {
 	p, err := t.rig.newPod(t.uid)
 	if err != nil {

@@ -22,8 +22,8 @@ func runVandal(args []string) int {
 	return 0
 }
 
-// vandal has root of a pod do its worst to what it shares with others: a pod that was there before is
-// served on, and starts its program anew, and a later one starts its own.
+// vandal has root of a pod do its worst to what it shares with others: a pod that was there before
+// is served on, and starts its program anew, and a later one starts its own.
 func (t *trial) vandal(ctx context.Context) {
 	for _, one := range t.programs {
 		if ctx.Err() == nil {

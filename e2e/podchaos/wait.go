@@ -15,13 +15,14 @@ import (
 	"example.com/pod-info-fuse/e2e/stopwatch"
 )
 
-// promised is how long an unmount may take, and the end of a waiter that is killed, without the time in which the
-// machine stands still. The median of each kind is held to it: on a machine with thirty processes to run, one of
-// some dozens is held up for longer by what no watch sees, as by the kernel's lock of all mounts.
+// promised is how long an unmount may take, and the end of a waiter that is killed, without the
+// time in which the machine stands still. The median of each kind is held to it: on a machine with
+// thirty processes to run, one of some dozens is held up for longer by what no watch sees, as by
+// the kernel's lock of all mounts.
 var promised = time.Second
 
-// promptly is how long anything that must not wait may take, on a machine that is busy: less than who waits for
-// something in vain.
+// promptly is how long anything that must not wait may take, on a machine that is busy: less than
+// who waits for something in vain.
 func promptly() time.Duration { return max(promised, 5*time.Second) }
 
 // judgePromised judges the times of what is promised, by its kinds.

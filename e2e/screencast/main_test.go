@@ -19,7 +19,8 @@ const shown = `The kubelet calls:
 active    process 96, version 0.1.0
 # kill -9 96 && true`
 
-// A picture has the text that it was made from, and differs from another one by words, not by numbers.
+// A picture has the text that it was made from, and differs from another one by words, not by
+// numbers.
 func TestAPictureShowsItsLines(t *testing.T) {
 	text, err := textOf([]byte(picture(`demo "<&>"`, linesOf(shown))))
 	if err != nil {

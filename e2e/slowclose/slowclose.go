@@ -1,12 +1,12 @@
 // Package slowclose has tests hang processes in execve(2), where the kernel holds a lock of theirs.
 //
-// execve(2) closes the files that are marked for it, and close(2) of a FUSE file waits for the answer to
-// FLUSH, unkillably. Meanwhile the process is neither the old program nor the new one, and it holds its
-// exec_update_lock. Whoever asks the kernel about it and needs that lock hangs as well: kcmp(2), and since
-// Linux 6.18 most of /proc/PID.
+// execve(2) closes the files that are marked for it, and close(2) of a FUSE file waits for the
+// answer to FLUSH, unkillably. Meanwhile the process is neither the old program nor the new one,
+// and it holds its exec_update_lock. Whoever asks the kernel about it and needs that lock hangs as
+// well: kcmp(2), and since Linux 6.18 most of /proc/PID.
 //
-// The test process must not have the file open itself: what it starts would hang in its execve(2), and
-// the test with it. So a child opens it: the test binary, whose TestMain calls [Intercept].
+// The test process must not have the file open itself: what it starts would hang in its execve(2),
+// and the test with it. So a child opens it: the test binary, whose TestMain calls [Intercept].
 package slowclose
 
 import (
@@ -30,8 +30,8 @@ import (
 const Verb = "slowclose"
 
 // Main is the life of the child: it opens a file, and executes a program that does not get it. The
-// arguments are those after the verb: the file's path, the program's, and the program's arguments, with
-// its name.
+// arguments are those after the verb: the file's path, the program's, and the program's arguments,
+// with its name.
 func Main(args []string) error {
 	if len(args) < 3 {
 		return fmt.Errorf("%s FILE PROGRAM NAME...: %q is too little", Verb, args)
@@ -66,9 +66,9 @@ type File struct {
 	told   sync.Once
 }
 
-// Mount mounts a file system that has the file, until the test ends. Then it is aborted, if need be, so
-// that nobody hangs any longer. What waits for processes that hang in it must be cleaned up after that, or
-// call Answer before.
+// Mount mounts a file system that has the file, until the test ends. Then it is aborted, if need
+// be, so that nobody hangs any longer. What waits for processes that hang in it must be cleaned up
+// after that, or call Answer before.
 func Mount(t testing.TB) *File {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,8 +106,8 @@ func (f *File) Waits(t testing.TB) {
 	}
 }
 
-// Execute starts a child of the test that hangs while it executes a program, and returns when it does. The
-// arguments are the program's, with its name. The caller waits for its end, after Answer.
+// Execute starts a child of the test that hangs while it executes a program, and returns when it
+// does. The arguments are the program's, with its name. The caller waits for its end, after Answer.
 func (f *File) Execute(t testing.TB, program string, argv ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", append([]string{Verb, f.Path, program}, argv...)...)

@@ -12,8 +12,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The child is in the kernel until the FLUSH is answered, even if it is killed, and is the other program
-// then.
+// The child is in the kernel until the FLUSH is answered, even if it is killed, and is the other
+// program then.
 func TestExecute(t *testing.T) {
 	for what, row := range map[string]struct {
 		kill bool

@@ -1,15 +1,16 @@
-// Soak is a long run of all that is here, side by side: volumes of pod-info-fuse come and go by FlexVolume
-// and by CSI (chaos soak, on a node of its own, as the CSI plugin mounts in the namespaces of process 1), and
-// pods come and go whose volumes are served by a program of theirs, which is killed now and then, by pod-fuse
-// (podchaos soak). The readers of those that stay read all the time.
+// Soak is a long run of all that is here, side by side: volumes of pod-info-fuse come and go by
+// FlexVolume and by CSI (chaos soak, on a node of its own, as the CSI plugin mounts in the
+// namespaces of process 1), and pods come and go whose volumes are served by a program of theirs,
+// which is killed now and then, by pod-fuse (podchaos soak). The readers of those that stay read
+// all the time.
 //
-// Both take a sixth of the time, and a minute at most, to disturb the processes of the drivers. Then
-// nobody does, and the run fails if one of the processes is replaced, or grows; if a reader sees an error; if
-// a call-out or a request fails; and if anything is left. There are pauses between what the readers do, or
-// how long they wait would be up to each other.
+// Both take a sixth of the time, and a minute at most, to disturb the processes of the drivers.
+// Then nobody does, and the run fails if one of the processes is replaced, or grows; if a reader
+// sees an error; if a call-out or a request fails; and if anything is left. There are pauses
+// between what the readers do, or how long they wait would be up to each other.
 //
-// With --plot, it draws what was seen since then: memory, descriptors, and how long others waited. The
-// picture says which run it is of.
+// With --plot, it draws what was seen since then: memory, descriptors, and how long others waited.
+// The picture says which run it is of.
 //
 // It runs what "make soak" builds, from the root of the repository, and needs root.
 package main
@@ -86,8 +87,8 @@ func run(args []string) (err error) {
 	return errors.Join(failed, err)
 }
 
-// parts are what runs side by side. Both drivers are builds that die of a system call that is only denied
-// otherwise.
+// parts are what runs side by side. Both drivers are builds that die of a system call that is only
+// denied otherwise.
 var parts = map[string]func(more ...string) *exec.Cmd{
 	"pod-info-fuse": func(more ...string) *exec.Cmd {
 		return nodeplugin.Command(append([]string{"e2e/bin/chaos", "soak", "--driver-binary", "e2e/bin/strict",
@@ -105,7 +106,8 @@ func runAll(ctx context.Context, commands map[string]*exec.Cmd) error {
 	var mu sync.Mutex // guards failed, and the output
 	var failed error
 	for name, cmd := range commands {
-		// What they say while they run are violations, and goes to one place; the figures come at the end.
+		// What they say while they run are violations, and goes to one place; the figures come at
+		// the end.
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to be told once, also of Ctrl-C
 		ended.Go(func() {

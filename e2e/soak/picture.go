@@ -22,7 +22,8 @@ type seen struct {
 	lines   []steady.Line
 }
 
-// panels are the plots: each has a curve for everybody who has the figure and the ending of the name.
+// panels are the plots: each has a curve for everybody who has the figure and the ending of the
+// name.
 var panels = []struct {
 	title        string
 	figure, also string  // also is faint
@@ -96,7 +97,8 @@ func (s seen) curve(name, figure string, scale float64, first time.Time) (c svg.
 	return c
 }
 
-// summary is the median of all looks, or the least of the first and the last quarter, as those are judged.
+// summary is the median of all looks, or the least of the first and the last quarter, as those are
+// judged.
 func summary(points []svg.Point, median bool) string {
 	values := make([]float64, len(points))
 	for i, p := range points {

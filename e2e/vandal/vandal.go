@@ -1,5 +1,5 @@
-// Package vandal is what root of a hostile pod does to what its pod has in common with others, for the
-// tests of pod-fuse.
+// Package vandal is what root of a hostile pod does to what its pod has in common with others, for
+// the tests of pod-fuse.
 package vandal
 
 import (
@@ -20,8 +20,9 @@ import (
 const Done = "done"
 
 // Run is root of a container with the default capabilities, and does to the server volume in a
-// directory all that could harm another pod. It says what succeeded, a line each, and Done at the end;
-// and it stays until its input ends. victim is a file of the host's, which the container does not see.
+// directory all that could harm another pod. It says what succeeded, a line each, and Done at the
+// end; and it stays until its input ends. victim is a file of the host's, which the container does
+// not see.
 func Run(dir, victim string) {
 	if above, err := os.Stat(filepath.Dir(dir)); err != nil || isOn(dir, above) {
 		fmt.Printf("finds nothing mounted on %s: it does nothing\n", dir) // it may not be in a container
@@ -74,8 +75,8 @@ func isOn(dir string, above os.FileInfo) bool {
 	return err != nil || info.Sys().(*syscall.Stat_t).Dev == above.Sys().(*syscall.Stat_t).Dev
 }
 
-// lease takes a lease on a file, for which others' opens wait, as the user whose the file is. It stays until
-// the process ends.
+// lease takes a lease on a file, for which others' opens wait, as the user whose the file is. It
+// stays until the process ends.
 func lease(path string) error {
 	var stat unix.Stat_t
 	if err := unix.Stat(path, &stat); err != nil {

@@ -214,8 +214,8 @@ func (r *readers) begin(read func() error) {
 	})
 }
 
-// goOn waits until each of them has read twice. What was being read when a process was killed has been
-// answered by then: two processes that end with the same request have it refused.
+// goOn waits until each of them has read twice. What was being read when a process was killed has
+// been answered by then: two processes that end with the same request have it refused.
 func (r *readers) goOn() {
 	r.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -351,7 +351,8 @@ func TestAnArchiveOutlivesItsProcesses(t *testing.T) {
 	}
 }
 
-// The timer of the systemd unit heals at any time, also while something is being mounted or unmounted.
+// The timer of the systemd unit heals at any time, also while something is being mounted or
+// unmounted.
 func TestRestoreBesideMountAndUmount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test mounts: run it as root")

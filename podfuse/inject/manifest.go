@@ -1,10 +1,12 @@
-// Package inject adds FUSE programs to manifests, as the chart's admission policy adds them to pods:
-// for API servers without such policies, and for those who want to see what is added. The policy
-// (deploy/chart/pod-info-fuse/templates/programs.yaml) is the truth. deploy/check compares both.
+// Package inject adds FUSE programs to manifests, as the chart's admission policy adds them to
+// pods: for API servers without such policies, and for those who want to see what is added. The
+// policy (deploy/chart/pod-info-fuse/templates/programs.yaml) is the truth. deploy/check compares
+// both.
 //
 // What is added is put into the text of the manifest, whose other lines stay as they are: comments,
-// blank lines, the order of keys, and documents that are not workloads. The result is read again, and
-// compared with what it should be, so that YAML of an unusual form is refused and never changed wrongly.
+// blank lines, the order of keys, and documents that are not workloads. The result is read again,
+// and compared with what it should be, so that YAML of an unusual form is refused and never changed
+// wrongly.
 package inject
 
 import (
@@ -50,8 +52,8 @@ func (l List) Manifest(manifest string) (string, error) {
 // byteOrderMark begins files of some Windows programs.
 const byteOrderMark = "\ufeff"
 
-// documents splits a stream before each line that begins with the word --- or ..., which are nothing else anywhere
-// in YAML.
+// documents splits a stream before each line that begins with the word --- or ..., which are
+// nothing else anywhere in YAML.
 func documents(stream string) (all []string) {
 	begin, at := 0, 0
 	for line := range strings.Lines(stream) {
@@ -136,7 +138,8 @@ func decode(text string) (object any, err error) {
 // maxNodes is the largest size of a document that has aliases. etcd would take far less.
 const maxNodes = 1 << 20
 
-// size counts what a document has when its aliases are written out: a few lines can stand for gigabytes.
+// size counts what a document has when its aliases are written out: a few lines can stand for
+// gigabytes.
 type size struct {
 	n  int
 	of map[string]int // by anchor
@@ -346,8 +349,8 @@ func position(lines []string, of *token.Token) int {
 // lineAt is where a line begins. The first is 1.
 func lineAt(lines []string, line int) int { return len(strings.Join(lines[:line-1], "")) }
 
-// endOf is where a block ends that begins in a line, and whose elements are indented so far: before blank
-// lines and comments that belong to what follows.
+// endOf is where a block ends that begins in a line, and whose elements are indented so far: before
+// blank lines and comments that belong to what follows.
 func endOf(lines []string, line, indent int, isList bool) int {
 	isComment := func(text string) bool { return text == "" || text[0] == '#' }
 	after := func(text string) (int, string) {
@@ -466,11 +469,12 @@ const (
 	alphanumeric = lowercase + "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + "0123456789"
 )
 
-// consists tells whether a string has no other characters. Package regexp would cost the start of each program,
-// of which this is a part.
+// consists tells whether a string has no other characters. Package regexp would cost the start of
+// each program, of which this is a part.
 func consists(s, characters string) bool { return strings.Trim(s, characters) == "" }
 
-// isPlain tells whether YAML has a string for this without quotes, also within brackets, whatever its version.
+// isPlain tells whether YAML has a string for this without quotes, also within brackets, whatever
+// its version.
 func isPlain(s string) bool {
 	if unit := strings.TrimLeft(s, "0123456789"); unit != s { // a quantity
 		return slices.Contains([]string{"m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"}, unit)
@@ -479,7 +483,8 @@ func isPlain(s string) bool {
 		!slices.Contains([]string{"true", "false", "yes", "no", "on", "off", "y", "n", "null"}, strings.ToLower(s))
 }
 
-// quote is a string in quotes, which both JSON and YAML know, or, in YAML, as it is if it can be nothing else.
+// quote is a string in quotes, which both JSON and YAML know, or, in YAML, as it is if it can be
+// nothing else.
 func quote(s string, isJSON bool) string {
 	if !isJSON && isPlain(s) {
 		return s

@@ -242,7 +242,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What cannot be added to is refused, and never changed wrongly. One mutation a row of what is printed.
+// What cannot be added to is refused, and never changed wrongly. One mutation a row of what is
+// printed.
 func TestYAMLThatIsRefused(t *testing.T) {
 	const (
 		lists = "  initContainers: [{name: a}]\n  volumes:\n  - " + asksByCSI + "\n"
@@ -332,8 +333,8 @@ func TestListsThatAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzManifest looks for YAML that ends the command, and for a result to which more would be added. That nothing else
-// is changed, the command checks itself.
+// FuzzManifest looks for YAML that ends the command, and for a result to which more would be added.
+// That nothing else is changed, the command checks itself.
 func FuzzManifest(f *testing.F) {
 	for _, manifest := range []string{
 		"kind: Pod\n" + annotates + "spec:\n  containers: # x\n  - name: app\n\n  volumes:\n  - " + clientCSI + "\n",

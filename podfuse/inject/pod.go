@@ -141,7 +141,8 @@ func (l List) serves(pod any) (container, volume, problem string) {
 
 // refusals are the messages with which the validating policy refuses a pod.
 func (l List) refusals(pod any) (messages []string) {
-	// A message of several lines, or a long one, the API server replaces by the policy's general one.
+	// A message of several lines, or a long one, the API server replaces by the policy's general
+	// one.
 	say := func(message, general string) {
 		if strings.Contains(message, "\n") || len(message) > 5<<10 {
 			message = general

@@ -42,7 +42,8 @@ type program struct {
 	mountPoint           bool     // the command has $(mountpoint)
 }
 
-// Read reads values of the chart. Those of a later file replace those of an earlier one, as Helm's do.
+// Read reads values of the chart. Those of a later file replace those of an earlier one, as Helm's
+// do.
 func Read(files ...[]byte) (List, error) {
 	values := map[string]any{"podFuse": map[string]any{"driver": "example.com/pod-fuse"}}
 	for _, text := range files {

@@ -167,7 +167,8 @@ var cases = []struct {
 		map[string]moment{"it is short": {series: `fuse_driver_outage_start_timestamp_seconds 600x5 stale`, at: 15 * minute}}},
 }
 
-// healthy is what a node tells that is well, by the first driver's label, and for the second one with what it tells alone.
+// healthy is what a node tells that is well, by the first driver's label, and for the second one
+// with what it tells alone.
 func healthy(driver string) string {
 	all := `
 		up 1x600
@@ -218,8 +219,8 @@ func healthy(driver string) string {
 
 var seriesName = regexp.MustCompile(`^([a-z_]+)(\{[^}]*\})?\s+(.*)$`)
 
-// merge puts series into the place of those with the same name and labels, and gives all the labels of
-// a target that have none.
+// merge puts series into the place of those with the same name and labels, and gives all the labels
+// of a target that have none.
 func merge(series, instead string) string {
 	var order []string
 	values := map[string]string{}

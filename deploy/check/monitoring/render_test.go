@@ -55,7 +55,8 @@ func object[T any](t *testing.T, manifest []byte, kind string) (o T) {
 	return o
 }
 
-// The operator takes them, and they select the pods of the DaemonSet, by ports that its containers name.
+// The operator takes them, and they select the pods of the DaemonSet, by ports that its containers
+// name.
 func TestObjectsAreThoseOfTheOperator(t *testing.T) {
 	manifest := render(t, all)
 	for _, pod := range []string{"\n      containers:\n", "\n            - name: metrics\n              containerPort: 9808\n", "\n            - name: pod-fuse\n              containerPort: 9809\n"} {
@@ -83,7 +84,8 @@ func TestObjectsAreThoseOfTheOperator(t *testing.T) {
 	}
 }
 
-// A list of peers that is empty would let everybody pass (networking.k8s.io/v1, NetworkPolicyIngressRule).
+// A list of peers that is empty would let everybody pass (networking.k8s.io/v1,
+// NetworkPolicyIngressRule).
 func TestNoPeersAreNobody(t *testing.T) {
 	policy := object[networkingv1.NetworkPolicy](t, render(t, "metrics.networkPolicy.enabled=true,metrics.networkPolicy.from=null"), "NetworkPolicy")
 	if len(policy.Spec.Ingress) != 0 {

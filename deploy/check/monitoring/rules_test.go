@@ -60,8 +60,8 @@ type (
 	}
 )
 
-// are asks for the values that a label of some alerts has at a time, which must be these. Alerts say by
-// series of their own that they fire.
+// are asks for the values that a label of some alerts has at a time, which must be these. Alerts
+// say by series of their own that they fire.
 func are(label, matchers string, at time.Duration, values ...string) query {
 	q := query{Expr: fmt.Sprintf(`group by (%s) (ALERTS{alertstate="firing"%s})`, label, matchers), At: at.String()}
 	for _, value := range values {
@@ -102,7 +102,8 @@ func of(driver, text string) string {
 	return strings.ReplaceAll(text, fmt.Sprintf("driver=%q", first), fmt.Sprintf("driver=%q", driver))
 }
 
-// Each alert fires where it should, alone, and not where it should not: nothing else is worth an alert then.
+// Each alert fires where it should, alone, and not where it should not: nothing else is worth an
+// alert then.
 func TestAlerts(t *testing.T) {
 	file, groups := ruleFile(t)
 	untested, mentioned := map[string]bool{}, map[string]map[string]bool{}

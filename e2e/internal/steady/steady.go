@@ -26,8 +26,8 @@ type Watch struct {
 	Times     []*Times
 	// Undisturbed tells why they are not the processes that they were.
 	Undisturbed func() error
-	// Still is held while it looks, and by whoever takes away for a moment what the processes have: what
-	// they have least of the time is judged. nil: nobody does.
+	// Still is held while it looks, and by whoever takes away for a moment what the processes have:
+	// what they have least of the time is judged. nil: nobody does.
 	Still sync.Locker
 	Lines io.Writer // nil: nobody wants them
 
