@@ -70,8 +70,10 @@ func (n Node) clear() error {
 	if err := n.end(); err != nil {
 		return err
 	}
-	if err := os.Remove(n.path("daemon.lock")); err != nil && !os.IsNotExist(err) {
-		return err
+	for _, name := range []string{"daemon.lock", stateFile} {
+		if err := os.Remove(n.path(name)); err != nil && !os.IsNotExist(err) {
+			return err
+		}
 	}
 	return nil
 }

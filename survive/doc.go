@@ -19,6 +19,7 @@
 //	    version          of the daemon, as the call-out noted it that started it
 //	    callouts         counts of them; see package metrics
 //	    input            which directory the daemon was given to read, and its Config
+//	    state            memory that the processes that serve share; see [Driver.State]
 //	    companion        which [Companion] it was given descriptors of, if the driver has one
 //	    cgroup           the daemon's own, a directory a line
 //	    cgroup-problem   why the daemon is in the kubelet's cgroup, if it is

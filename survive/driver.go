@@ -45,6 +45,10 @@ type Driver struct {
 	MaxRead int
 	// InputFile: Settings.Input may also name a regular file.
 	InputFile bool
+	// State is how many bytes of memory the processes that serve share, as [Site.State]; the most is 1 MiB.
+	// It keeps its content when a process dies, hangs or is replaced, also by a version that has the same
+	// State. Where all processes have died, and in a version that has another State, its bytes are 0 at first.
+	State int
 	// Reads lists the files and directories that the file system must read beside the
 	// site's; nil: none. The kernel refuses all others to it.
 	Reads func() []string
@@ -73,6 +77,11 @@ type Site struct {
 	CompanionFiles []*os.File
 	// Config is that of Settings. All processes of a pair have the same.
 	Config string
+	// State is the memory of Driver.State bytes that all processes of the pair have mapped. Two may use it at
+	// the same time, for moments, and one can die in the middle of a write: use package sync/atomic, or write so
+	// that what is half written can be told. A pointer means nothing there. A version reads what the version before
+	// has written, which somebody may have taken over. A call-out has memory of its own.
+	State []byte
 	// CallOut: this is not a process that serves, but the call-out that mounts, in which the file
 	// system answers FUSE_INIT and nothing else.
 	CallOut bool
@@ -102,7 +111,7 @@ func (d Driver) NodeFor(name flex.Name, settings Settings) Node {
 
 // CheckName returns an error if the driver cannot have an installation of this name: both
 // its own name and that of the program are in the path of a socket. It checks the program's
-// name and the version, too.
+// name, the version and the State, too.
 func (d Driver) CheckName(name flex.Name) error {
 	const longest = 107 // bytes (man 7 unix)
 	if strings.TrimLeft(d.Program, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || d.Program == "" || d.Program[0] == '-' {
@@ -114,6 +123,9 @@ func (d Driver) CheckName(name flex.Name) error {
 	if more := len(d.NodeFor(name, Settings{}).socket()) - longest; more > 0 {
 		return fmt.Errorf("the driver's name %q has %d bytes, and its program's, %q, %d: together they are %d too long for the path of a socket",
 			name, len(name.String()), d.Program, len(d.Program), more)
+	}
+	if d.State < 0 || d.State > mostState {
+		return fmt.Errorf("the driver's State has %d bytes; it can have 0 to %d", d.State, mostState)
 	}
 	return nil
 }

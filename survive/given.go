@@ -12,9 +12,9 @@ import (
 type given struct {
 	input    *os.File   // see openInput
 	counters *os.File   // nil: nothing is counted
-	fresh    bool       // counters is not kept yet
 	crash    *os.File   // see crash.go; nil: the text of a crash is lost
-	files    []*os.File // of the companion
+	files    []*os.File // of the companion, and the state
+	fresh    []string   // files that are not kept yet
 	notes    map[string]string
 }
 
@@ -39,7 +39,9 @@ func (n Node) give(knows bool) (g given, err error) {
 		g.counters, problem = counters.Open(n.path(counters.FileName))
 	} else {
 		g.counters, problem = counters.Fresh(n.path(unkept(counters.FileName)), n.path(counters.FileName))
-		g.fresh = problem == nil
+		if problem == nil {
+			g.fresh = append(g.fresh, counters.FileName)
+		}
 	}
 	if problem != nil {
 		n.Log("what the daemon does is not counted: %v", problem) // volumes work without
@@ -48,6 +50,19 @@ func (n Node) give(knows bool) (g given, err error) {
 		n.Log("why the daemon dies is not logged: %v", problem) // volumes work without
 	} else {
 		n.logText(takeCrash(g.crash)) // of a process before this one
+	}
+	state, fresh, err := n.openState()
+	if err != nil {
+		g.close()
+		return given{}, fmt.Errorf("make the file of the driver's state: %w", err)
+	}
+	if fresh {
+		g.fresh = append(g.fresh, stateFile)
+	}
+	if n.State > 0 {
+		g.files = append(g.files, state)
+	} else {
+		state.Close()
 	}
 	return g, nil
 }

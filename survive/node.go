@@ -42,6 +42,9 @@ func (n Node) fileSystem(site Site) FileSystem {
 		return nil
 	}
 	site.Volumes, site.Config, site.Report = n.Volumes(), n.Config, n.problem
+	if site.CallOut {
+		site.State = make([]byte, n.State)
+	}
 	return n.FileSystem(site)
 }
 

@@ -48,13 +48,19 @@ func (d Driver) serve(args []string) error {
 	n.log = pair.InheritedLog(d.Program)
 	limitFiles(n.log.IsFile())
 	input, given := pair.InheritedInput(), pair.InheritedGiven()
+	companion, state, err := n.mapState(given)
+	if err != nil {
+		return err
+	}
 	file := pair.InheritedCounters()
 	counts, err := counters.Map(file)
 	if err != nil {
 		n.Log("it counts nothing: %v", err)
 	}
 	// Once the process is confined: what a standby cannot open, the first process must not have.
-	files := sync.OnceValue(func() FileSystem { return answering(n, given, n.fileSystem(Site{Input: input, CompanionFiles: given})) })
+	files := sync.OnceValue(func() FileSystem {
+		return answering(n, companion, n.fileSystem(Site{Input: input, CompanionFiles: companion, State: state}))
+	})
 	err = pair.Main(pair.Config{
 		Args:        n.standbyArgs(),
 		Version:     n.Version,

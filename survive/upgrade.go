@@ -196,8 +196,8 @@ func (n Node) noteStarted(g given) (keep func() error, err error) {
 		}
 	}
 	return func() (err error) {
-		if g.fresh {
-			err = os.Rename(n.path(unkept(counters.FileName)), n.path(counters.FileName))
+		for _, name := range g.fresh {
+			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
 		}
 		for _, name := range slices.Sorted(maps.Keys(notes)) { // the version last, whose presence tells of all
 			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
@@ -217,7 +217,7 @@ const (
 func unkept(note string) string { return ".new-" + note }
 
 func (n Node) dropNotes() {
-	for _, name := range []string{noteOfCompanion, counters.FileName, noteOfInput, noteOfVersion} {
+	for _, name := range []string{noteOfCompanion, counters.FileName, stateFile, noteOfInput, noteOfVersion} {
 		_ = os.Remove(n.path(unkept(name)))
 	}
 }

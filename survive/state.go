@@ -1,0 +1,62 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A driver's state is a file in the run directory, as the counters are (package counters): root makes it, and each
+// process of the pair inherits a descriptor, the last of those that are given, and maps it. It cannot grow beyond the
+// limit of limitFiles, and nobody but root can cut it.
+
+const (
+	stateFile = "state"
+	mostState = 1 << 20 // bytes, of the memory of the run directory's file system
+)
+
+// openState opens the file for a process that is about to be started. One of another size is replaced by an
+// empty one, which is not kept until that process serves.
+func (n Node) openState() (file *os.File, fresh bool, err error) {
+	path := n.path(stateFile)
+	switch info, err := os.Lstat(path); {
+	case err == nil && info.Size() == int64(n.State):
+		file, err = os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+		return file, false, err
+	case errors.Is(err, fs.ErrNotExist) && n.State == 0:
+		return nil, false, nil
+	}
+	path = n.path(unkept(stateFile))
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, err
+	}
+	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	// Its memory is allocated: a page that is not there when it is touched would end the process with SIGBUS.
+	if _, err := file.Write(make([]byte, n.State)); err != nil {
+		file.Close()
+		return nil, false, err
+	}
+	return file, true, nil
+}
+
+// mapState takes the state out of what this process was given.
+func (n Node) mapState(given []*os.File) (companion []*os.File, state []byte, err error) {
+	if n.State == 0 {
+		return given, nil, nil
+	}
+	last := len(given) - 1
+	if last < 0 {
+		return nil, nil, errors.New("map the driver's state: this process was started without it")
+	}
+	state, err = unix.Mmap(int(given[last].Fd()), 0, n.State, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		err = fmt.Errorf("map the driver's state: %w", err)
+	}
+	return given[:last], state, err
+}
