@@ -151,8 +151,10 @@ func (r *run) walk(path string, found nodes) {
 		n = r.read(fd, path, nil)
 	}
 	found[path] = n
-	for name := range strings.SplitSeq(n.parts[names], "/") {
-		if name != "" {
+	below := strings.Split(n.parts[names], "/")
+	rand.Shuffle(len(below), func(i, j int) { below[i], below[j] = below[j], below[i] })
+	for _, name := range below {
+		if name != "" && r.seen() {
 			r.walk(filepath.Join(path, name), found)
 		}
 	}
@@ -305,7 +307,9 @@ func (o *opened) look(r *run) nodes {
 	found := nodes{}
 	for path, fd := range o.fds {
 		found[path] = r.read(fd, path, o.begun[path])
-		delete(o.begun, path)
+		if delete(o.begun, path); !r.seen() {
+			break
+		}
 	}
 	return found
 }

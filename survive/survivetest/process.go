@@ -81,13 +81,14 @@ func (r *run) start(what role) *process {
 	device := os.NewFile(uintptr(fd), "/dev/fuse")
 	given := []*os.File{orders, output, output, device, theirs, cmp.Or(r.Site.Input, null)}
 	p := &process{orders: ours, done: make(chan bool, 1), ended: make(chan struct{})}
-	err := errors.Join(errText, errOutput, errNull, errOrders, errAnswers, errDevice)
+	state, errState := r.state(r.version(what).State)
+	err := errors.Join(errText, errOutput, errNull, errOrders, errAnswers, errDevice, errState)
 	if err == nil {
 		name := "^" + strings.ReplaceAll(regexp.QuoteMeta(r.t.Name()), "/", "$/^") + "$"
 		p.Process, err = os.StartProcess("/proc/self/exe", []string{os.Args[0], "-test.run=" + name, "-test.timeout=" + lifeTime}, &os.ProcAttr{
 			// What the test makes in its temporary directory, nobody else removes.
 			Env:   append(os.Environ(), variable+"="+string(text), "TMPDIR="+filepath.Join(r.dir, "tmp")),
-			Files: append(given, r.Site.CompanionFiles...),
+			Files: append(append(given, r.Site.CompanionFiles...), state),
 		})
 	}
 	for _, f := range []*os.File{orders, theirs, device, null} {
@@ -122,7 +123,29 @@ func (r *run) start(what role) *process {
 	}
 	r.mu.Unlock()
 	<-p.done
+	r.seen()
 	return p
+}
+
+// state is the memory for all processes of versions whose State has a size.
+func (r *run) state(size int) (file *os.File, err error) {
+	if r.states[size] == nil {
+		fd, err := unix.MemfdCreate("state", unix.MFD_CLOEXEC)
+		if err != nil {
+			return nil, os.NewSyscallError("memfd_create", err)
+		}
+		r.states[size] = os.NewFile(uintptr(fd), "state")
+		err = r.states[size].Truncate(int64(size))
+	}
+	return r.states[size], err
+}
+
+// version is the driver that a process is of.
+func (c Test) version(what role) survive.Driver {
+	if what.Before {
+		return c.Before
+	}
+	return c.Driver
 }
 
 // order returns when the process has carried out the order, or has ended.
@@ -169,15 +192,18 @@ func (c Test) carryOut(text string, say func(message)) error {
 		return err
 	}
 	report := func(problem string) { say(message{Problem: "the file system reports: " + problem}) }
-	driver, site := c.Driver, survive.Site{Config: c.Site.Config, Volumes: store(what.Dir), Report: report}
-	if what.Before {
-		driver = c.Before
-	}
+	driver, site := c.version(what), survive.Site{Config: c.Site.Config, Volumes: store(what.Dir), Report: report}
 	if what.Input {
 		site.Input = os.NewFile(inputFD, "input")
 	}
 	for i := range what.CompanionFiles {
 		site.CompanionFiles = append(site.CompanionFiles, os.NewFile(uintptr(companionFD+i), "companion's"))
+	}
+	if driver.State > 0 {
+		site.State, err = unix.Mmap(companionFD+what.CompanionFiles, 0, driver.State, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			return os.NewSyscallError("mmap", err)
+		}
 	}
 	// On a node, a process has neither the test's directory nor its environment.
 	os.Clearenv()

@@ -72,7 +72,7 @@ const (
 	turnsTime   = time.Second          // for which processes serve by turns
 	longestTurn = 4 * time.Millisecond // of one of them
 	readers     = 12                   // of everything, meanwhile
-	hangTime    = 30 * time.Second
+	hangTime    = 30 * time.Second     // without the answer to a look at anything
 )
 
 // failures collects the failures, each once, until it is closed.
@@ -113,6 +113,9 @@ type run struct {
 	agreed connection.Params
 	device int // of /dev/fuse, while processes are started
 	kept   *opened
+	hangs  *time.Timer
+	until  time.Time        // looks end, of any number of files; zero: never
+	states map[int]*os.File // by Driver.State
 
 	mu        sync.Mutex // guards what follows
 	processes []*process
@@ -134,16 +137,16 @@ func (c Test) problems(t *testing.T) []string {
 		t.Fatal("a test can call Run once, since other processes must find their way to it: use t.Run for each")
 	}
 	t.Cleanup(func() { runs.Delete(t) })
-	r := &run{Test: c, t: t, device: -1, kept: &opened{}}
+	r := &run{Test: c, t: t, device: -1, kept: &opened{}, states: map[int]*os.File{}}
 	var err error
 	r.dir, err = os.MkdirTemp("", "survivetest-")
 	r.must(err)
 	defer r.end()
-	hangs := time.AfterFunc(cmp.Or(r.limit, hangTime), func() {
+	r.hangs = time.AfterFunc(r.hangTime(), func() {
 		r.failed.add("the test has not ended: a request, or Driver.FileSystem, gets no answer. Each must get one within four seconds")
 		r.abort()
 	})
-	defer hangs.Stop()
+	defer r.hangs.Stop()
 	r.run()
 	return r.failed.all
 }
@@ -153,6 +156,16 @@ func (r *run) must(err error) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+func (c Test) hangTime() time.Duration { return cmp.Or(c.limit, hangTime) }
+
+// seen says that a look at something has ended. It reports false when there is no time for more.
+func (r *run) seen() bool {
+	if r.hangs.Stop() {
+		r.hangs.Reset(r.hangTime())
+	}
+	return r.until.IsZero() || time.Now().Before(r.until)
 }
 
 // prepare makes the directories and the records, and mounts.
@@ -201,6 +214,9 @@ func (r *run) end() {
 		}
 	}
 	r.kept.close() // without an answer
+	for _, state := range r.states {
+		state.Close()
+	}
 	err := unmount(filepath.Join(r.dir, "fs"))
 	if err == nil {
 		err = os.RemoveAll(r.dir)
@@ -215,7 +231,7 @@ func (r *run) run() {
 	r.uid, err = confine.RandomUser()
 	r.must(err)
 	report := func(problem string) { r.failed.add("the file system reports: %s", problem) }
-	files, err := fileSystem(r.Driver, survive.Site{Volumes: store(r.dir), Config: r.Site.Config, CallOut: true, Report: report})
+	files, err := fileSystem(r.Driver, survive.Site{Volumes: store(r.dir), Config: r.Site.Config, State: make([]byte, r.Driver.State), CallOut: true, Report: report})
 	if err != nil {
 		r.failed.add("%v, in a process that mounts", err)
 		return
@@ -292,10 +308,10 @@ func (r *run) takeTurns(processes []*process, want nodes) {
 			}
 		})
 	}
-	until := time.Now().Add(turnsTime)
+	r.until = time.Now().Add(turnsTime)
 	for range readers {
 		reading.Go(func() {
-			for time.Now().Before(until) && !r.failed.any() {
+			for time.Now().Before(r.until) && !r.failed.any() {
 				r.compare(want, r.look(), byTurns)
 				r.compare(want, r.kept.look(r), byTurns)
 			}

@@ -9,8 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -297,6 +299,16 @@ func TestAGoodFileSystemPasses(t *testing.T) {
 			FileSystem: mutant{text: hosts}.driver().FileSystem,
 			Reads:      func() []string { return []string{"/etc/hosts"} },
 		}},
+		"a state": {Driver: survive.Driver{State: 8, FileSystem: func(site survive.Site) survive.FileSystem {
+			shared := (*atomic.Int64)(unsafe.Pointer(unsafe.SliceData(site.State)))
+			shared.CompareAndSwap(0, began.UnixNano())
+			return mutant{text: func(volume.Record) (string, error) { return fmt.Sprint(shared.Load()), nil }}.driver().FileSystem(site)
+		}}},
+		// Each answer is in time, but not all of them together.
+		"many answers": {limit: 4 * time.Second, Driver: mutant{text: func(volume.Record) (string, error) {
+			time.Sleep(time.Millisecond)
+			return "text", nil
+		}}.driver()},
 		"a clock": {
 			Driver:  mutant{text: func(volume.Record) (string, error) { return time.Now().String()[:19], nil }}.driver(),
 			Changes: func(path string) bool { return path == "file" || strings.HasPrefix(path, "another") || path == "other" },
