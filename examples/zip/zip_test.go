@@ -327,8 +327,9 @@ func TestAnArchiveOutlivesItsProcesses(t *testing.T) {
 	if got := p.status(); got.State != "dead" || got.Dir != p.dir || got.Source != source {
 		t.Errorf("after a loss: %+v", got)
 	}
-	if text := p.call("restore"); !strings.Contains(text, "healed: "+p.dir) {
-		t.Errorf("restore: %s", text)
+	// It fails where it finds the mount in a container, of another test, that ends meanwhile.
+	if text, err := p.try("restore"); !strings.Contains(text, "healed: "+p.dir+"\n") {
+		t.Errorf("restore: %v, %s", err, text)
 	}
 	active, standby = p.pair("1.0.0", 0)
 	reading.all()
