@@ -277,6 +277,7 @@ func TestProgramsThatAreRefused(t *testing.T) {
 		{"LD_PRELOAD", "/x", "Volume data: program bindfs has no option LD_PRELOAD. " + bindfs},
 		{"mountpoint", "/x", "Volume data: program bindfs has no option mountpoint. " + bindfs},
 		{"secret", "other", "Volume data: program bindfs has no option secret. " + bindfs},
+		{"program=gocryptfs secret", "", "Volume data: option secret is the name of a Secret in the pod's namespace."},
 		{"source", "file", "Volume data: option source is the name of another volume of the pod. Volumes: files."},
 		{"source", "data", "Volume data: option source is the name of another volume of the pod. Volumes: files."},
 		{"perms", "a=r,allow_root", "Volume data: option perms becomes a part of an argument, which may not have a comma or a backslash."},
@@ -301,8 +302,12 @@ func TestProgramsThatAreRefused(t *testing.T) {
 				pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "claimed", VolumeSource: corev1.VolumeSource{
 					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}})
 			} else {
-				for _, option := range strings.Fields(row.key) {
-					options[option] = row.value
+				for _, key := range strings.Fields(row.key) {
+					option, value, given := strings.Cut(key, "=")
+					if !given {
+						value = row.value
+					}
+					options[option] = value
 				}
 			}
 			stored, got := p.admit(t, pod)

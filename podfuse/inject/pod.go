@@ -100,6 +100,9 @@ func (l List) problem(pod any, v volume) string {
 			return "option " + option + " becomes a part of an argument, which may not have a comma or a backslash"
 		}
 	}
+	if v.or("secret", "secret") == "" {
+		return "option secret is the name of a Secret in the pod's namespace"
+	}
 	others := slices.DeleteFunc(names(in(pod, "spec", "volumes")), func(name string) bool { return name == v.name })
 	if p.Source != nil && !slices.Contains(others, v.or("source", "")) {
 		return "option source is the name of another volume of the pod. Volumes: " + strings.Join(others, ", ")

@@ -146,6 +146,8 @@ validating one says it: what the first adds is checked before the second is aske
     "option " + k + " becomes an argument, which may not begin with - or have {}"}) +
     p.inParts.filter(k, k in v.options && (v.options[k].contains(",") || v.options[k].contains("\\"))).map(k, {"volume": string(v.name), "text":
     "option " + k + " becomes a part of an argument, which may not have a comma or a backslash"}) +
+    ["secret"].filter(k, v.options[?k].orValue(k) == "").map(k, {"volume": string(v.name), "text":
+    "option secret is the name of a Secret in the pod's namespace"}) +
     ["source"].filter(k, p.source && k in v.options && (v.options[k] == v.name || !object.spec.volumes.exists(w, w.name == v.options[k]))).map(k, {"volume": string(v.name), "text":
     "option source is the name of another volume of the pod. Volumes: " + object.spec.volumes.map(w, w.name).filter(w, w != v.name).join(", ")})
     )[0]).flatten()
