@@ -44,7 +44,7 @@ func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) err
 		if err != nil {
 			return err
 		}
-		defer p.close()
+		defer p.Close()
 		all, err := m.standIns(record, p)
 		if err != nil {
 			return err
@@ -97,15 +97,15 @@ func inNamespace(namespace mount.Namespace, group cgroup, f func(*process) error
 			return openErr
 		} else if openErr == nil {
 			isIn := func() bool {
-				name, _ := proc.Link(p.pid, "ns/mnt")
-				return name == namespace.Name && p.alive() == nil
+				name, _ := proc.Link(p.PID, "ns/mnt")
+				return name == namespace.Name && p.Alive() == nil
 			}
 			is := isIn()
 			if err = nil; is {
 				err = f(p)
 				is = isIn()
 			}
-			p.close()
+			p.Close()
 			if is {
 				return err
 			}
@@ -150,7 +150,7 @@ func (m *programs) change(kind string, most int, record volume.Record, p *proces
 			return errors.New("no time is left to change a container's mounts; it is tried again")
 		}
 		pause(kind)
-		err = m.enter(podfuse.PlainUID(record.PodUID), most, min(childTime, left), job{Kind: kind, Dir: c.dir(), PID: p.pid, StandIns: some}, p.fd)
+		err = m.enter(podfuse.PlainUID(record.PodUID), most, min(childTime, left), job{Kind: kind, Dir: c.dir(), PID: p.PID, StandIns: some}, p.File)
 		if !errors.Is(err, errAgain) || try == tries {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,9 +27,8 @@ import (
 
 // process is one in a pod.
 type process struct {
-	pid      int
-	fd       *os.File // a pidfd
-	uid, gid uint32   // of a socket's peer
+	*proc.Process
+	uid, gid uint32 // of a socket's peer
 }
 
 // soPeerPIDFD returns a socket's peer (include/uapi/asm-generic/socket.h; Linux 6.5).
@@ -56,14 +54,14 @@ func peerOf(socket *packet.Socket, accepted time.Duration) (p *process, err erro
 	if err = errors.Join(controlErr, err); err != nil {
 		return nil, fmt.Errorf("find out who asks: %w", err)
 	}
-	p = &process{int(credentials.Pid), pidFile(number), credentials.Uid, credentials.Gid}
-	if p.pid <= 0 {
-		p.close()
+	p = &process{proc.Held(int(credentials.Pid), number), credentials.Uid, credentials.Gid}
+	if p.PID <= 0 {
+		p.Close()
 		return nil, errors.New("who asks is in no PID namespace below this one")
 	}
 	if byNumber {
 		if err := p.checkBegan(accepted); err != nil {
-			p.close()
+			p.Close()
 			return nil, err
 		}
 	}
@@ -73,7 +71,7 @@ func peerOf(socket *packet.Socket, accepted time.Duration) (p *process, err erro
 // checkBegan refuses a process that began after the connection of who asks was accepted: it has got the number of
 // one that has ended. What the kernel tells is rounded down.
 func (p *process) checkBegan(accepted time.Duration) error {
-	text, err := startOf(p.pid)
+	text, err := startOf(p.PID)
 	if err != nil {
 		return err
 	}
@@ -83,9 +81,9 @@ func (p *process) checkBegan(accepted time.Duration) error {
 		return err
 	}
 	if time.Duration(ticks)*tick > accepted {
-		return fmt.Errorf("the process that asks has ended, and process %d, which began later, has its number", p.pid)
+		return fmt.Errorf("the process that asks has ended, and process %d, which began later, has its number", p.PID)
 	}
-	return p.alive()
+	return p.Alive()
 }
 
 // openProcess opens the process that a thread belongs to.
@@ -101,51 +99,14 @@ func openProcess(thread int) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("thread %d is of no process", thread)
 	}
-	number, err := unix.PidfdOpen(pid, 0)
+	p, err := proc.Open(pid)
 	if err != nil {
-		return nil, os.NewSyscallError("pidfd_open", err)
+		return nil, err
 	}
-	return &process{pid: pid, fd: pidFile(number)}, nil
+	return &process{Process: p}, nil
 }
 
-// pidFile is non-blocking, so that the runtime waits for it with all others.
-func pidFile(number int) *os.File {
-	_ = unix.SetNonblock(number, true)
-	return os.NewFile(uintptr(number), "process")
-}
-
-func (p *process) close() { p.fd.Close() }
-
-// alive returns an error if the process has ended.
-func (p *process) alive() error {
-	number, err := packet.Number(p.fd)
-	if err != nil {
-		return err
-	}
-	return aliveAt(number, p.pid)
-}
-
-// aliveAt returns an error if the process of a pidfd has ended: then it can be read (man 2
-// pidfd_open).
-func aliveAt(pidfd, pid int) error {
-	ended, err := polled(pidfd, unix.POLLIN)
-	if ended {
-		return fmt.Errorf("process %d: %w", pid, unix.ESRCH)
-	}
-	return err
-}
-
-// polled tells whether there is one of some events at a descriptor by now; POLLERR is told in any case (man 2 poll).
-func polled(number int, events int16) (bool, error) {
-	poll := []unix.PollFd{{Fd: int32(number), Events: events}}
-	for {
-		if n, err := unix.Poll(poll, 0); err != unix.EINTR {
-			return n > 0, os.NewSyscallError("poll", err)
-		}
-	}
-}
-
-func (p *process) path(name string) string { return fmt.Sprintf("/proc/%d/%s", p.pid, name) }
+func (p *process) path(name string) string { return fmt.Sprintf("/proc/%d/%s", p.PID, name) }
 
 // mounts lists what the process has mounted below its root directory.
 func (p *process) mounts() ([]*mountinfo.Info, error) {
@@ -174,7 +135,7 @@ func (p *process) checkPod(uid string) error {
 	}
 	for _, found := range podfuse.Pods(text) {
 		if found != podfuse.PlainUID(uid) {
-			return fmt.Errorf("process %d is in pod %s, and the volume is of pod %s", p.pid, found, uid)
+			return fmt.Errorf("process %d is in pod %s, and the volume is of pod %s", p.PID, found, uid)
 		}
 	}
 	return nil
@@ -219,17 +180,17 @@ func (c Config) checkServer(server volume.ID, p *process) (record volume.Record,
 			continue
 		}
 		if host[on(info, byID)] { // as the pair has it
-			return record, 0, fmt.Errorf("process %d is in no container: it has the server volume on %s", p.pid, info.Mountpoint)
+			return record, 0, fmt.Errorf("process %d is in no container: it has the server volume on %s", p.PID, info.Mountpoint)
 		}
 		has = true
 	}
 	if !has {
-		return record, 0, fmt.Errorf("process %d does not have server volume %s", p.pid, server)
+		return record, 0, fmt.Errorf("process %d does not have server volume %s", p.PID, server)
 	}
 	if err := p.checkPod(record.PodUID); err != nil {
 		return record, 0, err
 	}
-	return record, client, p.alive()
+	return record, client, p.Alive()
 }
 
 // standIn is one in a process's mount namespace, and what is on top of it.
@@ -252,7 +213,7 @@ func (c Config) standIns(record volume.Record, p *process) ([]standIn, error) {
 		return nil, err
 	}
 	if !bytes.Contains(text, []byte(record.ID().String())) { // of nearly all
-		return nil, fmt.Errorf("process %d does not have volume %s", p.pid, record.ID())
+		return nil, fmt.Errorf("process %d does not have volume %s", p.PID, record.ID())
 	}
 	if err := p.checkPod(record.PodUID); err != nil {
 		return nil, err
@@ -271,12 +232,12 @@ func (c Config) standIns(record volume.Record, p *process) ([]standIn, error) {
 	}
 	found, err := findStandIns(mounts, own, ours, record, c.Type, c.Source)
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("process %d does not have volume %s", p.pid, record.ID())
+		err = fmt.Errorf("process %d does not have volume %s", p.PID, record.ID())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return found, p.alive()
+	return found, p.Alive()
 }
 
 // findStandIns finds them in a namespace's mounts. own are the host's, and ours the devices of stand-ins.

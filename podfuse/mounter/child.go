@@ -339,7 +339,7 @@ func inContainer(pid int, f func() error) (err error) {
 	}
 	namespace, root := open("ns/mnt", unix.O_RDONLY), open("root", unix.O_PATH|unix.O_DIRECTORY)
 	if err == nil {
-		err = aliveAt(otherFD, pid)
+		err = proc.AliveAt(otherFD, pid)
 	}
 	if err != nil {
 		return err

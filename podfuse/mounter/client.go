@@ -140,16 +140,16 @@ func (c Client) stop() error {
 		return err
 	}
 	for _, p := range ending {
-		defer p.close()
+		defer p.Close()
 	}
 	if _, _, err := c.ask(request{Kind: askStop}, forgetTime); err != nil {
 		return err
 	}
 	for until := time.Now().Add(answerTime); len(ending) > 0; time.Sleep(time.Millisecond) {
-		ending = slices.DeleteFunc(ending, func(p *process) bool { return p.alive() != nil })
+		ending = slices.DeleteFunc(ending, func(p *process) bool { return p.Alive() != nil })
 		if time.Now().After(until) {
 			for _, p := range ending {
-				err = errors.Join(err, p.kill())
+				err = errors.Join(err, p.Kill())
 			}
 			break
 		}
@@ -165,14 +165,14 @@ func (c Client) processes() ([]*process, error) {
 			return nil, err
 		}
 		p, err := c.itself()
-		if err == nil && p.pid != now.PID {
-			p.close()
-			err = fmt.Errorf("it is process %d", p.pid)
+		if err == nil && p.PID != now.PID {
+			p.Close()
+			err = fmt.Errorf("it is process %d", p.PID)
 		}
 		switch late := time.Now().After(until); {
 		case err == nil:
 			all := []*process{p}
-			if spare, err := childOf(p.pid, now.Spare); err == nil { // or it has ended
+			if spare, err := childOf(p.PID, now.Spare); err == nil { // or it has ended
 				all = append(all, spare)
 			}
 			return all, nil
@@ -316,7 +316,7 @@ func (c Client) settle(process *os.Process) {
 // one ends by itself if it is not given all; if it is, nobody else has it.
 func (c Client) replace() error {
 	if p, err := c.itself(); err == nil {
-		p.close()
+		p.Close()
 	} else if errors.Is(err, errElsewhere) {
 		return err
 	}
@@ -350,8 +350,8 @@ func (c Client) kill() error {
 	} else if err != nil {
 		return err
 	}
-	defer p.close()
-	return p.kill()
+	defer p.Close()
+	return p.Kill()
 }
 
 // lockCallOuts has one call-out at a time start or end the mounter.

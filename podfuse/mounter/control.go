@@ -244,7 +244,7 @@ func (m *mounter) replace(link *os.File, child, caller int) error {
 	m.do(func() {
 		m.spare, m.leaving = nil, true
 		m.set.Leave()
-		if err = m.set.Feed(link, func() { _ = p.kill() }); err == nil { // it may be killed after this function, too
+		if err = m.set.Feed(link, func() { _ = p.Kill() }); err == nil { // it may be killed after this function, too
 			answered = m.set.Ask()
 		}
 	})
@@ -258,7 +258,7 @@ func (m *mounter) replace(link *os.File, child, caller int) error {
 				m.newSpare(spareBackoff)
 			}
 		})
-		p.close()
+		p.Close()
 		return fmt.Errorf("hand over: the process of another version has not read what it was given: %w; version %s goes on", err, m.Version)
 	}
 	// As soon as the call-out has its answer, and in any case.

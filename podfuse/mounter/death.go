@@ -212,22 +212,21 @@ func (m *programs) spent(id volume.ID, generation uint64) error {
 // waitHolder returns when a process has ended that has the connection open, or has closed it, or cannot be
 // asked.
 func (c *connection) waitHolder(seen sight) {
-	number, err := unix.PidfdOpen(seen.pid, 0)
+	p, err := proc.Open(seen.pid)
 	if err != nil {
 		return
 	}
-	p := &process{pid: seen.pid, fd: pidFile(number)}
-	defer p.close()
-	raw, err := p.fd.SyscallConn()
+	defer p.Close()
+	raw, err := p.File.SyscallConn()
 	if err != nil {
 		time.Sleep(lookAgain)
 		return
 	}
 	for c.isStill(seen) && !isClosed(c.gone) {
-		_ = p.fd.SetReadDeadline(time.Now().Add(lookAgain))
+		_ = p.File.SetReadDeadline(time.Now().Add(lookAgain))
 		ended := false
 		err := raw.Read(func(number uintptr) bool {
-			ended, _ = polled(int(number), unix.POLLIN)
+			ended, _ = proc.Polled(int(number), unix.POLLIN, 0)
 			return ended
 		})
 		if ended {
@@ -270,12 +269,12 @@ var errDoubted = errors.New("it is not known yet whether the program lives; it i
 
 // isAlive tells whether a process has neither ended nor been killed.
 func isAlive(pid int) bool {
-	number, err := unix.PidfdOpen(pid, 0)
+	p, err := proc.Open(pid)
 	if err != nil {
 		return !isEnded(err)
 	}
-	defer unix.Close(number)
-	return aliveAt(number, pid) == nil && !proc.IsEnding(pid)
+	defer p.Close()
+	return p.Alive() == nil && !proc.IsEnding(pid)
 }
 
 // isStill tells whether a process that was found has the connection open, and counts.

@@ -36,7 +36,7 @@ func (m *mounter) unmount(o *order) error {
 		if p, err = peerOf(socket, o.Accepted); err != nil {
 			return err
 		}
-		defer p.close()
+		defer p.Close()
 		if _, id, err = m.checkServer(o.Server, p); err != nil {
 			return err
 		}

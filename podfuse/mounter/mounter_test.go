@@ -101,10 +101,10 @@ func TestAProcessThatEndsMeanwhile(t *testing.T) {
 	must(t, err)
 	var asked []int
 	look := func(p *process) error {
-		if asked = append(asked, p.pid); p.pid == program {
+		if asked = append(asked, p.PID); p.PID == program {
 			c.killProgram()
-			eventually(t, "it ends", func() bool { return p.alive() != nil })
-			return p.alive()
+			eventually(t, "it ends", func() bool { return p.Alive() != nil })
+			return p.Alive()
 		}
 		return nil
 	}
@@ -190,7 +190,7 @@ func unmountedWithoutAnAnswer(t *testing.T) {
 	device, err := unix.PidfdGetfd(program, 3, 0)
 	must(t, err)
 	ended := func() bool {
-		failed, err := polled(device, 0)
+		failed, err := proc.Polled(device, 0, 0)
 		must(t, err)
 		return failed
 	}

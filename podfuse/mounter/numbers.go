@@ -7,11 +7,8 @@ import (
 	"os"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/proc"
-	"example.com/pod-info-fuse/podfuse/packet"
 )
 
 // A call-out may be in another PID namespace than the mounter: that of a kubelet in a container that shares the run
@@ -42,13 +39,13 @@ func (c Config) itself() (*process, error) {
 			continue
 		}
 		still, lockErr := lockHolder(file)
-		theirs, linkErr := proc.Link(p.pid, "ns/pid")
+		theirs, linkErr := proc.Link(p.PID, "ns/pid")
 		ours, err := proc.Link(os.Getpid(), "ns/pid")
 		switch {
-		case lockErr != nil || linkErr != nil || still != p.pid || p.alive() != nil: // another one takes over
-			p.close()
+		case lockErr != nil || linkErr != nil || still != p.PID || p.Alive() != nil: // another one takes over
+			p.Close()
 		case err != nil || ours != theirs:
-			p.close()
+			p.Close()
 			return nil, errors.Join(errElsewhere, err)
 		default:
 			return p, nil
@@ -69,12 +66,12 @@ func (c Client) Usage(now Status) (mounter, spare *proc.Usage) {
 	if err != nil {
 		return nil, nil
 	}
-	defer p.close()
-	if holder, err := lockHolder(file); err != nil || holder != p.pid {
+	defer p.Close()
+	if holder, err := lockHolder(file); err != nil || holder != p.PID {
 		return nil, nil
 	}
-	if s, err := childOf(p.pid, now.Spare); err == nil {
-		defer s.close()
+	if s, err := childOf(p.PID, now.Spare); err == nil {
+		defer s.Close()
 		spare = s.usage()
 	}
 	return p.usage(), spare
@@ -82,8 +79,8 @@ func (c Client) Usage(now Status) (mounter, spare *proc.Usage) {
 
 // usage is nil if the process has ended.
 func (p *process) usage() *proc.Usage {
-	u, err := proc.UsageOf(p.pid)
-	if err != nil || p.alive() != nil {
+	u, err := proc.UsageOf(p.PID)
+	if err != nil || p.Alive() != nil {
 		return nil
 	}
 	return &u
@@ -115,24 +112,12 @@ func childOf(parent, pid int) (*process, error) {
 		return nil, err
 	}
 	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
-	if err == nil && (p.pid != pid || status["PPid"] != strconv.Itoa(parent)) {
+	if err == nil && (p.PID != pid || status["PPid"] != strconv.Itoa(parent)) {
 		err = fmt.Errorf("process %d has no child that is process %d", parent, pid)
 	}
-	if err = errors.Join(err, p.alive()); err != nil {
-		p.close()
+	if err = errors.Join(err, p.Alive()); err != nil {
+		p.Close()
 		return nil, err
 	}
 	return p, nil
-}
-
-// kill kills a process. One that has ended is no error.
-func (p *process) kill() error {
-	number, err := packet.Number(p.fd)
-	if err == nil {
-		err = unix.PidfdSendSignal(number, unix.SIGKILL, nil, 0)
-	}
-	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("kill process %d: %w", p.pid, err)
-	}
-	return nil
 }

@@ -174,13 +174,13 @@ func TestStopWithoutTheFileOfTheLock(t *testing.T) {
 	for _, pid := range []int{now.PID, now.Spare} {
 		p, err := openProcess(pid)
 		must(t, err)
-		defer p.close()
+		defer p.Close()
 		all = append(all, p)
 	}
 	must(t, os.Remove(w.client.lockPath()))
 	must(t, w.client.Stop())
 	for _, p := range all {
-		eventually(t, "it has ended", func() bool { return p.alive() != nil })
+		eventually(t, "it has ended", func() bool { return p.Alive() != nil })
 	}
 }
 

@@ -164,7 +164,7 @@ func (m *recovery) recoverLocked(id volume.ID, servers []volume.Record) error {
 			continue
 		}
 		buryErr := inNamespace(lost.namespace, pod, func(p *process) error {
-			return m.enter(pod.pod, mostHangingOut, buryTime, job{Kind: "bury", PID: p.pid, Path: lost.path, Device: lost.device}, p.fd)
+			return m.enter(pod.pod, mostHangingOut, buryTime, job{Kind: "bury", PID: p.PID, Path: lost.path, Device: lost.device}, p.File)
 		})
 		if living == nil || errors.Is(buryErr, errAgain) || mayPass(buryErr) { // or it is somebody else's
 			err = errors.Join(err, buryErr)
@@ -299,7 +299,7 @@ func (c Config) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lo
 	if err != nil {
 		return meta, err
 	}
-	defer p.close()
+	defer p.Close()
 	server, serves := c.serverOf(p, servers)
 	if !serves {
 		return meta, fmt.Errorf("process %d has the program's connection, and no server volume", found.PID)
@@ -315,12 +315,12 @@ func (c Config) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lo
 			meta.Mountpoint, meta.Peer.Mounts = lost.path, lost.namespace.Name
 		}
 	}
-	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", p.pid))
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", p.PID))
 	if err != nil {
 		return meta, err
 	}
 	_, err = fmt.Sscan(status["Uid"], &meta.User)
-	return meta, errors.Join(err, p.alive())
+	return meta, errors.Join(err, p.Alive())
 }
 
 // addRecovered mounts what a connection serves in the vault, where it is mounted for containers to come.
@@ -402,18 +402,18 @@ func take(j job) (done result, err error) {
 
 // takeFrom takes the first descriptor of a process that is such a connection; nil: none is. It is a question for Ask.
 func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err error) {
-	process, err := unix.PidfdOpen(pid, 0)
+	process, err := proc.Open(pid)
 	if err != nil {
-		return nil, 0, os.NewSyscallError("pidfd_open", err)
+		return nil, 0, err
 	}
-	defer unix.Close(process)
+	defer process.Close()
 	names, err := readNames(fmt.Sprintf("/proc/%d/fd", pid))
 	for _, name := range names {
 		if path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, name)); err != nil || path != "/dev/fuse" {
 			continue // all others stay where they are
 		}
 		number, _ := strconv.Atoi(name)
-		fd, err := unix.PidfdGetfd(process, number, 0)
+		fd, err := process.Take(number)
 		if err != nil {
 			continue
 		}

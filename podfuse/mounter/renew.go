@@ -183,8 +183,8 @@ func (m *shared) renewPod(uid string, sockets []otherSocket, until time.Time) {
 			return // renew does not wait any more
 		}
 		err := inNamespace(old.namespace, cgroup{pod: uid}, func(p *process) error {
-			j := job{Kind: "socket", Dir: m.Socket(), PID: p.pid, Path: old.path, Device: old.device}
-			return m.enter(uid, mostHanging, min(childTime, left), j, p.fd)
+			j := job{Kind: "socket", Dir: m.Socket(), PID: p.PID, Path: old.path, Device: old.device}
+			return m.enter(uid, mostHanging, min(childTime, left), j, p.File)
 		})
 		if err != nil && !errors.Is(err, errAgain) {
 			problems = append(problems, fmt.Errorf("server volume %s, in the container of process %d: %w",

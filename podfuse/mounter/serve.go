@@ -190,7 +190,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
+	defer p.Close()
 	server, client, err := m.checkServer(o.Server, p)
 	if err != nil {
 		return nil, err
@@ -251,8 +251,8 @@ func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *pr
 		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
 			return err
 		}
-		own := job{Kind: "own", Dir: c.dir(), PID: p.pid, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p), Server: p.serverAt(o.Mountpoint)}
-		if err := m.enter(c.Pod, mostHanging, childTime, own, p.fd); err != nil {
+		own := job{Kind: "own", Dir: c.dir(), PID: p.PID, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p), Server: p.serverAt(o.Mountpoint)}
+		if err := m.enter(c.Pod, mostHanging, childTime, own, p.File); err != nil {
 			return err
 		}
 	}
@@ -325,7 +325,7 @@ func checkMountpoint(path string, p *process) error {
 	if err != nil {
 		return err
 	}
-	theirs, err := proc.Link(p.pid, "ns/mnt")
+	theirs, err := proc.Link(p.PID, "ns/mnt")
 	if proc.IsUntold(err) {
 		return err
 	} else if err != nil || theirs == ours {
@@ -342,13 +342,13 @@ func checkMountpoint(path string, p *process) error {
 	if at := mountAt(path, mounts); at != nil && sharedIn(own)[peerGroup(at)] {
 		return fmt.Errorf("what is mounted on %s would appear on the host, because the mount on %s is shared; mount elsewhere, or remove mountPropagation: Bidirectional from the container", path, at.Mountpoint)
 	}
-	return p.alive()
+	return p.Alive()
 }
 
 // groups are those of a process.
 func groups(p *process) (all []uint32) {
 	all = []uint32{p.gid}
-	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", p.pid))
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", p.PID))
 	if err != nil {
 		return all
 	}
@@ -362,14 +362,14 @@ func groups(p *process) (all []uint32) {
 
 // identify finds out what tells the program's processes from others.
 func identify(p *process) (id identity, err error) {
-	id.PID = p.pid
-	id.Mounts, err = proc.Link(p.pid, "ns/mnt")
-	pods, podsErr := podsOf(p.pid)
+	id.PID = p.PID
+	id.Mounts, err = proc.Link(p.PID, "ns/mnt")
+	pods, podsErr := podsOf(p.PID)
 	if len(pods) > 0 {
 		id.Pod = pods[0] // all are the volume's: checkPod
-		id.Group = groupOf(p.pid)
+		id.Group = groupOf(p.PID)
 	}
-	return id, errors.Join(err, podsErr, p.alive())
+	return id, errors.Join(err, podsErr, p.Alive())
 }
 
 // takeOverTime is how long a program waits for the end of the one before.
@@ -519,7 +519,7 @@ func (m *programs) ended(c *connection) bool {
 	if err != nil {
 		return true
 	}
-	failed, err := polled(number, 0)
+	failed, err := proc.Polled(number, 0, 0)
 	return failed || err != nil
 }
 
@@ -593,7 +593,7 @@ func (m *programs) detachOwn(c *connection) error {
 		return nil
 	}
 	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, cgroup{c.Peer.Pod, c.Peer.Group}, func(p *process) error {
-		return m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "detach", PID: p.pid, Path: path, Device: device}, p.fd)
+		return m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "detach", PID: p.PID, Path: path, Device: device}, p.File)
 	})
 	if err == nil {
 		m.do(func() { c.Mountpoint = "" }) // or another one might be removed that has its device's number by then

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/confine"
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // Place says where root finds a pair.
@@ -170,12 +171,12 @@ func (at Place) upgrade(locks Locks, mount uint64, next Successor, deadline time
 	if err != nil {
 		return nil, err
 	}
-	defer active.close()
-	standby, _ := at.hold(locks.Standby.PID) // a wrong PID does no harm: the standby is not needed
-	defer standby.close()
 	if active == nil {
 		return nil, errors.New("there is no active process")
 	}
+	defer active.Close()
+	standby, _ := at.hold(locks.Standby.PID) // a wrong PID does no harm: the standby is not needed
+	defer standby.Close()
 	process, err := at.takeOverFrom(active, mount, next, deadline)
 	if err != nil {
 		return nil, err
@@ -189,7 +190,7 @@ func (at Place) upgrade(locks Locks, mount uint64, next Successor, deadline time
 }
 
 // takeOverFrom starts the successor of an active process, which must let it serve.
-func (at Place) takeOverFrom(active *peer, mount uint64, next Successor, deadline time.Time) (*os.Process, error) {
+func (at Place) takeOverFrom(active *proc.Process, mount uint64, next Successor, deadline time.Time) (*os.Process, error) {
 	conn, err := at.dial(deadline)
 	if err != nil {
 		return nil, err
@@ -221,7 +222,7 @@ func (at Place) takeOverFrom(active *peer, mount uint64, next Successor, deadlin
 		if errors.As(err, new(Refusal)) {
 			return err
 		}
-		if unserved := at.awaitServing(process, deadline); unserved != nil && hasEnded(err) && at.replaced(active.pid, deadline) {
+		if unserved := at.awaitServing(process, deadline); unserved != nil && hasEnded(err) && at.replaced(active.PID, deadline) {
 			return err // its standby serves
 		} else if unserved != nil {
 			return Unserved{errors.Join(unserved, err)}
@@ -232,12 +233,12 @@ func (at Place) takeOverFrom(active *peer, mount uint64, next Successor, deadlin
 
 // takeResources takes from the active process the descriptors that only it has, and opens the
 // lock. A new control socket in the place of the old one would leave a moment without any.
-func (at Place) takeResources(active *peer, mount uint64) (r Resources, err error) {
-	r.Device, err = active.take(deviceFD, func(fd int) error { return checkDevice(fd, mount) })
+func (at Place) takeResources(active *proc.Process, mount uint64) (r Resources, err error) {
+	r.Device, err = take(active, deviceFD, func(fd int) error { return checkDevice(fd, mount) })
 	if err != nil {
 		return r, err
 	}
-	control, err := active.take(controlFD, func(fd int) error { return checkListener(fd, at.Socket) })
+	control, err := take(active, controlFD, func(fd int) error { return checkListener(fd, at.Socket) })
 	if err == nil {
 		r.Control = os.NewFile(uintptr(control), at.Socket)
 		r.Lock, err = at.OpenLock()
@@ -262,13 +263,13 @@ func (at Place) awaitServing(process *os.Process, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	defer started.close()
+	defer started.Close()
 	for {
 		locks, err := at.Find()
 		switch {
 		case err != nil:
 			return err
-		case started == nil || started.ended(time.Millisecond):
+		case started == nil || started.Ended(time.Millisecond):
 			return fmt.Errorf("process %d was to serve, and has ended", process.Pid)
 		case locks.name(process.Pid) && at.isAnsweredBy(process.Pid):
 			return nil

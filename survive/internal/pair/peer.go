@@ -22,89 +22,50 @@ import (
 // believes no PID: it opens the process, looks whose it is, and takes a descriptor only if
 // the kernel says that it is the right one.
 
-// peer is a process of the daemon's user. The kernel may give its PID to another process, but
-// this descriptor stays this process's.
-type peer struct {
-	pid   int
-	pidfd int
-}
-
 // errNotDaemons says that a process is of another user than the daemon's.
 var errNotDaemons = errors.New("not of the daemon's")
 
 // hold opens a process, which must be of the daemon's user. nil: there is none.
-func (at Place) hold(pid int) (*peer, error) {
+func (at Place) hold(pid int) (*proc.Process, error) {
 	if pid == 0 {
 		return nil, nil
 	}
-	pidfd, err := unix.PidfdOpen(pid, 0)
+	p, err := proc.Open(pid)
 	if errors.Is(err, unix.ESRCH) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("open process %d: %w", pid, os.NewSyscallError("pidfd_open", err))
+		return nil, err
 	}
-	p := &peer{pid, pidfd}
 	report, err := confine.Of(pid)
 	switch {
-	case p.ended(0):
-		// Another process may have had the number when we looked.
-		p.close()
+	case p.Ended(0): // another process may have had the number when we looked
+		p.Close()
 		return nil, nil
 	case err == nil && report.UID != at.User.UID:
 		err = fmt.Errorf("process %d is of user %d, and %w", pid, report.UID, errNotDaemons)
 	}
 	if err != nil {
-		p.close()
+		p.Close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *peer) close() {
-	if p != nil {
-		unix.Close(p.pidfd)
-	}
-}
-
-// ended waits for the end of the process. The kernel tells of it before the process is
-// reaped.
-func (p *peer) ended(limit time.Duration) bool {
-	for deadline := time.Now().Add(limit); ; {
-		left := max(time.Until(deadline), 0)
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}, int(left.Milliseconds()))
-		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
-			return n > 0
-		}
-		if left == 0 {
-			return false
-		}
-	}
-}
-
 // endAll waits until processes have ended, and kills those that do not by themselves.
-func endAll(all ...*peer) (left error) {
+func endAll(all ...*proc.Process) (left error) {
 	const leaving, dying = time.Second / 2, 2 * time.Second
 	within := func(deadline time.Time) {
-		all = slices.DeleteFunc(all, func(p *peer) bool { return p == nil || p.ended(max(time.Until(deadline), 0)) })
+		all = slices.DeleteFunc(all, func(p *proc.Process) bool { return p == nil || p.Ended(time.Until(deadline)) })
 	}
 	within(time.Now().Add(leaving))
 	for _, p := range all {
-		left = errors.Join(left, p.kill())
+		left = errors.Join(left, p.Kill())
 	}
 	within(time.Now().Add(dying))
 	for _, p := range all {
-		left = errors.Join(left, fmt.Errorf("process %d, which was to end, was killed and does not end", p.pid))
+		left = errors.Join(left, fmt.Errorf("process %d, which was to end, was killed and does not end", p.PID))
 	}
 	return left
-}
-
-// kill sends SIGKILL to this process, and to no other that gets its PID.
-func (p *peer) kill() error {
-	err := unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
-	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("kill process %d: %w", p.pid, err)
-	}
-	return nil
 }
 
 // Kill kills a process of the daemon's user, and none of another one. It calls still once no other
@@ -123,11 +84,11 @@ func (at Place) Kill(pid int, still func() bool) error {
 	case p == nil:
 		return err
 	}
-	defer p.close()
+	defer p.Close()
 	if !still() {
 		return nil
 	}
-	return p.kill()
+	return p.Kill()
 }
 
 // Inspect calls a function that reads what /proc tells of a process that the pair has named. It is
@@ -172,12 +133,11 @@ func (at Place) Inspect(pid int, read func() error) error {
 	return nil
 }
 
-// take duplicates a descriptor of the process (Linux 5.6), which must be the right one
-// according to check; nil: any is. It needs CAP_SYS_PTRACE, and no help from the process. The
+// take duplicates a descriptor of a process, which must be the right one according to check; nil: any is. The
 // kernel would count descriptors that were sent, while in flight, with those of all processes
 // of the user (net/unix/scm.c, too_many_unix_fds).
-func (p *peer) take(number int, check func(fd int) error) (fd int, err error) {
-	fd, err = unix.PidfdGetfd(p.pidfd, number, 0)
+func take(p *proc.Process, number int, check func(fd int) error) (fd int, err error) {
+	fd, err = p.Take(number)
 	switch {
 	case err == nil && check != nil:
 		if err = check(fd); err != nil {
@@ -189,7 +149,7 @@ func (p *peer) take(number int, check func(fd int) error) (fd int, err error) {
 		err = fmt.Errorf("%w; the driver needs CAP_SYS_PTRACE, and kernel.yama.ptrace_scope must not be 3", err)
 	}
 	if err != nil {
-		return -1, fmt.Errorf("take descriptor %d of process %d: %w", number, p.pid, err)
+		return -1, fmt.Errorf("take descriptor %d of process %d: %w", number, p.PID, err)
 	}
 	return fd, nil
 }
@@ -257,8 +217,8 @@ func (at Place) ReconnectLog() error {
 	if active == nil {
 		return err
 	}
-	defer active.close()
-	log, err := active.take(logFD, nil)
+	defer active.Close()
+	log, err := take(active, logFD, nil)
 	if err != nil {
 		return err
 	}
