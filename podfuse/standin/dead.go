@@ -1,7 +1,6 @@
 package standin
 
 import (
-	"encoding/binary"
 	"errors"
 	"os"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/later"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
@@ -37,73 +37,27 @@ type dead struct {
 }
 
 const (
-	// linux/fuse.h, enum fuse_opcode
-	opForget        = 2
-	opGetAttr       = 3
-	opSetAttr       = 4
-	opOpen          = 14
-	opRead          = 15
-	opWrite         = 16
-	opStatFS        = 17
-	opRelease       = 18
-	opFsync         = 20
-	opGetXAttr      = 22
-	opListXAttr     = 23
-	opFlush         = 25
-	opOpenDir       = 27
-	opReadDir       = 28
-	opReleaseDir    = 29
-	opFsyncDir      = 30
-	opGetLk         = 31
-	opSetLk         = 32
-	opSetLkw        = 33
-	opAccess        = 34
-	opInterrupt     = 36
-	opBmap          = 37
-	opDestroy       = 38
-	opIoctl         = 39
-	opPoll          = 40
-	opNotifyReply   = 41
-	opBatchForget   = 42
-	opFallocate     = 43
-	opReadDirPlus   = 44
-	opLseek         = 46
-	opCopyFileRange = 47
-	opSyncFS        = 50
-	opStatX         = 52
-
-	inHeaderSize = 40 // struct fuse_in_header
-	getAttrFH    = 1 << 0
-	setAttrFH    = 1 << 6
-
 	// mostRepeats is how many requests are read once more before a connection is ended. Only a program that hides its
 	// descriptor has them queued again, and reading them keeps the pair from other volumes.
 	mostRepeats = 4096
 )
 
 // usesHandle tells whether a request is about something that the program had opened.
-func usesHandle(request []byte) bool {
-	flags := func() uint32 {
-		if len(request) < inHeaderSize+4 {
-			return 0
-		}
-		return binary.NativeEndian.Uint32(request[inHeaderSize:])
-	}
-	switch opcode(request) {
-	case opRead, opWrite, opReadDir, opReadDirPlus, opFlush, opFsync, opFsyncDir, opLseek, opFallocate, opCopyFileRange,
-		opIoctl, opPoll, opGetLk, opSetLk, opSetLkw, opBmap, opSyncFS:
+func usesHandle(opcode uint32, request []byte) bool {
+	switch opcode {
+	case devfuse.OpRead, devfuse.OpWrite, devfuse.OpReadDir, devfuse.OpReadDirPlus, devfuse.OpFlush, devfuse.OpFsync,
+		devfuse.OpFsyncDir, devfuse.OpLseek, devfuse.OpFallocate, devfuse.OpCopyFileRange, devfuse.OpIoctl, devfuse.OpPoll,
+		devfuse.OpGetLk, devfuse.OpSetLk, devfuse.OpSetLkw, devfuse.OpBmap, devfuse.OpSyncFS:
 		return true
-	case opGetAttr:
-		return flags()&getAttrFH != 0
-	case opSetAttr:
-		return flags()&setAttrFH != 0
+	case devfuse.OpGetAttr:
+		in := devfuse.Message[fuse.GetAttrIn](request)
+		return in != nil && in.Flags()&fuse.FUSE_GETATTR_FH != 0
+	case devfuse.OpSetAttr:
+		in := devfuse.Message[fuse.SetAttrIn](request)
+		return in != nil && in.Valid&fuse.FATTR_FH != 0
 	}
 	return false
 }
-
-func opcode(request []byte) uint32   { return binary.NativeEndian.Uint32(request[4:]) }
-func uniqueID(request []byte) uint64 { return binary.NativeEndian.Uint64(request[8:]) }
-func thread(request []byte) uint32   { return binary.NativeEndian.Uint32(request[32:]) }
 
 // serve answers requests until the connection ends, or is closed.
 func (d *dead) serve() {
@@ -139,29 +93,24 @@ func (d *dead) serve() {
 
 // handle answers a request, or has it held.
 func (d *dead) handle(request []byte) {
-	if len(request) < inHeaderSize {
-		return
-	}
-	id := uniqueID(request)
-	switch op := opcode(request); {
-	case op == opForget, op == opBatchForget, op == opNotifyReply:
-		return // nobody waits
-	case op == opInterrupt:
-		if len(request) >= inHeaderSize+8 {
-			d.interrupt(id, binary.NativeEndian.Uint64(request[inHeaderSize:]))
+	head := devfuse.Header(request)
+	id := head.Unique
+	switch op := head.Opcode; {
+	case op == devfuse.OpInterrupt:
+		if in := devfuse.Message[fuse.InterruptIn](request); in != nil {
+			d.interrupt(id, in.Unique)
 		}
-		return
-	case op == opRelease, op == opReleaseDir, op == opDestroy:
+	case !devfuse.Waits(op):
+	case op == devfuse.OpRelease, op == devfuse.OpReleaseDir, op == devfuse.OpDestroy:
 		d.fail(id, fuse.OK)
-	case usesHandle(request):
+	case usesHandle(op, request):
 		d.fail(id, fuse.Status(unix.ESTALE))
 	default:
-		waits, again := d.outages.lose(d.volume, thread(request), caller{d, id})
+		waits, again := d.outages.lose(d.volume, head.Pid, caller{d, id})
 		if waits {
 			// The program's restart may depend on the thread that makes it: it must not wait for the restart.
-			who := thread(request)
 			d.strangers.Add(0, func() {
-				if d.isOwn(d.volume, who) {
+				if d.isOwn(d.volume, head.Pid) {
 					d.outages.answerOwn(d.volume, caller{d, id})
 				}
 			})
@@ -201,11 +150,7 @@ func (d *dead) interrupt(id, interrupted uint64) {
 
 // fail answers a request.
 func (d *dead) fail(id uint64, status fuse.Status) {
-	var reply [16]byte // struct fuse_out_header
-	binary.NativeEndian.PutUint32(reply[0:], uint32(len(reply)))
-	binary.NativeEndian.PutUint32(reply[4:], uint32(-int32(status)))
-	binary.NativeEndian.PutUint64(reply[8:], id)
-	_, _ = d.file.Write(reply[:]) // ENOENT: nobody waits any more
+	_, _ = d.file.Write(devfuse.Error(id, status)) // ENOENT: nobody waits any more
 }
 
 // scratch is the memory into which requests of all dead connections are read, one at a time.

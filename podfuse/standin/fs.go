@@ -30,6 +30,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive"
@@ -175,7 +176,10 @@ func (f *FileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.
 // ever. So these are answered at once. Who got so far is held in the next directory.
 //
 // Requests on open directories are the host's: nobody else could open them.
-var held = [...]bool{opGetAttr: true, opOpen: true, opStatFS: true, opGetXAttr: true, opListXAttr: true, opOpenDir: true, opAccess: true, opStatX: true}
+var held = [...]bool{
+	devfuse.OpGetAttr: true, devfuse.OpOpen: true, devfuse.OpStatFS: true, devfuse.OpGetXAttr: true, devfuse.OpListXAttr: true,
+	devfuse.OpOpenDir: true, devfuse.OpAccess: true, devfuse.OpStatX: true,
+}
 
 // Hold holds what a container's process asks by a path: the kernel walks it again when the answer
 // is ESTALE.

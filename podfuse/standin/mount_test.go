@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
@@ -215,7 +216,7 @@ func TestWhatADeadProgramHadReadIsAnswered(t *testing.T) {
 	r.eventually("the request is read", func() bool {
 		request := make([]byte, 1<<21)
 		_, err := unix.Read(device, request)
-		return err == nil && opcode(request) != opForget && opcode(request) != opBatchForget
+		return err == nil && devfuse.Waits(devfuse.Header(request).Opcode)
 	})
 	one.dies()
 	waiting.waits()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/survive/internal/counters"
 )
 
@@ -138,7 +139,7 @@ func (c *Connection) showUp() {
 // others tells whether readers compete: the request is of another thread than the one
 // before.
 func (c *Connection) others(request []byte) bool {
-	thread := sender(request)
+	thread := devfuse.Header(request).Pid
 	if thread == 0 || thread == c.last {
 		return false
 	}

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/devfuse"
 )
 
 // device is this process's own descriptor of /dev/fuse, in non-blocking mode, with the means
@@ -148,7 +150,7 @@ func (d *device) next(buffer []byte) (n int, err error) {
 		case err == unix.ENOENT, err == unix.EINTR:
 			// ENOENT: the request was interrupted while it was read
 			// (fs/fuse/dev.c, fuse_dev_do_read).
-		case err == nil && opcode(buffer) == opInterrupt:
+		case err == nil && devfuse.Header(buffer).Opcode == devfuse.OpInterrupt:
 			d.held.interrupt(buffer[:n], d.trials.interrupt(buffer[:n]))
 		case err == nil && d.trials.take(buffer[:n]):
 			return 0, errHeld

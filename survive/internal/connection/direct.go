@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"example.com/pod-info-fuse/internal/devfuse"
 )
 
 // direct answers the requests of a lookup, an open, a read and a close. There are more of them
@@ -22,9 +24,9 @@ func (p protocol) direct(request, reply []byte) (n int, done bool) {
 		size   int // of the body
 		status fuse.Status
 	)
-	switch opcode(request) {
-	case opLookup:
-		in, out := message[fuse.InHeader](request), message[fuse.EntryOut](body)
+	switch devfuse.Header(request).Opcode {
+	case devfuse.OpLookup:
+		in, out := devfuse.Message[fuse.InHeader](request), devfuse.Message[fuse.EntryOut](body)
 		if in == nil || out == nil {
 			return 0, false
 		}
@@ -34,28 +36,28 @@ func (p protocol) direct(request, reply []byte) (n int, done bool) {
 		}
 		*out = fuse.EntryOut{}
 		status, size = p.fs.Lookup(nil, in, string(name), out), int(unsafe.Sizeof(*out))
-	case opGetAttr:
-		in, out := message[fuse.GetAttrIn](request), message[fuse.AttrOut](body)
+	case devfuse.OpGetAttr:
+		in, out := devfuse.Message[fuse.GetAttrIn](request), devfuse.Message[fuse.AttrOut](body)
 		if in == nil || out == nil {
 			return 0, false
 		}
 		*out = fuse.AttrOut{}
 		status, size = p.fs.GetAttr(nil, in, out), int(unsafe.Sizeof(*out))
-	case opOpen:
-		in, out := message[fuse.OpenIn](request), message[fuse.OpenOut](body)
+	case devfuse.OpOpen:
+		in, out := devfuse.Message[fuse.OpenIn](request), devfuse.Message[fuse.OpenOut](body)
 		if in == nil || out == nil {
 			return 0, false
 		}
 		*out = fuse.OpenOut{}
 		status, size = p.fs.Open(nil, in, out), int(unsafe.Sizeof(*out))
-	case opRead:
-		in := message[fuse.ReadIn](request)
+	case devfuse.OpRead:
+		in := devfuse.Message[fuse.ReadIn](request)
 		if in == nil || int64(in.Size) > int64(len(body)) {
 			return 0, false
 		}
 		status, size = p.read(in, body[:in.Size])
-	case opRelease:
-		in := message[fuse.ReleaseIn](request)
+	case devfuse.OpRelease:
+		in := devfuse.Message[fuse.ReleaseIn](request)
 		if in == nil {
 			return 0, false
 		}
@@ -77,13 +79,4 @@ func (p protocol) read(in *fuse.ReadIn, buffer []byte) (fuse.Status, int) {
 	defer result.Done()
 	content, status := result.Bytes(buffer)
 	return status, copy(buffer, content)
-}
-
-// message is the message that a packet begins with, nil if it is not whole.
-func message[T any](packet []byte) *T {
-	var m T
-	if len(packet) < int(unsafe.Sizeof(m)) {
-		return nil
-	}
-	return (*T)(unsafe.Pointer(unsafe.SliceData(packet)))
 }

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"example.com/pod-info-fuse/internal/devfuse"
 )
 
 // constant is a file system whose answers do not depend on the time.
@@ -43,7 +45,7 @@ func (c *constant) Release(<-chan struct{}, *fuse.ReleaseIn) { c.released++ }
 
 // request is a request of a kind, with a header as the kernel sends it.
 func request[T any](code uint32, in T) []byte {
-	packet := bytes.Clone(bytesOf(&in))
+	packet := bytes.Clone(devfuse.Bytes(&in))
 	binary.NativeEndian.PutUint32(packet[0:], uint32(len(packet)))
 	binary.NativeEndian.PutUint32(packet[4:], code)
 	binary.NativeEndian.PutUint64(packet[8:], 4711)
@@ -59,13 +61,13 @@ func named(packet []byte, name string) []byte {
 }
 
 var direct = map[string][]byte{
-	"LOOKUP":          named(request(opLookup, fuse.InHeader{}), "a name"),
-	"GETATTR":         request(opGetAttr, fuse.GetAttrIn{}),
-	"OPEN":            request(opOpen, fuse.OpenIn{}),
-	"READ":            request(opRead, fuse.ReadIn{Size: 4096}),
-	"READ of a part":  request(opRead, fuse.ReadIn{Size: 3}),
-	"READ of nothing": request(opRead, fuse.ReadIn{}),
-	"RELEASE":         request(opRelease, fuse.ReleaseIn{}),
+	"LOOKUP":          named(request(devfuse.OpLookup, fuse.InHeader{}), "a name"),
+	"GETATTR":         request(devfuse.OpGetAttr, fuse.GetAttrIn{}),
+	"OPEN":            request(devfuse.OpOpen, fuse.OpenIn{}),
+	"READ":            request(devfuse.OpRead, fuse.ReadIn{Size: 4096}),
+	"READ of a part":  request(devfuse.OpRead, fuse.ReadIn{Size: 3}),
+	"READ of nothing": request(devfuse.OpRead, fuse.ReadIn{}),
+	"RELEASE":         request(devfuse.OpRelease, fuse.ReleaseIn{}),
 }
 
 // What is answered here is answered as go-fuse's server does.
@@ -109,7 +111,7 @@ func TestARequestThatIsNotWholeIsNotAnsweredDirectly(t *testing.T) {
 			}
 		}
 	}
-	whole := request(opRead, fuse.ReadIn{Size: uint32(Default.replySize())})
+	whole := request(devfuse.OpRead, fuse.ReadIn{Size: uint32(Default.replySize())})
 	if _, done := p.direct(whole, make([]byte, Default.replySize())); done {
 		t.Error("a read of more than there is room for")
 	}
@@ -121,7 +123,7 @@ func TestAPanicIsAnErrorOfOneRequest(t *testing.T) {
 	reply := make([]byte, Default.replySize())
 	n, done := p.direct(direct["GETATTR"], reply)
 	var header fuse.OutHeader
-	copy(bytesOf(&header), reply[:n])
+	copy(devfuse.Bytes(&header), reply[:n])
 	if !done || n != int(unsafe.Sizeof(header)) || header.Unique != 4711 || header.Status != -int32(fuse.EIO) {
 		t.Errorf("%v, %+v", done, header)
 	}

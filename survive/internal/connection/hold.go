@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/later"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/hold"
@@ -87,16 +88,17 @@ func (h *held) take(request []byte) bool {
 	if h == nil || h.ids == nil {
 		return false
 	}
-	id, waiting := requestID(request)
-	if !waiting {
+	head := devfuse.Header(request)
+	if !devfuse.Waits(head.Opcode) {
 		return false
 	}
+	id := head.Unique
 	h.mu.Lock()
-	h.ids[id] = waiter{sender(request), h.volumeOf(node(request))} // before it is asked: it may answer at once
+	h.ids[id] = waiter{head.Pid, h.volumeOf(head.NodeId)} // before it is asked: it may answer at once
 	h.mu.Unlock()
 	h.note.Begin(subjectOf(request), firstID(request), time.Now())
 	defer h.note.End()
-	if h.holder.Hold(hold.Request{ID: id, Node: node(request), Opcode: opcode(request), PID: sender(request)}) {
+	if h.holder.Hold(hold.Request{ID: id, Node: head.NodeId, Opcode: head.Opcode, PID: head.Pid}) {
 		h.counts.Held()
 		h.expire(id)
 		return true
@@ -137,7 +139,7 @@ func (h *held) has(id uint64) bool {
 // is not held has its answer in a moment. But a request that waits among the trials may be held afterwards: the kernel is
 // asked to tell of the signal once more.
 func (h *held) interrupt(request []byte, waits bool) {
-	in := message[fuse.InterruptIn](request)
+	in := devfuse.Message[fuse.InterruptIn](request)
 	if h == nil || in == nil {
 		return
 	}
@@ -168,7 +170,7 @@ func (h *held) again(interrupt uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ids != nil {
-		h.reply(interrupt, fuse.EAGAIN)
+		_ = h.device.write(devfuse.Error(interrupt, fuse.EAGAIN))
 	}
 }
 
@@ -183,11 +185,6 @@ func (h *held) fail(id uint64, status fuse.Status) (was bool) {
 		return false
 	}
 	delete(h.ids, id)
-	h.reply(id, status)
+	_ = h.device.write(devfuse.Error(id, status)) // ENODEV: unmounted, and nobody waits any more
 	return true
-}
-
-func (h *held) reply(id uint64, status fuse.Status) {
-	reply := fuse.OutHeader{Length: uint32(outHeaderSize), Status: -int32(status), Unique: id}
-	_ = h.device.write(bytesOf(&reply)) // ENODEV: unmounted, and nobody waits any more
 }

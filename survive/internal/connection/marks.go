@@ -11,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -186,7 +187,7 @@ func (m marking) mark(node uint64) error {
 		fuse.OutHeader{Status: notifyStore},
 		fuse.NotifyStoreOut{Nodeid: node, Offset: beyond},
 	}
-	packet := bytesOf(&notification)
+	packet := devfuse.Bytes(&notification)
 	notification.Length = uint32(len(packet))
 	return m.device.write(packet)
 }

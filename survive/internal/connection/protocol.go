@@ -2,7 +2,6 @@ package connection
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/devfuse"
 )
 
 // This file is all that touches go-fuse's ProtocolServer, which is marked
@@ -28,25 +29,7 @@ const (
 	// headerSize has room for the largest header of a request or a reply.
 	headerSize = 1024
 
-	// linux/fuse.h, enum fuse_opcode
-	opLookup      = 1
-	opForget      = 2
-	opGetAttr     = 3
-	opOpen        = 14
-	opRead        = 15
-	opRelease     = 18
-	opGetXAttr    = 22
-	opListXAttr   = 23
-	opInit        = 26
-	opReadDir     = 28
-	opGetLk       = 31
-	opSetLk       = 32
-	opSetLkw      = 33
-	opInterrupt   = 36
-	opBatchForget = 42
-
 	outHeaderSize = int(unsafe.Sizeof(fuse.OutHeader{}))
-	inHeaderSize  = int(unsafe.Sizeof(fuse.InHeader{}))
 	initInSize    = int(unsafe.Sizeof(fuse.InitIn{}))
 )
 
@@ -102,12 +85,12 @@ func (p protocol) handle(request, reply [][]byte) int {
 	if n, done := p.direct(request[0], reply[0]); done {
 		return n
 	}
-	switch opcode(request[0]) {
-	case opGetXAttr, opListXAttr:
+	switch devfuse.Header(request[0]).Opcode {
+	case devfuse.OpGetXAttr, devfuse.OpListXAttr:
 		// There are no extended attributes, and after this answer the kernel does not ask
 		// again. go-fuse would give it only if the caller's buffer fits into ours.
 		return refuse(request[0], reply[0], fuse.ENOSYS)
-	case opGetLk, opSetLk, opSetLkw:
+	case devfuse.OpGetLk, devfuse.OpSetLk, devfuse.OpSetLkw:
 		// A process that keeps a lock can end. Nor may the kernel keep locks, as it does for a file
 		// system that does not ask for them: it keeps them with the inode (fs/fuse/file.c,
 		// fuse_file_flock), and one that several volumes show would let a pod lock out others.
@@ -134,13 +117,12 @@ func refuse(request, reply []byte, status fuse.Status) int {
 	return header(request, reply, status, 0)
 }
 
-// header writes the header of a reply, and returns the length of that and the body
-// (linux/fuse.h, struct fuse_out_header).
+// header writes the header of a reply, and returns the length of that and the body.
 func header(request, reply []byte, status fuse.Status, body int) int {
 	n := outHeaderSize + body
-	binary.NativeEndian.PutUint32(reply[0:], uint32(n))
-	binary.NativeEndian.PutUint32(reply[4:], uint32(-int32(status)))
-	copy(reply[8:16], request[8:16]) // the request's unique id
+	*devfuse.Message[fuse.OutHeader](reply) = fuse.OutHeader{
+		Length: uint32(n), Status: -int32(status), Unique: devfuse.Header(request).Unique,
+	}
 	return n
 }
 
@@ -148,20 +130,20 @@ func header(request, reply []byte, status fuse.Status, body int) int {
 // agreed on.
 func (p protocol) initialise(request, reply []byte) (n int, agreed Params, err error) {
 	var in fuse.InitIn
-	copy(bytesOf(&in), request)
-	if in.Opcode != opInit {
+	copy(devfuse.Bytes(&in), request)
+	if in.Opcode != devfuse.OpInit {
 		return 0, Params{}, fmt.Errorf("first request has opcode %d, want FUSE_INIT", in.Opcode)
 	}
 	n = p.handle([][]byte{request}, [][]byte{reply})
 	var header fuse.OutHeader
-	copy(bytesOf(&header), reply[:n])
+	copy(devfuse.Bytes(&header), reply[:n])
 	if header.Status != 0 {
 		return n, Params{}, fmt.Errorf("FUSE_INIT with protocol %d.%d: %w", in.Major, in.Minor, unix.Errno(-header.Status))
 	}
 	var out fuse.InitOut
-	copy(bytesOf(&out), reply[outHeaderSize:n])
+	copy(devfuse.Bytes(&out), reply[outHeaderSize:n])
 	out.MaxWrite = leastWrite // go-fuse takes one size for reads and writes
-	copy(reply[outHeaderSize:n], bytesOf(&out))
+	copy(reply[outHeaderSize:n], devfuse.Bytes(&out))
 	return n, Params{
 		Major: in.Major, Minor: in.Minor, MaxReadAhead: in.MaxReadAhead,
 		// No server need know of the flag that is left out, and versions that do not can go
@@ -181,35 +163,10 @@ func (p protocol) resume(agreed Params) error {
 		Flags: uint32(agreed.Flags & math.MaxUint32), Flags2: uint32(agreed.Flags >> 32),
 	}
 	in.Length = uint32(initInSize)
-	in.Opcode = opInit
-	_, again, err := p.initialise(bytesOf(&in), make([]byte, p.replySize()))
+	in.Opcode = devfuse.OpInit
+	_, again, err := p.initialise(devfuse.Bytes(&in), make([]byte, p.replySize()))
 	if err == nil && again.Flags != agreed.Flags {
 		err = errors.New("this version does not know a feature that was agreed on with the kernel")
 	}
 	return err
-}
-
-// bytesOf is the memory of a message.
-func bytesOf[T any](message *T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(message)), unsafe.Sizeof(*message))
-}
-
-// opcode is a request's operation.
-func opcode(request []byte) uint32 { return binary.NativeEndian.Uint32(request[4:]) }
-
-// errorOf is the error of a reply, 0 for none.
-func errorOf(reply []byte) uint32 { return -binary.NativeEndian.Uint32(reply[4:]) }
-
-// node is a request's node, and sender the thread that made it, 0 where the kernel does not
-// say.
-func node(request []byte) uint64   { return binary.NativeEndian.Uint64(request[16:]) }
-func sender(request []byte) uint32 { return binary.NativeEndian.Uint32(request[32:]) }
-
-// requestID returns a request's id, and whether its sender waits for an answer.
-func requestID(request []byte) (id uint64, waiting bool) {
-	switch opcode(request) {
-	case opForget, opBatchForget, opInterrupt:
-		return 0, false
-	}
-	return binary.NativeEndian.Uint64(request[8:]), true
 }

@@ -1,13 +1,13 @@
 package connection
 
 import (
-	"encoding/binary"
 	"errors"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/mount"
 )
 
@@ -61,11 +61,8 @@ func (c *Connection) failOrphans(mountPoint string) error {
 	if c.Holds() {
 		status = fuse.Status(unix.ESTALE)
 	}
-	reply := make([]byte, outHeaderSize)
 	for id := next - min(next, orphanWindow); id < next; id++ {
-		var header [16]byte
-		binary.NativeEndian.PutUint64(header[8:], id)
-		if err := c.device.write(reply[:refuse(header[:], reply, status)]); errors.Is(err, unix.ENODEV) {
+		if err := c.device.write(devfuse.Error(id, status)); errors.Is(err, unix.ENODEV) {
 			return err
 		}
 	}
@@ -84,8 +81,8 @@ func (w *worker) nextWaiting() (n int, id uint64, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		if id, waiting := requestID(w.request[:n]); waiting {
-			return n, id, nil
+		if head := devfuse.Header(w.request[:n]); devfuse.Waits(head.Opcode) {
+			return n, head.Unique, nil
 		}
 		w.answer(n)
 	}

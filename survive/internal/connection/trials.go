@@ -5,9 +5,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/suspects"
 )
@@ -63,9 +65,10 @@ func newTrials(c *Connection) *trials {
 
 // subjectOf is what is suspected if a process dies while it answers a request.
 func subjectOf(request []byte) suspects.Subject {
-	s := suspects.Subject{Node: node(request), Opcode: uint64(opcode(request))}
-	if s.Opcode == opLookup && s.Node == fuse.FUSE_ROOT_ID {
-		name, _, _ := bytes.Cut(request[inHeaderSize:], []byte{0})
+	head := devfuse.Header(request)
+	s := suspects.Subject{Node: head.NodeId, Opcode: uint64(head.Opcode)}
+	if s.Opcode == devfuse.OpLookup && s.Node == fuse.FUSE_ROOT_ID {
+		name, _, _ := bytes.Cut(request[unsafe.Sizeof(head):], []byte{0})
 		s.Name = suspects.Hash(name)
 	}
 	return s
@@ -75,10 +78,13 @@ func subjectOf(request []byte) suspects.Subject {
 // (linux/fuse.h, FUSE_UNIQUE_RESEND).
 const resent = 1 << 63
 
-// firstID is the id that a request had when it was read first.
+// firstID is the id that a request had when it was read first, 0 for one that is not answered.
 func firstID(request []byte) uint64 {
-	id, _ := requestID(request)
-	return id &^ resent
+	head := devfuse.Header(request)
+	if !devfuse.Waits(head.Opcode) {
+		return 0
+	}
+	return head.Unique &^ resent
 }
 
 // take has a request wait, or refuses it, and tells whether it did either.
@@ -104,7 +110,7 @@ func (t *trials) take(request []byte) bool {
 
 // isOfOne tells whether a request is of the volume of a suspect. The caller holds mu.
 func (t *trials) isOfOne(request []byte) bool {
-	volume := t.volumeOf(node(request))
+	volume := t.volumeOf(devfuse.Header(request).NodeId)
 	for _, of := range t.volumes {
 		if of == volume {
 			return true
@@ -158,14 +164,14 @@ func (t *trials) ended(s suspects.Subject, id uint64) {
 // waited long. The kernel tells of a signal when a request is read again. waits says that the request is another one, and
 // still waits here.
 func (t *trials) interrupt(request []byte) (waits bool) {
-	in := message[fuse.InterruptIn](request)
+	in := devfuse.Message[fuse.InterruptIn](request)
 	if t == nil || in == nil || t.waiting.Load() == 0 {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, one := range t.waits {
-		if id, _ := requestID(one.request); id != in.Unique {
+		if devfuse.Header(one.request).Unique != in.Unique {
 			continue
 		}
 		if !one.hung {
@@ -197,18 +203,16 @@ func (t *trials) setStandby(is bool) {
 func (t *trials) refuse(request []byte, status fuse.Status) {
 	t.table.Gone(subjectOf(request), firstID(request))
 	t.counts.Refused.Add(1)
-	t.counts.Request(opcode(request))
+	t.counts.Request(devfuse.Header(request).Opcode)
 	t.counts.Answer(uint32(status), 0)
 	t.reply(request, status)
 }
 
 // reply answers a request with an error, if anybody waits for an answer.
 func (t *trials) reply(request []byte, status fuse.Status) {
-	if _, waits := requestID(request); !waits {
-		return
+	if head := devfuse.Header(request); devfuse.Waits(head.Opcode) {
+		_ = t.device.write(devfuse.Error(head.Unique, status)) // ENODEV: unmounted, and nobody waits any more
 	}
-	reply := make([]byte, outHeaderSize)
-	_ = t.device.write(reply[:refuse(request, reply, status)]) // ENODEV: unmounted, and nobody waits any more
 }
 
 // nextTrial finds a request that has waited and is to be answered now, and returns its length, 0 if there is
@@ -229,7 +233,7 @@ func (w *worker) nextTrial() (n int, slow bool) {
 			return n, true
 		case !w.isSlow(request):
 			return n, false
-		case w.slow.begin(w.number, request, w.volumeOf(node(request)), w.ahead):
+		case w.slow.begin(w.number, request, w.volumeOf(devfuse.Header(request).NodeId), w.ahead):
 			return n, true
 		}
 	}

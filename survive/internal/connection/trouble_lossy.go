@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"example.com/pod-info-fuse/internal/devfuse"
 )
 
 func init() { beforeAnswer = die }
@@ -18,7 +20,7 @@ func init() { beforeAnswer = die }
 // It does no more than a confined daemon may: it reads below its own run directory, and
 // exits. The kernel then has the same to clean up as after a kill.
 func die(request []byte) {
-	if opcode(request) != opRead {
+	if devfuse.Header(request).Opcode != devfuse.OpRead {
 		return
 	}
 	program := filepath.Base(os.Args[0]) // of the drivers that are tested so

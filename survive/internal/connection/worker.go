@@ -6,8 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
@@ -75,7 +77,7 @@ func (w *worker) take() (n int, slow bool, err error) {
 			return n, slow, err
 		}
 		request := w.request[:n]
-		if !w.others(request) || !w.ahead || !w.turns.add(request, w.volumeOf(node(request))) {
+		if !w.others(request) || !w.ahead || !w.turns.add(request, w.volumeOf(devfuse.Header(request).NodeId)) {
 			return n, false, nil
 		}
 	}
@@ -134,7 +136,7 @@ func (w *worker) readAhead() (n int, slow bool) {
 			// answered before the next is read, however many are held.
 			return 0, false
 		}
-		if slow || !w.turns.add(w.request[:n], w.volumeOf(node(w.request))) {
+		if slow || !w.turns.add(w.request[:n], w.volumeOf(devfuse.Header(w.request).NodeId)) {
 			return n, slow
 		}
 	}
@@ -155,7 +157,7 @@ func (w *worker) next() (n int, slow bool, err error) {
 			return 0, false, err
 		case err == nil && !w.isSlow(request):
 			return n, false, nil
-		case err == nil && w.slow.begin(w.number, request, w.volumeOf(node(request)), w.ahead):
+		case err == nil && w.slow.begin(w.number, request, w.volumeOf(devfuse.Header(request).NodeId), w.ahead):
 			return n, true, nil
 		}
 		if n = w.slow.late(w.number, w.request); n > 0 {
@@ -168,9 +170,9 @@ func (w *worker) next() (n int, slow bool, err error) {
 
 // isSlow tells whether an answer may take longer than a look at a record.
 func (w *worker) isSlow(request []byte) bool {
-	op := opcode(request)
-	names := op == opLookup || op == opReadDir
-	return !w.neverBlocks(node(request), names) && !changes(request) // which is refused
+	head := devfuse.Header(request)
+	names := head.Opcode == devfuse.OpLookup || head.Opcode == devfuse.OpReadDir
+	return !w.neverBlocks(head.NodeId, names) && !changes(request) // which is refused
 }
 
 // answer answers the request.
@@ -178,7 +180,7 @@ func (w *worker) answer(n int) {
 	w.answers.Add(1)
 	defer w.answers.Add(1)
 	w.requestVec[0] = w.request[:n]
-	w.counts.Request(opcode(w.request))
+	w.counts.Request(devfuse.Header(w.request).Opcode)
 	begun := time.Now()
 	w.note.Begin(subjectOf(w.request[:n]), firstID(w.request), begun)
 	beforeAnswer(w.request[:n])
@@ -194,7 +196,7 @@ func (w *worker) answer(n int) {
 	default:
 		w.protocol.report(fmt.Sprintf("write a reply to FUSE: %v", err))
 	}
-	w.counts.Answer(errorOf(w.reply), time.Since(begun))
+	w.counts.Answer(uint32(-devfuse.Message[fuse.OutHeader](w.reply).Status), time.Since(begun))
 }
 
 // goesOn waits until the worker has ended the answer that it is giving.

@@ -27,6 +27,7 @@ import (
 	"time"
 	"unsafe"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
@@ -71,11 +72,21 @@ const (
 	held   = 13
 )
 
-// kindOf has the kind of each operation (linux/fuse.h, enum fuse_opcode).
-var kindOf = [...]uint8{
-	1: 1, 3: 2, 5: 3, 14: 4, 15: 5, 18: 6, 27: 7, 28: 8, 29: 9, 2: 10, 42: 10, 17: 11,
-	4: change, 6: change, 8: change, 9: change, 10: change, 11: change, 12: change, 13: change, 16: change,
-	21: change, 24: change, 35: change, 43: change, 45: change, 47: change, 51: change, 53: change,
+// kinds has the kinds of operations that change nothing.
+var kinds = [...]uint8{
+	devfuse.OpLookup: 1, devfuse.OpGetAttr: 2, devfuse.OpReadlink: 3, devfuse.OpOpen: 4, devfuse.OpRead: 5, devfuse.OpRelease: 6,
+	devfuse.OpOpenDir: 7, devfuse.OpReadDir: 8, devfuse.OpReleaseDir: 9, devfuse.OpForget: 10, devfuse.OpBatchForget: 10,
+	devfuse.OpStatFS: 11,
+}
+
+func kindOf(opcode uint32) uint8 {
+	switch {
+	case devfuse.Changes(opcode):
+		return change
+	case opcode < uint32(len(kinds)):
+		return kinds[opcode]
+	}
+	return 0
 }
 
 // Errors of answers, by their names in errno(3). Others are the first one's.
@@ -111,11 +122,7 @@ var Bounds = [...]time.Duration{
 
 // Request counts a request that is answered, by its operation.
 func (c *Counters) Request(opcode uint32) {
-	kind := uint8(0)
-	if opcode < uint32(len(kindOf)) {
-		kind = kindOf[opcode]
-	}
-	c.Requests[kind].Add(1)
+	c.Requests[kindOf(opcode)].Add(1)
 }
 
 // Held counts a request that somebody else answers, later.

@@ -87,11 +87,11 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s, %d, is number %d, want %d", name, errno, got, i+1)
 		}
 	}
-	for op, want := range map[int]string{
+	for op, want := range map[uint32]string{
 		0: "other", 1: "lookup", 2: "forget", 3: "getattr", 4: "change", 5: "readlink", 14: "open", 15: "read", 16: "change", 17: "statfs",
 		18: "release", 27: "opendir", 28: "readdir", 29: "releasedir", 42: "forget", 53: "change",
 	} {
-		if got := Kinds[kindOf[op]]; got != want {
+		if got := Kinds[kindOf(op)]; got != want {
 			t.Errorf("operation %d is %s, want %s", op, got, want)
 		}
 	}

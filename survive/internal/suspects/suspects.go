@@ -16,10 +16,13 @@
 package suspects
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"example.com/pod-info-fuse/internal/devfuse"
 )
 
 const (
@@ -42,29 +45,17 @@ const (
 // Subject is what requests have in common that are the same suspect.
 type Subject struct {
 	Node   uint64
-	Opcode uint64 // linux/fuse.h, enum fuse_opcode
+	Opcode uint64
 	Name   uint64 // the Hash of what is looked up in the root: volumes are looked up there, of all pods
 }
 
 // Operation is the name of the operation, for people.
 func (s Subject) Operation() string {
-	switch s.Opcode {
-	case 1:
-		return "LOOKUP"
-	case 3:
-		return "GETATTR"
-	case 5:
-		return "READLINK"
-	case 14:
-		return "OPEN"
-	case 15:
-		return "READ"
-	case 27:
-		return "OPENDIR"
-	case 28:
-		return "READDIR"
+	names := map[uint64]string{
+		devfuse.OpLookup: "LOOKUP", devfuse.OpGetAttr: "GETATTR", devfuse.OpReadlink: "READLINK", devfuse.OpOpen: "OPEN",
+		devfuse.OpRead: "READ", devfuse.OpOpenDir: "OPENDIR", devfuse.OpReadDir: "READDIR",
 	}
-	return "operation " + strconv.FormatUint(s.Opcode, 10)
+	return cmp.Or(names[s.Opcode], "operation "+strconv.FormatUint(s.Opcode, 10))
 }
 
 // Note is what a worker is answering.
