@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -69,27 +68,14 @@ func healerError(text string) error {
 	return fmt.Errorf("enter the namespace: %s", text)
 }
 
-// startHealer starts this binary as a healer. It has the two files and a pipe to us, and
-// nothing else of ours, in particular not the pipe that the kubelet reads to its end.
+// startHealer starts this binary as a healer. It has the two files and a pipe to us.
 func startHealer(namespace, tree *os.File, args ...string) (process *os.Process, result *os.File, err error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer null.Close()
-	if err := proc.CloseOnExec(); err != nil { // descriptors that we inherited without our knowledge
-		return nil, nil, err
-	}
 	result, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	process, err = os.StartProcess("/proc/self/exe", append([]string{os.Args[0], healVerb}, args...), &os.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []*os.File{null, null, null, theirs, namespace, tree},
-		Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
+	if process, err = proc.StartSelf([]string{}, 0, append([]string{healVerb}, args...), theirs, namespace, tree); err != nil {
 		result.Close()
 	}
 	return process, result, err

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,4 +26,22 @@ func CloseOnExec() error {
 		}
 	}
 	return nil
+}
+
+// StartSelf executes this process's own binary, also when another version is installed by now: in new namespaces, in
+// a session of its own, in /, with /dev/null on descriptors 0 to 2, the files after them, and nothing else of ours. In
+// particular it does not hold the pipe that the kubelet reads to its end.
+func StartSelf(env []string, namespaces uintptr, args []string, files ...*os.File) (*os.Process, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	if err := CloseOnExec(); err != nil {
+		return nil, err
+	}
+	return os.StartProcess("/proc/self/exe", append([]string{os.Args[0]}, args...), &os.ProcAttr{
+		Dir: "/", Env: env, Files: append([]*os.File{null, null, null}, files...),
+		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces},
+	})
 }

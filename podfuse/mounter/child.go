@@ -247,7 +247,7 @@ func newChild(namespaces uintptr, files ...*os.File) (*child, error) {
 	}
 	defer result.Close()
 	c := &child{errand: ours, result: theirs, ended: make(chan struct{})}
-	if c.process, err = spawn(namespaces, []string{childVerb}, append([]*os.File{errand, result}, files...)...); err != nil {
+	if c.process, err = proc.StartSelf(environment, namespaces, []string{childVerb}, append([]*os.File{errand, result}, files...)...); err != nil {
 		c.close()
 		return nil, err
 	}
