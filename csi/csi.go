@@ -49,7 +49,7 @@ type Plugin struct {
 
 	found found
 
-	mu       sync.Mutex // guards the others
+	mu       sync.Mutex // guards called and calledAt
 	called   string     // the binary that init was called of last, as [stamp] has it
 	calledAt time.Time
 }

@@ -2,6 +2,6 @@ package csi
 
 // What takes a minute, for tests that do not.
 var (
-	InitAgain           = &initAgain
-	RegistrationSilence = &registrationSilence
+	InitAgain           = &initInterval
+	RegistrationSilence = &registrationTimeout
 )

@@ -26,11 +26,10 @@ type host struct {
 // onHost calls a function on a thread in the namespaces of process 1, which ends with it.
 // Processes that the function starts are in them, too. A panic is an error.
 //
-// They are process 1's, although install takes the kubelet's: of the kubelets that run there, it
-// asks for one that executes drivers in a plugin directory, which a node with CSI alone need not
-// have, and to look for it costs each request time with the number of processes. A kubelet that
-// has another mount namespace sees what is mounted below its directory in this one, as it must
-// for every CSI plugin.
+// install enters the kubelet's namespaces instead. Looking for the kubelet costs time with the
+// number of processes, for each request, and a node with CSI alone may have no kubelet with a
+// plugin directory. A kubelet in another mount namespace sees what is mounted below its directory
+// in the namespace of process 1, as every CSI plugin needs it.
 func (p *Plugin) onHost(f func(host) error) error {
 	return proc.OnThread(func() (err error) {
 		defer p.recovered(&err) // nobody else can on this thread
@@ -46,28 +45,27 @@ func (p *Plugin) onHost(f func(host) error) error {
 	})
 }
 
-// initialize calls init of a driver that is new, as a kubelet does when a FlexVolume driver's
-// files have changed: a new version takes over. Without FlexVolume, nobody else would. init does
-// not say whether it has, so it is called again after a while. The Probe that calls it waits for
-// it, and other requests do not.
+// initialize calls init of a driver that is new, so that a new version takes over. A kubelet does
+// that for FlexVolume drivers only. init does not say whether the version took over, so it is
+// called again after initInterval. Only the Probe that calls it waits for it.
 func (p *Plugin) initialize(h host) {
 	now := stamp(h.binary)
 	p.mu.Lock()
-	due := now != "" && (now != p.called || time.Since(p.calledAt) >= initAgain)
+	due := now != "" && (now != p.called || time.Since(p.calledAt) >= initInterval)
 	if due {
 		p.called, p.calledAt = now, time.Now()
 	}
 	p.mu.Unlock()
 	if due {
-		if err := h.call(initTime, "init"); err != nil {
+		if err := h.call(initTimeout, "init"); err != nil {
 			p.Log("%v", err)
 		}
 	}
 }
 
-// initAgain is how long after an init there is another one. It takes milliseconds where there is
+// initInterval is the time between two calls of init. A call takes milliseconds where there is
 // nothing to do.
-var initAgain = time.Minute
+var initInterval = time.Minute
 
 // stamp changes with a file; "": there is none.
 func stamp(path string) string {
@@ -82,7 +80,7 @@ func stamp(path string) string {
 func (p *Plugin) findBinary() (string, error) {
 	p.found.mu.Lock()
 	defer p.found.mu.Unlock()
-	if p.found.path != "" && time.Since(p.found.at) < findAgain && unix.Access(p.found.path, unix.X_OK) == nil {
+	if p.found.path != "" && time.Since(p.found.at) < findInterval && unix.Access(p.found.path, unix.X_OK) == nil {
 		return p.found.path, nil
 	}
 	for _, path := range p.candidates() {
@@ -98,17 +96,17 @@ func (p *Plugin) findBinary() (string, error) {
 	return "", nil
 }
 
-// found is where the driver was found, and when: to ask the kubelet's command line for its plugin
-// directory costs time with the number of processes.
+// found is where the driver was found, and when. It is kept, because reading the plugin directory
+// from the kubelet's command line costs time with the number of processes.
 type found struct {
 	mu   sync.Mutex // guards the others
 	path string
 	at   time.Time
 }
 
-// findAgain is how old that may be: a kubelet's directory may have got a driver since, which
-// comes before another one.
-const findAgain = time.Minute
+// findInterval is how old found may be. Meanwhile, a driver may be installed in the kubelet's
+// plugin directory, which comes first.
+const findInterval = time.Minute
 
 // candidates are the paths where the driver can be installed. The kubelet's plugin directory
 // comes first: an administrator who has both doors upgrades the driver there.
@@ -140,9 +138,9 @@ func (p *Plugin) noBinary() error {
 // pkg/volume/csi/csi_plugin.go, csiTimeout). unmount waits for nobody but another call-out
 // for the same volume.
 const (
-	initTime    = 100 * time.Second
-	mountTime   = 100 * time.Second
-	unmountTime = 40 * time.Second
+	initTimeout    = 100 * time.Second
+	mountTimeout   = 100 * time.Second
+	unmountTimeout = 40 * time.Second
 )
 
 // call executes a call-out, on a thread of the host. The error has a code.

@@ -112,7 +112,7 @@ func (n *node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRe
 		if made, err = volume.MakeDir(t.dir); err != nil {
 			return status.Errorf(codes.Internal, "make the target: %v", err)
 		}
-		err = h.call(mountTime, "mount", t.dir, options)
+		err = h.call(mountTimeout, "mount", t.dir, options)
 		if err != nil && made {
 			// It fails if the call-out was killed, but has mounted: unpublish follows.
 			_ = volume.RemoveDir(t.dir)
@@ -144,7 +144,7 @@ func (n *node) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolu
 	begun := time.Now()
 	err = n.onHost(func(h host) error {
 		if h.binary != "" { // without a driver, nothing is mounted, or it cannot be removed
-			if err := h.call(unmountTime, "unmount", t.dir); err != nil {
+			if err := h.call(unmountTimeout, "unmount", t.dir); err != nil {
 				return err
 			}
 		}

@@ -9,10 +9,10 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// The kubelet watches a directory for sockets, asks at each which plugin it belongs to, and
-// forgets the plugin when the socket is removed (kubernetes v1.34,
-// pkg/kubelet/pluginmanager/pluginwatcher). It does so anew when a socket gets the name of
-// another one.
+// The kubelet watches a directory for sockets, asks at each which plugin it belongs to, and forgets
+// the plugin when the socket is removed (kubernetes v1.34,
+// pkg/kubelet/pluginmanager/pluginwatcher). The kubelet asks again when a new socket takes the name
+// of an old one.
 
 // registrar is the service at the registration's socket.
 type registrar struct {
@@ -42,19 +42,19 @@ func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.R
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// registerAgain is how long to wait before the kubelet is offered a plugin that it has refused,
-// as it does for one of a node that it does not know yet.
-const registerAgain = 5 * time.Second
+// registerDelay is how long to wait before the kubelet is offered the plugin again. It refuses the
+// plugin, for example, while it does not know its node yet.
+const registerDelay = 5 * time.Second
 
-// registrationSilence is how long to wait for a kubelet before the log says that none has come.
-var registrationSilence = time.Minute
+// registrationTimeout is how long to wait for a kubelet before the log says that none has come.
+var registrationTimeout = time.Minute
 
-// registrationStopTime is how long the server of the registration may take to end. It has nothing
-// to wait for but an answer on its way.
-const registrationStopTime = time.Second
+// registrationStopTimeout is how long the server of the registration may take to end. It has
+// nothing to wait for but an answer on its way.
+const registrationStopTimeout = time.Second
 
 // register has the kubelet register the plugin, until the context ends. A kubelet that has refused
-// it asks again only when there is another socket.
+// the plugin asks again only when there is another socket.
 func (p *Plugin) register(ctx context.Context, dir string) error {
 	for {
 		refused := make(chan string, 1)
@@ -62,8 +62,8 @@ func (p *Plugin) register(ctx context.Context, dir string) error {
 		if err != nil {
 			return fmt.Errorf("make the socket of the registration: %w", err)
 		}
-		silence := time.AfterFunc(registrationSilence, func() {
-			p.Log("no kubelet has registered %s in %v; is %q, of --kubelet-dir, the kubelet's --root-dir?", p.name(), registrationSilence, p.KubeletDir)
+		silence := time.AfterFunc(registrationTimeout, func() {
+			p.Log("no kubelet has registered %s in %v; is %q, of --kubelet-dir, the kubelet's --root-dir?", p.name(), registrationTimeout, p.KubeletDir)
 		})
 		server := p.server()
 		registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused, silence: silence})
@@ -73,18 +73,18 @@ func (p *Plugin) register(ctx context.Context, dir string) error {
 		case <-ctx.Done():
 		case err = <-ended:
 		case why := <-refused:
-			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.name(), registerAgain, why)
+			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.name(), registerDelay, why)
 		}
 		silence.Stop()
 		at.remove() // first: the kubelet calls no more
-		stop(server, registrationStopTime)
+		stop(server, registrationStopTimeout)
 		if err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(registerAgain):
+		case <-time.After(registerDelay):
 		}
 	}
 }

@@ -98,10 +98,10 @@ var kubeletOptions = map[string]string{
 // (man 2 execve), and CSI allows 4 KiB for the attributes.
 const maxOptions = 64 << 10
 
-// options are the options of mount for a volume: those of the kubelet, which overrides what the
-// author of the pod, or of the persistent volume, has written (csi_mounter.go, mergeMap), and those
-// of the author that the driver knows. Other attributes of the kubelet, which may be secrets, are
-// left out, and so are those that are for an admission policy.
+// options returns the options of mount for a volume: those of the kubelet, and those of the author
+// that the driver knows. The kubelet overrides what the author of the pod, or of the persistent
+// volume, has written (csi_mounter.go, mergeMap). Other attributes of the kubelet, which may be
+// secrets, are left out, and so are those for an admission policy.
 func (p *Plugin) options(t target, attributes map[string]string) (string, error) {
 	options := map[string]string{flex.OptionVolumeName: t.name}
 	_, forPolicy := attributes[p.PolicyAttribute]

@@ -19,9 +19,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Serve serves at a socket, and registers the plugin with the kubelet by one in the
-// registration's directory, "" for not at all, until the context ends. Then it removes its
-// sockets, that of the registration first, and waits some seconds for the requests at work.
+// Serve serves at a socket until the context ends, and registers the plugin with the kubelet by a
+// socket in the registration's directory; "" for no registration. At the end it removes its
+// sockets, that of the registration first, and waits some seconds for the requests that are being
+// answered.
 func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) error {
 	if err := p.check(); err != nil {
 		return err
@@ -39,7 +40,7 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 	csi.RegisterNodeServer(server, newNode(p))
 	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(at) }()
-	defer stop(server, stopTime)
+	defer stop(server, stopTimeout)
 	p.Log("version %s of %s serves driver %s at %s", p.Version, p.name(), p.Driver, socket)
 	if registrationDir != "" {
 		registered, end := context.WithCancel(ctx)
@@ -66,13 +67,13 @@ func Socket(endpoint string) (path string, err error) {
 	return path, nil
 }
 
-// stopTime is how long requests may go on after the end was asked for. A call-out that is killed
-// then leaves nothing that the next one does not repair. With that of the registration before it,
-// it is less than the five seconds that the pod has (terminationGracePeriodSeconds).
-const stopTime = 3 * time.Second
+// stopTimeout is how long requests may go on after the plugin was told to end. The next call-out
+// repairs what a call-out leaves that is killed then. Together with registrationStopTimeout, it is
+// less than the five seconds that the pod has (terminationGracePeriodSeconds).
+const stopTimeout = 3 * time.Second
 
-// stop ends a server when its requests have ended, or after a time. It then waits for nobody: Stop
-// would, for two minutes, for one who has connected and says nothing.
+// stop ends a server when its requests have ended, or after the limit. Then it does not wait:
+// [grpc.Server.Stop] would wait two minutes for a client that has connected and says nothing.
 func stop(server *grpc.Server, limit time.Duration) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); server.GracefulStop() }()

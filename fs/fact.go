@@ -64,10 +64,10 @@ func (f *FS) lookupFact(name string, out *fuse.EntryOut) fuse.Status {
 	return fuse.OK
 }
 
-// nobody owns a fact. The owner of a file may take out a lease on it (fcntl(2), F_SETLEASE),
-// which the kernel grants without asking us, and everybody else's open(2) waits for 45 seconds
-// then: those of other pods, too, because a fact is one file in all volumes. No process
-// can be this user (setuid(2)); programs see the overflow user, 65534.
+// nobody is the owner of facts: a user that no process can become (setuid(2)). Programs see the
+// overflow user, 65534. The owner of a file could take a lease on it (fcntl(2), F_SETLEASE), which
+// the kernel grants without asking the daemon. Then open(2) would wait 45 seconds in all pods,
+// because a fact is one file in all volumes.
 var nobody = fuse.Owner{Uid: math.MaxUint32}
 
 func factAttr(fact facts.Fact, attr *fuse.Attr) {

@@ -40,9 +40,9 @@ func New(site survive.Site) *FS {
 	return f
 }
 
-// NeverBlocks tells whether requests about a node, or about names in it, are answered without any
-// wait but for a record. Where there are facts of the operator's, those about names are not, nor
-// those about versions that are not kept any more: their disk may be slow.
+// NeverBlocks tells whether requests about a node, or about names in it, wait for nothing but a
+// record. Requests about names wait for the disk of the facts where the operator has some, and so
+// do requests about a version of a fact that is not kept any more.
 func (f *FS) NeverBlocks(node uint64, names bool) bool {
 	if names {
 		return f.facts.File == nil || node == fuse.FUSE_ROOT_ID
@@ -50,11 +50,11 @@ func (f *FS) NeverBlocks(node uint64, names bool) bool {
 	if _, k := volume.Split(node); k != nodeFact {
 		return true
 	}
-	_, kept := f.versions.get(node) // and stays for the answer, unless that has to wait for long
+	_, kept := f.versions.get(node) // it stays for the answer, unless the answer has to wait for long
 	return kept
 }
 
-// Varying returns the kinds whose size depends on who asks.
+// VaryingSizes returns the kinds of files whose size depends on the reader.
 func (*FS) VaryingSizes() (kinds []uint8) {
 	for k := range files {
 		if files[k].live != nil {

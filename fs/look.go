@@ -14,8 +14,9 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// look is the last look at the directory of facts. A look at a full one takes tens of
-// milliseconds, in which others wait. So who lists in a directory that has not changed shares it.
+// look is the last look at the directory of facts. Looking at a full directory takes tens of
+// milliseconds, in which other requests wait. So listings share the look while the directory has
+// not changed.
 type look struct {
 	mu      sync.Mutex // guards what follows
 	began   time.Time
@@ -31,12 +32,13 @@ type found struct {
 }
 
 const (
-	// lookTime is for how long a look is good. A long listing takes many requests, which go on
-	// with the same one. A change in a file, which says nothing of its directory, is seen then.
-	lookTime = 5 * time.Second
-	// tick is longer than what may be between two times that a file system gives its files, which
-	// some count in seconds: a directory that has changed since then may have changed again.
-	tick = 2 * time.Second
+	// lookInterval is how long a listing may use one look. A long listing takes many requests,
+	// which go on with the same one. A change in a file, which says nothing of its directory, is
+	// seen then.
+	lookInterval = 5 * time.Second
+	// timeStep is longer than what may be between two times that a file system gives its files,
+	// which some count in seconds: a directory that has changed since then may have changed again.
+	timeStep = 2 * time.Second
 	// maxTold is how many problems are reported between two looks that find none.
 	maxTold = 100
 )
@@ -67,7 +69,7 @@ func (f *FS) lookAtFacts(fresh bool) []found {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	began, changed := time.Now(), f.facts.Changed()
-	if began.Sub(l.began) < lookTime && (!fresh || changed.Equal(l.changed) && l.began.Sub(changed) > tick) {
+	if began.Sub(l.began) < lookInterval && (!fresh || changed.Equal(l.changed) && l.began.Sub(changed) > timeStep) {
 		return l.facts
 	}
 	all, left, err := f.facts.Scan()

@@ -44,18 +44,18 @@ func put(t *testing.T, facts, name string) {
 	}
 }
 
-// A directory that has not changed is looked at once in lookTime at most, however many list.
+// A directory that has not changed is looked at once in lookInterval at most, however many list.
 func TestWhoListsSharesALook(t *testing.T) {
 	const number = 50
 	fs, node, _ := withFacts(t, number)
 	var looks atomic.Int64
 	fs.facts.Reserved = func(string) bool { looks.Add(1); return false }
-	time.Sleep(tick + tick/10) // after which it is known to be as it was
+	time.Sleep(timeStep + timeStep/10) // after which it is known to be as it was
 	began, times := time.Now(), int64(0)
 	for ; times < 100; times++ {
 		listAll(t, fs, node, 4096)
 	}
-	if most := int64(time.Since(began)/lookTime) + 1; looks.Load() > most*number {
+	if most := int64(time.Since(began)/lookInterval) + 1; looks.Load() > most*number {
 		t.Errorf("%d facts were looked at %d times for %d listings", number, looks.Load(), times)
 	}
 }
@@ -70,7 +70,7 @@ func TestAListingHasWhatIsThereNow(t *testing.T) {
 			t.Fatalf("%s is missing: %q", name, names)
 		}
 		if i%50 == 0 { // so long ago that the next listing could share it
-			time.Sleep(tick + tick/10)
+			time.Sleep(timeStep + timeStep/10)
 			listAll(t, fs, node, 4096)
 		}
 		if err := os.Remove(filepath.Join(facts, name)); err != nil {

@@ -39,9 +39,9 @@ func (t Target) CloseCSI() error {
 	return errors.Join(errs...)
 }
 
-// releaseTime is how long a kubelet may take to release a persistent volume that it has unmounted.
+// releaseTimeout is how long a kubelet may take to release a persistent volume that it has unmounted.
 // It takes a fraction of a second.
-const releaseTime = 5 * time.Second
+const releaseTimeout = 5 * time.Second
 
 // removeDevices removes the directories that a kubelet has for the driver's persistent volumes, as
 // soon as it has released them: it asks the plugin a last time, after the volume was unmounted,
@@ -50,7 +50,7 @@ const releaseTime = 5 * time.Second
 // that a kubelet has forgotten, which was restarted in between, stays.
 func (t Target) removeDevices() {
 	dir := filepath.Join(t.KubeletDir, "plugins/kubernetes.io/csi", t.Driver.CSI())
-	for deadline := time.Now().Add(releaseTime); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(releaseTimeout); ; time.Sleep(50 * time.Millisecond) {
 		devices, _ := filepath.Glob(dir + "/*")
 		for _, device := range devices {
 			_ = unix.Rmdir(filepath.Join(device, "globalmount"))

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	healPause   = 10 * time.Second // between two attempts to heal that fail
-	recordPause = 5 * time.Second  // between two looks for lost records, which read the node's mounts
-	recordRetry = time.Minute      // between two attempts to restore them that fail
+	healDelay      = 10 * time.Second // between two attempts to heal that fail
+	recordInterval = 5 * time.Second  // between two looks for lost records, which read the node's mounts
+	recordDelay    = time.Minute      // between two attempts to restore them that fail
 )
 
 // heal has the driver heal dead volumes, by the call-out init. changed says that another
@@ -38,7 +38,7 @@ func (k *Keeper) heal(changed bool) error {
 		return nil
 	case k.dead && !before:
 		return nil // a call-out may be starting the daemon
-	case time.Since(k.tried) < healPause:
+	case time.Since(k.tried) < healDelay:
 		return wrong
 	case k.dead:
 		if died, err := k.Node.Died(); err != nil || !died {
@@ -63,7 +63,7 @@ var errDead = errors.New("the daemon has died, with its standby; its volumes are
 // kubelet do it.
 func (k *Keeper) call(verb string) error {
 	binary := k.Target.Binary()
-	return k.onHost(func() error { _, err := proc.Run(stopTime, binary, binary, verb); return err })
+	return k.onHost(func() error { _, err := proc.Run(stopTimeout, binary, binary, verb); return err })
 }
 
 // touch makes the kubelet call init, at its next volume operation: it watches the
@@ -84,7 +84,7 @@ func (k *Keeper) record() error {
 	}
 	before := k.lost
 	count, err := k.Node.Unrecorded()
-	k.recordDue = time.Now().Add(recordPause)
+	k.recordDue = time.Now().Add(recordInterval)
 	if k.lost = err; err != nil || count == 0 {
 		return err
 	}
@@ -92,7 +92,7 @@ func (k *Keeper) record() error {
 		"restore heals them, or logs why not", count, k.Program)
 	k.recordDue = time.Time{} // the next look tells what became of it
 	if before != nil {
-		k.recordDue = time.Now().Add(recordRetry)
+		k.recordDue = time.Now().Add(recordDelay)
 	}
 	if err := k.call("restore"); err != nil {
 		k.Log("%v", err)

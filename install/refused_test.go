@@ -12,8 +12,8 @@ import (
 )
 
 func TestWhatIsNoDriverIsNotInstalled(t *testing.T) {
-	was := initTime
-	t.Cleanup(func() { initTime = was })
+	was := initTimeout
+	t.Cleanup(func() { initTimeout = was })
 	never := fifo(t)
 	for name, row := range map[string]struct{ binary, said string }{
 		"for another machine":    {otherMachine(t), "another architecture"},
@@ -30,9 +30,9 @@ func TestWhatIsNoDriverIsNotInstalled(t *testing.T) {
 		"an argument is missing": {"#!/bin/sh\n[ \"$1\" = init ] || echo '{\"status\":\"Success\"}'\n", "that is not a driver"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			initTime = was
+			initTimeout = was
 			if strings.HasPrefix(row.said, "no end") {
-				initTime = 300 * time.Millisecond
+				initTimeout = 300 * time.Millisecond
 			}
 			for _, before := range []map[string]string{nil, {"exec/example.com~facts/facts": version("0"), "exec/example.com~facts/config.json": "{}"}} {
 				target := newTarget(t, before)

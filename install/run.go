@@ -13,9 +13,9 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// initTime is how long a driver may take to answer init. A test of a driver that hangs
+// initTimeout is how long a driver may take to answer init. A test of a driver that hangs
 // shortens it.
-var initTime = 10 * time.Second
+var initTimeout = 10 * time.Second
 
 // answers executes the call-out init, as the kubelet will: a binary for another
 // machine, or on a file system that executes nothing, must not become the driver.
@@ -23,7 +23,7 @@ func (t Target) answers(path string) error {
 	// Under this name the driver has nothing on the node. Under its own, init would let it
 	// take over.
 	name := filepath.Join("/staged~"+t.Driver.File(), t.Driver.File())
-	output, err := proc.Run(initTime, path, name, "init")
+	output, err := proc.Run(initTimeout, path, name, "init")
 	switch {
 	case errors.Is(err, unix.ENOEXEC):
 		return fmt.Errorf("%w; the binary is for another architecture", err)

@@ -92,10 +92,10 @@ func (t Target) check() error {
 	return nil
 }
 
-// lockTime is how long an installer waits for another one, which may be ending the daemon: longer
+// lockTimeout is how long an installer waits for another one, which may be ending the daemon: longer
 // than uninstall takes, which may have it stop twice. Whoever may read the plugin directory can
 // lock it.
-var lockTime = 2*stopTime + time.Minute
+var lockTimeout = 2*stopTimeout + time.Minute
 
 // lock keeps other installers out of the plugin directory until unlock is called,
 // or this process ends.
@@ -104,7 +104,7 @@ func (t Target) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Within(time.Now().Add(lockTime), directory, filelock.Flock(unix.LOCK_EX)); err != nil {
+	if err := filelock.Within(time.Now().Add(lockTimeout), directory, filelock.Flock(unix.LOCK_EX)); err != nil {
 		directory.Close()
 		return nil, err
 	}

@@ -49,8 +49,8 @@ func TestAPlaceThatIsNoDriversIsRefusedAndStays(t *testing.T) {
 
 // Whoever may read the plugin directory can lock it.
 func TestALockThatIsNeverReleased(t *testing.T) {
-	defer func(was time.Duration) { lockTime = was }(lockTime)
-	lockTime = 50 * time.Millisecond
+	defer func(was time.Duration) { lockTimeout = was }(lockTimeout)
+	lockTimeout = 50 * time.Millisecond
 	target := newTarget(t, map[string]string{"exec/": ""})
 	locked, err := os.Open(target.PluginDir)
 	if err == nil {

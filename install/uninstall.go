@@ -12,8 +12,8 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// stopTime is how long a daemon may take to end, with its volumes.
-const stopTime = 2 * time.Minute
+// stopTimeout is how long a daemon may take to end, with its volumes.
+const stopTimeout = 2 * time.Minute
 
 // Uninstall ends the daemon and removes the driver from the node. Volumes that are
 // in use prevent it, and the error names them; force unmounts them. binary is one of this
@@ -130,7 +130,7 @@ func (t Target) stop(binary *os.File, force bool) error {
 		argv = append(argv, "--force")
 	}
 	return t.onHost(func() error {
-		output, err := proc.Run(stopTime, path, argv...)
+		output, err := proc.Run(stopTimeout, path, argv...)
 		if said := strings.TrimSpace(string(output)); err != nil && said != "" {
 			return errors.New(strings.TrimPrefix(said, t.Program+": ")) // it says what to do
 		}

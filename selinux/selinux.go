@@ -37,15 +37,15 @@ const (
 	Enforcing  Mode = "enforcing"
 )
 
-// CurrentMode asks the kernel. It costs a few system calls: a mount call-out that
-// finds the daemon serving has no need of it.
+// CurrentMode asks the kernel, which takes a few system calls. A mount call-out that finds the
+// daemon serving does not need to.
 func CurrentMode() Mode {
 	switch {
 	case !selinux.GetEnabled():
 		return Absent
 	case selinux.EnforceMode() == selinux.Permissive:
 		return Permissive
-	default: // also when it cannot be read, which only a policy can forbid
+	default: // also if the file cannot be read: only a policy can forbid that
 		return Enforcing
 	}
 }

@@ -8,23 +8,23 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// A process that a filter leaves few system calls uses what is here: the library for SELinux takes
+// This file needs few system calls, for processes behind a filter. The library for SELinux needs
 // more.
 
 // SocketLabel is that of a process to whose sockets every container may connect: of a privileged
 // container (container-selinux, container_spc_stream_connect).
 const SocketLabel = "system_u:system_r:spc_t:s0"
 
-// Enabled tells whether labels are of use. It does not tell a kernel that has no policy yet, which
-// refuses all.
+// Enabled tells whether labels can be used. It is also true while the kernel has no policy yet, and
+// refuses every label.
 func Enabled() bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(Root, &stat) == nil && stat.Type == unix.SELINUX_MAGIC
 }
 
-// LabelSocket calls a function that makes a socket, which then has a label as if a process of that
-// label had made it: whoever connects needs the right to connect to that process. An error says
-// that the policy does not know the label, or does not let this process use it.
+// LabelSocket calls a function that makes a socket. The socket gets the label, as if a process of
+// that label had made it: a client needs the right to connect to such a process. An error says that
+// the policy does not know the label, or does not let this process use it.
 func LabelSocket(label string, socket func() error) error {
 	return proc.OnThread(func() error { // with which it ends
 		file, err := os.OpenFile("/proc/thread-self/attr/sockcreate", os.O_WRONLY, 0)

@@ -180,7 +180,7 @@ func workloads(object any, path []any, visit func(workload any, path []any)) {
 	}
 }
 
-// along is what an object has at a path, nil for nothing.
+// along returns what an object has at a path; nil for nothing.
 func along(object any, path []any) any {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -193,7 +193,7 @@ func along(object any, path []any) any {
 	return object
 }
 
-// apply adds to an object.
+// apply puts an addition into an object.
 func (a addition) apply(object any) {
 	last := len(a.list) - 1
 	parent, key := along(object, a.list[:last]).(map[string]any), a.list[last].(string)
@@ -212,7 +212,7 @@ func (a addition) apply(object any) {
 	}
 }
 
-// insert adds to the text of a document.
+// insert puts an addition into the text of a document.
 func insert(text string, additions []addition) (string, error) {
 	file, err := parser.ParseBytes([]byte(text), 0)
 	if err != nil {
@@ -295,7 +295,7 @@ func (a addition) place(body ast.Node, lines []string) (at int, text string, err
 	return endOf(lines, list.Start.Position.Line, indent, true), a.block(indent), nil
 }
 
-// find is the node at a path from a node.
+// find returns the node at a path from a node.
 func find(node ast.Node, path []any) (ast.Node, error) {
 	for {
 		switch n := node.(type) {
@@ -324,7 +324,7 @@ func find(node ast.Node, path []any) (ast.Node, error) {
 	}
 }
 
-// valueOf is the value of a key, nil for none.
+// valueOf returns the value of a key; nil for none.
 func valueOf(mapping *ast.MappingNode, key string) ast.Node {
 	for _, v := range mapping.Values {
 		if v.Key.GetToken().Value == key {
@@ -349,8 +349,8 @@ func position(lines []string, of *token.Token) int {
 // lineAt is where a line begins. The first is 1.
 func lineAt(lines []string, line int) int { return len(strings.Join(lines[:line-1], "")) }
 
-// endOf is where a block ends that begins in a line, and whose elements are indented so far: before
-// blank lines and comments that belong to what follows.
+// endOf returns where a block ends that begins in a line and has elements with this indent. Blank
+// lines and comments before the next block are not part of it.
 func endOf(lines []string, line, indent int, isList bool) int {
 	isComment := func(text string) bool { return text == "" || text[0] == '#' }
 	after := func(text string) (int, string) {
@@ -469,12 +469,12 @@ const (
 	alphanumeric = lowercase + "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + "0123456789"
 )
 
-// consists tells whether a string has no other characters. Package regexp would cost the start of
-// each program, of which this is a part.
+// consists tells whether a string consists of these characters alone. Package regexp would slow
+// down the start of each program that this package is part of.
 func consists(s, characters string) bool { return strings.Trim(s, characters) == "" }
 
-// isPlain tells whether YAML has a string for this without quotes, also within brackets, whatever
-// its version.
+// isPlain tells whether every version of YAML reads this text as a string without quotes, also
+// within brackets.
 func isPlain(s string) bool {
 	if unit := strings.TrimLeft(s, "0123456789"); unit != s { // a quantity
 		return slices.Contains([]string{"m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"}, unit)
@@ -483,8 +483,8 @@ func isPlain(s string) bool {
 		!slices.Contains([]string{"true", "false", "yes", "no", "on", "off", "y", "n", "null"}, strings.ToLower(s))
 }
 
-// quote is a string in quotes, which both JSON and YAML know, or, in YAML, as it is if it can be
-// nothing else.
+// quote returns a string in quotes that JSON and YAML read alike; for YAML, without quotes where it
+// is plain.
 func quote(s string, isJSON bool) string {
 	if !isJSON && isPlain(s) {
 		return s

@@ -21,7 +21,7 @@ type volume struct {
 	options map[string]any
 }
 
-// volumes are those of the driver that a pod has.
+// volumes returns the volumes of the driver in a pod.
 func (l List) volumes(pod any) (all []volume) {
 	for _, v := range items(in(pod, "spec", "volumes")) {
 		csi, options := in(v, "csi") != nil, in(v, "flexVolume", "options")
@@ -39,7 +39,7 @@ func (l List) volumes(pod any) (all []volume) {
 
 func (v volume) has(option string) bool { _, given := v.options[option]; return given }
 
-// or is an option's value, or what is in its place where the pod does not give it.
+// or returns an option's value, or a default if the pod does not set the option.
 func (v volume) or(option, value string) string {
 	if v.has(option) {
 		return text(v.options[option])
@@ -64,7 +64,8 @@ func (l List) clients(pod any) []volume {
 	return slices.DeleteFunc(l.volumes(pod), func(v volume) bool { return v.has("serves") })
 }
 
-// problem is the first that is wrong with a volume, "" for none: what the validating policy says.
+// problem returns the first thing that is wrong with a volume, as the validating policy words it;
+// "" for nothing.
 func (l List) problem(pod any, v volume) string {
 	if !v.has("program") {
 		return ""
@@ -110,7 +111,7 @@ func (l List) problem(pod any, v volume) string {
 	return ""
 }
 
-// serves are the two parts of the annotation, and what is wrong with it, "" for nothing.
+// serves returns the two parts of the annotation, and what is wrong with it; "" for nothing.
 func (l List) serves(pod any) (container, volume, problem string) {
 	value, given := l.annotation(pod)
 	if !given {
@@ -144,8 +145,8 @@ func (l List) serves(pod any) (container, volume, problem string) {
 
 // refusals are the messages with which the validating policy refuses a pod.
 func (l List) refusals(pod any) (messages []string) {
-	// A message of several lines, or a long one, the API server replaces by the policy's general
-	// one.
+	// The API server replaces a message that is long, or has several lines, by the policy's general
+	// message.
 	say := func(message, general string) {
 		if strings.Contains(message, "\n") || len(message) > 5<<10 {
 			message = general
@@ -295,7 +296,7 @@ func (p *program) container(v volume, user any) fields {
 		field{"securityContext", security}, field{"volumeMounts", mounts})
 }
 
-// in is what an object has by a path of keys, nil for nothing.
+// in returns what an object has at a path of keys; nil for nothing.
 func in(of any, keys ...string) any {
 	for _, key := range keys {
 		object, _ := of.(map[string]any)
@@ -304,7 +305,7 @@ func in(of any, keys ...string) any {
 	return of
 }
 
-// at is an element of a list, nil for none.
+// at returns an element of a list; nil for none.
 func at(list any, i int) any {
 	if all := items(list); i < len(all) {
 		return all[i]
