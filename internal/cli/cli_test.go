@@ -136,6 +136,7 @@ func TestBashCompletes(t *testing.T) {
 		"sell bread --t":  {"--to"},
 		"look -o ":        {"table", "json"},
 		"look --output j": {"json"},
+		"look -- here -":  {}, // another program's
 		"completion ":     {"bash", "zsh", "fish"},
 		"help co":         {"completion"},
 		"help close ":     {},

@@ -68,7 +68,7 @@ func (t Table) function() string { return "_" + strings.ReplaceAll(t.Program, "-
 func (t Table) bash() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# Completion of bash, by `%s completion bash`.\n", t.Program)
-	fmt.Fprintf(&text, "%s() {\n\tlocal words=\n\tcase $COMP_CWORD,${COMP_WORDS[1]},$3,$2 in\n\t1,*) words='%s' ;;\n", t.function(), strings.Join(t.names(), " "))
+	fmt.Fprintf(&text, "%s() {\n\tlocal words=\n\t[[ \" ${COMP_WORDS[*]:1:COMP_CWORD-1} \" = *' -- '* ]] && return\n\tcase $COMP_CWORD,${COMP_WORDS[1]},$3,$2 in\n\t1,*) words='%s' ;;\n", t.function(), strings.Join(t.names(), " "))
 	for _, c := range t.All() {
 		var names []string
 		for _, o := range c.options() {
@@ -112,7 +112,7 @@ func (t Table) zsh() string {
 	}
 	text.WriteString("\t\t)\n\t\t_describe command commands\n\t\treturn\n\tfi\n\tshift words\n\t(( CURRENT-- ))\n\tcase $words[1] in\n")
 	for _, c := range t.All() {
-		fmt.Fprintf(&text, "\t%s) _arguments", c.Name)
+		fmt.Fprintf(&text, "\t%s) _arguments -S", c.Name)
 		for _, o := range c.options() {
 			for _, name := range o.names() {
 				help := "[" + plain(o.help) + "]"

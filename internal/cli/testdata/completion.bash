@@ -1,6 +1,7 @@
 # Completion of bash, by `shop-keeper completion bash`.
 _shop_keeper() {
 	local words=
+	[[ " ${COMP_WORDS[*]:1:COMP_CWORD-1} " = *' -- '* ]] && return
 	case $COMP_CWORD,${COMP_WORDS[1]},$3,$2 in
 	1,*) words='sell look close completion help version' ;;
 	*,sell,--to,*) ;;

@@ -16,7 +16,7 @@ _shop_keeper() {
 	shift words
 	(( CURRENT-- ))
 	case $words[1] in
-	sell) _arguments \
+	sell) _arguments -S \
 		'-q[say nothing]' \
 		'--quiet[say nothing]' \
 		'--to=[the CUSTOMER \[a name\: any\] who isn'\''t here]:CUSTOMER:_files' \
@@ -24,25 +24,25 @@ _shop_keeper() {
 		'-h[print what the command does]' \
 		'--help[print what the command does]' \
 		'*:THING \[PRICE\]:_files' ;;
-	look) _arguments \
+	look) _arguments -S \
 		'-o[print it in this FORMAT\: table or json]:FORMAT:(table json)' \
 		'--output=[print it in this FORMAT\: table or json]:FORMAT:(table json)' \
 		'-h[print what the command does]' \
 		'--help[print what the command does]' \
 		'*:-- PLACE \[THING...\]:_files' ;;
-	close) _arguments \
+	close) _arguments -S \
 		'-h[print what the command does]' \
 		'--help[print what the command does]' ;;
-	completion) _arguments \
+	completion) _arguments -S \
 		'-h[print what the command does]' \
 		'--help[print what the command does]' \
 		'*:SHELL:(bash zsh fish)' ;;
-	help) _arguments \
+	help) _arguments -S \
 		'--man[print the manual page, in roff(7)]' \
 		'-h[print what the command does]' \
 		'--help[print what the command does]' \
 		'*:\[COMMAND\]:(sell look close completion help version)' ;;
-	version) _arguments \
+	version) _arguments -S \
 		'-o[print it in this FORMAT\: text or json]:FORMAT:(text json)' \
 		'--output=[print it in this FORMAT\: text or json]:FORMAT:(text json)' \
 		'-h[print what the command does]' \
