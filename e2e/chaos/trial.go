@@ -55,9 +55,9 @@ func (t *trial) run(ctx context.Context) {
 	t.checkRemoval()
 }
 
-// settled is for how long nothing is opened or closed by processes that have closed what they
-// needed for their start.
-const settled = time.Second
+// settledInterval is for how long nothing is opened or closed by processes that have closed what
+// they needed for their start.
+const settledInterval = time.Second
 
 // prepare mounts the volume and notes what the processes have open.
 func (t *trial) prepare(ctx context.Context) error {
@@ -81,7 +81,7 @@ func (t *trial) settle(ctx context.Context) (open map[role]descriptors, err erro
 		if err != nil {
 			return err
 		}
-		if err := sleep(ctx, settled); err != nil {
+		if err := sleep(ctx, settledInterval); err != nil {
 			return err
 		}
 		if open, err = t.first.descriptors(); err == nil && !maps.EqualFunc(before, open, slices.Equal) {

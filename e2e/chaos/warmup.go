@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longestWarmUp is how long the disturbed part of a soak may be.
-const longestWarmUp = time.Minute
+// warmUpTimeout is how long the disturbed part of a soak may be.
+const warmUpTimeout = time.Minute
 
 // warmUp has the processes do whatever they do in their life: each is ended with
 // each signal, three times, and there is an upgrade and a way back. It takes a
 // sixth of the time. In the second half of that, the last processes that came
 // grow to their size.
 func (t *trial) warmUp(ctx context.Context) (status, error) {
-	began, length := time.Now(), min(t.duration/6, longestWarmUp)
+	began, length := time.Now(), min(t.duration/6, warmUpTimeout)
 	now, err := t.endEach(ctx, length/2)
 	if err != nil {
 		return now, err

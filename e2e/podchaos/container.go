@@ -57,7 +57,7 @@ func (p *pod) start(name string, args []string, volumes []volumeMount, out io.Wr
 		_ = c.cmd.Wait()
 		close(c.left)
 	}()
-	err = await(context.Background(), grace, func() (err error) {
+	err = await(context.Background(), stepTimeout, func() (err error) {
 		if c.pid, err = readPID(pidFile); err == nil {
 			return nil
 		}
@@ -130,7 +130,7 @@ func (c *container) exec(name string, args ...string) (*beginner, error) {
 		_ = cmd.Wait()
 		close(b.left)
 	}()
-	err := await(context.Background(), grace, func() (err error) {
+	err := await(context.Background(), stepTimeout, func() (err error) {
 		b.pid, err = readPID(pidFile)
 		return err
 	})
@@ -153,7 +153,7 @@ func (b *beginner) kill() error {
 	if err := unix.Kill(b.pid, unix.SIGKILL); err != nil {
 		return fmt.Errorf("kill process %d: %w", b.pid, err)
 	}
-	return await(context.Background(), grace, func() error {
+	return await(context.Background(), stepTimeout, func() error {
 		if state := stateOf(b.pid); state != 'Z' && state != '-' {
 			return fmt.Errorf("process %d, which was killed, is in state %c", b.pid, state)
 		}
@@ -187,7 +187,7 @@ func (c *container) end(limit time.Duration) error {
 func (c *container) kill() (time.Duration, error) {
 	began := time.Now()
 	c.signal(unix.SIGKILL) // the others of its PID namespace with it
-	err := await(context.Background(), grace, func() error {
+	err := await(context.Background(), stepTimeout, func() error {
 		if left := c.processes(""); len(left) > 0 {
 			return fmt.Errorf("processes %v of container %s are left: %s", left, c.name, states(left))
 		}

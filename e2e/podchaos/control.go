@@ -51,7 +51,7 @@ func (t *trial) serveByRoot(p *pod, one program) (*served, []volumeMount, error)
 		root.end()
 		return errors.Join(unix.Unmount(dir, unix.MNT_DETACH), p.remove(), log.Close())
 	}}
-	return s, []volumeMount{{source: dir, path: "/data", propagated: true}}, await(context.Background(), grace, root.mounted)
+	return s, []volumeMount{{source: dir, path: "/data", propagated: true}}, await(context.Background(), stepTimeout, root.mounted)
 }
 
 // A rootServer mounts a program again as soon as it has died.
@@ -76,8 +76,8 @@ func (r *rootServer) run() {
 	}
 }
 
-// endTime is how long a program that was killed may take until it ends by itself.
-const endTime = 2 * time.Second
+// endTimeout is how long a program that was killed may take until it ends by itself.
+const endTimeout = 2 * time.Second
 
 // awaitEnd returns when the program has ended. One that was killed while it waited in the kernel
 // for its own answer does not end as long as its connection lasts: some look at their own mount
@@ -92,7 +92,7 @@ func (r *rootServer) awaitEnd() {
 		select {
 		case <-ended:
 			return
-		case <-time.After(endTime):
+		case <-time.After(endTimeout):
 		}
 		if looks++; !proc.IsEnding(r.cmd.Process.Pid) {
 			looks = 0

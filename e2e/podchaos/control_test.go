@@ -63,7 +63,7 @@ func TestTheControlEndsWhoWaitsForItself(t *testing.T) {
 	go root.run()
 	t.Cleanup(root.end)
 	for range 2 {
-		if err := await(context.Background(), grace, func() error { return os.Remove(asked) }); err != nil {
+		if err := await(context.Background(), stepTimeout, func() error { return os.Remove(asked) }); err != nil {
 			t.Fatal(err)
 		}
 		pids := root.pids()
@@ -73,7 +73,7 @@ func TestTheControlEndsWhoWaitsForItself(t *testing.T) {
 		if err := unix.Kill(pids[0], unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(endTime / 4)
+		time.Sleep(endTimeout / 4)
 		if threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pids[0])); len(threads) == 0 {
 			t.Error("it has ended by itself")
 		}

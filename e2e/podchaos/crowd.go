@@ -40,7 +40,7 @@ func (t *trial) silent(ctx context.Context, _ int) (err error) {
 		if err != nil {
 			return err
 		}
-		err = await(ctx, grace, func() error {
+		err = await(ctx, stepTimeout, func() error {
 			if n := len(c.processes("sleep")); n != silentPrograms {
 				return fmt.Errorf("%d programs have a connection, of %d: %s", n, silentPrograms, c.said())
 			}

@@ -143,7 +143,7 @@ func (t *trial) killMounterAmid() (victim int, err error) {
 
 // awaitMounters waits until there are two, and none of those before.
 func (t *trial) awaitMounters(ctx context.Context, ended ...int) (found []int, err error) {
-	err = await(ctx, grace, func() error {
+	err = await(ctx, stepTimeout, func() error {
 		found = t.rig.mounters()
 		if len(found) != 2 || slices.ContainsFunc(found, func(pid int) bool { return slices.Contains(ended, pid) }) {
 			return fmt.Errorf("the mounters are %v, after %v", found, ended)

@@ -177,7 +177,7 @@ func (t *trial) killOnce(ctx context.Context, s *served, r *reader, result *row)
 	if err != nil {
 		return err
 	}
-	err = await(ctx, grace, func() error {
+	err = await(ctx, stepTimeout, func() error {
 		if found := s.pids(); len(found) == 0 || slices.ContainsFunc(found, func(pid int) bool { return slices.Contains(victims, pid) }) {
 			return fmt.Errorf("the program did not start again")
 		}

@@ -169,7 +169,7 @@ func (l *load) end() int {
 	case <-none:
 		l.tell(true)
 		return 0
-	case <-time.After(grace):
+	case <-time.After(stepTimeout):
 		l.tell(false)
 		return 1
 	}

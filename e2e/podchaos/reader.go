@@ -84,7 +84,7 @@ func (r *reader) beats() []time.Duration {
 // after it.
 func (r *reader) awaitProgress(ctx context.Context, since int64) error {
 	before := -1
-	return await(ctx, grace, func() error {
+	return await(ctx, stepTimeout, func() error {
 		select {
 		case <-r.left:
 			return fmt.Errorf("the reader: %w: %s", errEnded, r.said())
@@ -127,7 +127,7 @@ func (r *reader) outage(from, to int64) (until, longest time.Duration) {
 
 // stop ends the load, which tells the rest.
 func (r *reader) stop() (seen, error) {
-	err := r.end(grace + 5*time.Second)
+	err := r.end(stepTimeout + 5*time.Second)
 	s := r.seen()
 	if err == nil && !s.Last {
 		err = fmt.Errorf("a thread of the reader hangs for %v: %s", time.Duration(s.Now-s.Oldest), s.Doing)

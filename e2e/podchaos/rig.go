@@ -81,7 +81,7 @@ func (d *driver) callOut(args ...string) error {
 // execute returns what a command prints on either stream: the kubelet makes no difference
 // between them, and waits until nobody holds them any more.
 func (d *driver) execute(args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, d.binary, args...)
 	cmd.WaitDelay = 20 * time.Second
@@ -123,7 +123,7 @@ func (d *driver) status() (s status, err error) {
 // awaitPair waits until there are an active and a standby, and neither is the process that
 // ended.
 func (d *driver) awaitPair(ctx context.Context, ended int) (s status, err error) {
-	err = await(ctx, grace, func() error {
+	err = await(ctx, stepTimeout, func() error {
 		if s, err = d.status(); err != nil {
 			return err
 		}
@@ -252,7 +252,7 @@ func (r *rig) cleanUp() (left []string) {
 		if base := filepath.Base(group); base != "kubepods" && base != "besteffort" && base != filepath.Base(r.root) && !strings.HasPrefix(base, "pod9f0c") {
 			left = append(left, "cgroup "+group)
 		}
-		err := await(context.Background(), grace, func() error {
+		err := await(context.Background(), stepTimeout, func() error {
 			if err := unix.Rmdir(group); err != unix.ENOENT {
 				return err
 			}
@@ -268,8 +268,8 @@ func (r *rig) cleanUp() (left []string) {
 	return left
 }
 
-// grace is how long anything may take, on any machine.
-const grace = time.Minute
+// stepTimeout is how long anything may take, on any machine.
+const stepTimeout = time.Minute
 
 // sleep waits, unless the program is told to end.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -62,7 +62,7 @@ func parse(args []string) (settings, error) {
 	flags.BoolVar(&s.control, "control", false, "root mounts the programs itself, without the driver, which has to fail")
 	flags.BoolVar(&s.staleAllowed, "estale-allowed", false, "wait: who waited through a take-over may get ESTALE, as before Linux 6.9")
 	flags.BoolVar(&s.before6_9, "before-6.9", false, "kill: operations may fail with EINTR, ESTALE, ECONNABORTED or ENOTCONN, as they may before Linux 6.9")
-	flags.DurationVar(&promised, "promptly", promised, "wait, stop: how long an unmount may take, and the end of a waiter that is killed")
+	flags.DurationVar(&promisedTimeout, "promptly", promisedTimeout, "wait, stop: how long an unmount may take, and the end of a waiter that is killed")
 	flags.DurationVar(&s.duration, "duration", 10*time.Minute, "soak: how long it takes")
 	flags.DurationVar(&s.pause, "pause", 0, "soak: the `TIME` that each of the threads waits after each operation")
 	flags.StringVar(&s.samples, "samples", "", "soak: the `FILE` that what was seen is written to, as lines of JSON")

@@ -122,7 +122,7 @@ func (s *soak) oneComes(one program, by string) (err error) {
 	}
 	select {
 	case <-app.left:
-	case <-time.After(grace):
+	case <-time.After(stepTimeout):
 		return fmt.Errorf("the application still waits; the program: %s", server.said())
 	}
 	var l looked
@@ -149,13 +149,13 @@ func (s *soak) kill(ctx context.Context, server *served, reader *reader) {
 	}
 }
 
-// longestWarmUp is how long the disturbed part may be.
-const longestWarmUp = time.Minute
+// warmUpTimeout is how long the disturbed part may be.
+const warmUpTimeout = time.Minute
 
 // warmUp has the driver's processes do whatever they do in their life, in a sixth of the time. In
 // the second half of that, those who came last grow to their size.
 func (s *soak) warmUp(ctx context.Context) error {
-	length := min(s.duration/6, longestWarmUp)
+	length := min(s.duration/6, warmUpTimeout)
 	end := time.Now().Add(length)
 	const times = 4
 	for i := range times {

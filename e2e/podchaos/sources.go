@@ -105,8 +105,8 @@ func (s *sources) serve(name string, line func(address, host, port, buckets stri
 		return "", fmt.Errorf("%w; run e2e/podfuse/setup.sh", err)
 	}
 	s.servers = append(s.servers, cmd)
-	return address, await(context.Background(), grace, func() error {
-		connection, err := net.DialTimeout("tcp", address, grace)
+	return address, await(context.Background(), stepTimeout, func() error {
+		connection, err := net.DialTimeout("tcp", address, stepTimeout)
 		if err == nil {
 			connection.Close()
 		}
@@ -210,7 +210,7 @@ func (s *sources) zip(dir string) error {
 
 // command runs a program of the preparation.
 func command(name string, args ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
 	output, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {

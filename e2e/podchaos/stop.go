@@ -48,7 +48,7 @@ func (t *trial) stopOne(one program, first string) (err error) {
 	if err := stopAll(victims); err != nil {
 		return errors.Join(err, s.stop())
 	}
-	err = await(context.Background(), grace, func() error {
+	err = await(context.Background(), stepTimeout, func() error {
 		if s := r.seen(); s.Oldest > s.Now-int64(500*time.Millisecond) {
 			return errors.New("the program has stopped, and its reader is not held")
 		}
@@ -116,7 +116,7 @@ func stopAll(pids []int) error {
 			return err
 		}
 	}
-	return await(context.Background(), grace, func() error {
+	return await(context.Background(), stepTimeout, func() error {
 		for _, pid := range pids {
 			threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", pid))
 			for _, thread := range threads {
@@ -132,7 +132,7 @@ func stopAll(pids []int) error {
 
 // onHost looks at a volume as operators and node agents do.
 func (t *trial) onHost(what, volume string) {
-	hang := grace
+	hang := stepTimeout
 	if t.control {
 		hang = time.Second // it does
 	}
@@ -148,7 +148,7 @@ func (t *trial) onHost(what, volume string) {
 	}
 }
 
-// unmountPromptly unmounts, which is promised within a second.
+// unmountPromptly unmounts, as is promised within a second.
 func (t *trial) unmountPromptly(what, kind string, p *pod) {
 	took := t.promptly(what+": "+kind, func() error { return p.unmount("data") })
 	t.took[kind] = append(t.took[kind], took)

@@ -34,7 +34,7 @@ func (t *trial) storm(ctx context.Context, _ int) error {
 	server := volumeMount{source: p.volume("data-server"), path: "/run/pod-fuse"}
 	c, err := p.start("storm", []string{"/podchaos", "hostile"}, append(p.appMounts(), server), nil)
 	if err == nil {
-		err = await(ctx, grace, func() error {
+		err = await(ctx, stepTimeout, func() error {
 			var s stormed
 			if err := json.Unmarshal([]byte(c.said()[strings.LastIndexByte(c.said(), '\n')+1:]), &s); err != nil || s.Threads < stormThreads || s.Refused == 0 || s.Connections < 100 || s.Processes < 100 {
 				return fmt.Errorf("the storm has not begun: %+v, %q", s, c.said())

@@ -60,7 +60,7 @@ func (t *trial) vandalOf(one program) (err error) {
 	if _, err := hostile.start("vandal", []string{"/podchaos", "vandalise", victim}, []volumeMount{server}, written); err != nil {
 		return err
 	}
-	over := time.AfterFunc(grace, func() { written.CloseWithError(errors.New("the hostile pod does not come to its end")) })
+	over := time.AfterFunc(stepTimeout, func() { written.CloseWithError(errors.New("the hostile pod does not come to its end")) })
 	defer over.Stop()
 	lines := bufio.NewScanner(output)
 	for lines.Scan() && lines.Text() != vandal.Done {

@@ -15,22 +15,22 @@ import (
 	"example.com/pod-info-fuse/e2e/stopwatch"
 )
 
-// promised is how long an unmount may take, and the end of a waiter that is killed, without the
-// time in which the machine stands still. The median of each kind is held to it: on a machine with
-// thirty processes to run, one of some dozens is held up for longer by what no watch sees, as by
-// the kernel's lock of all mounts.
-var promised = time.Second
+// promisedTimeout is how long an unmount may take, and the end of a waiter that is killed, without
+// the time in which the machine stands still. The median of each kind is held to it: on a machine
+// with thirty processes to run, one of some dozens is held up for longer by what no watch sees, as
+// by the kernel's lock of all mounts.
+var promisedTimeout = time.Second
 
 // promptly is how long anything that must not wait may take, on a machine that is busy: less than
 // who waits for something in vain.
-func promptly() time.Duration { return max(promised, 5*time.Second) }
+func promptly() time.Duration { return max(promisedTimeout, 5*time.Second) }
 
 // judgePromised judges the times of what is promised, by its kinds.
 func (t *trial) judgePromised() {
 	for _, kind := range slices.Sorted(maps.Keys(t.took)) {
 		t.report.note("%s: %s", kind, spread(t.took[kind]))
-		if usual := medianOf(t.took[kind]); usual > promised {
-			t.report.violation("%s: the median is %v, and %v are promised", kind, usual, promised)
+		if usual := medianOf(t.took[kind]); usual > promisedTimeout {
+			t.report.violation("%s: the median is %v, and %v are promised", kind, usual, promisedTimeout)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (w *waiters) overMounter(ctx context.Context) error {
 
 // awaitAll waits for those who are left: each has read.
 func (w *waiters) awaitAll() error {
-	deadline := time.After(grace)
+	deadline := time.After(stepTimeout)
 	stale := 0
 	for _, b := range w.all {
 		select {
@@ -233,7 +233,7 @@ func (t *trial) waitInVain() error {
 			}
 			select {
 			case <-b.left:
-			case <-time.After(grace):
+			case <-time.After(stepTimeout):
 				return fmt.Errorf("process %d waits for ever, with wait %v", b.pid, wait)
 			}
 			var l looked
