@@ -97,18 +97,21 @@ demo-check: demo-builds
 # The packages that have tests, so that nothing is said of the others.
 TESTED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...
 
+# Those whose tests run on nodes of internal/testnode.
+ON_NODES = ./cmd/pod-info-fuse ./fs ./install ./survive ./survive/command
+
 # SHORT=yes has each suite below take the form for which .ci/run has time. It sees the same, less often.
 long = $(if $(SHORT),$2,$1)
 
 # Everything that needs no kubelet, on real FUSE mounts. What the tests measure in seconds is not
-# measured while all packages are compiled, nor beside cmd/pod-info-fuse, whose tests fill the machine. Those of
-# podfuse/mounter wait most of the time: they begin first, and all others run beside them. It is lint that
-# vets: on a clean clone, that is a quarter of a minute, for each package that is used besides.
+# measured while all packages are compiled, nor beside a package whose tests have a node each: they fill the
+# machine. Those of podfuse/mounter wait most of the time: they begin first, and all others run beside them. It is
+# lint that vets: on a clean clone, that is a quarter of a minute, for each package that is used besides.
 test:
 	go list -export -test -deps $$($(TESTED)) >/dev/null
-	go test -vet=off -count=1 -timeout 30m ./cmd/pod-info-fuse
+	go test -vet=off -count=1 -timeout 30m -p 1 $(ON_NODES)
 	go test -vet=off -count=1 -timeout 30m -p 2 ./podfuse/mounter \
-		$$($(TESTED) | grep -v -e /cmd/pod-info-fuse$$ -e /podfuse/mounter$$)
+		$$($(TESTED) | grep -v -e /podfuse/mounter$$ $(ON_NODES:.%=-e %$$))
 
 # The same with the race detector, which needs cgo, but for what tests processes that are
 # built without it. Half of the time is podfuse/standin's: it begins first.

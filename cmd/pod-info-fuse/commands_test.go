@@ -7,31 +7,33 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"example.com/pod-info-fuse/internal/testnode"
 )
 
 func TestStatus(t *testing.T) {
-	d := install(t)
-	s := d.status()
-	if s.Mount.State != "absent" || s.Daemon.Active != nil || len(s.Volumes) != 0 || s.Version != "1.2.3" || s.RunDir != d.runDir {
+	d := testnode.Install(t)
+	s := d.Status()
+	if s.Mount.State != "absent" || s.Daemon.Active != nil || len(s.Volumes) != 0 || s.Version != "1.2.3" || s.RunDir != d.RunDir {
 		t.Errorf("before the first mount: %+v", s)
 	}
-	if _, err := os.Stat(d.runDir); !os.IsNotExist(err) {
-		t.Errorf("status made %s", d.runDir)
+	if _, err := os.Stat(d.RunDir); !os.IsNotExist(err) {
+		t.Errorf("status made %s", d.RunDir)
 	}
-	dir := d.mount()
-	s = d.status()
-	if s.Mount.State != "ok" || !alive(d.daemon()) || len(s.Volumes) != 1 {
+	dir := d.Mount()
+	s = d.Status()
+	if s.Mount.State != "ok" || !testnode.Alive(d.Daemon()) || len(s.Volumes) != 1 {
 		t.Fatalf("with a volume: %+v", s)
 	}
 	v := s.Volumes[0]
-	if v.Dir != dir || v.PodUID != podUID || v.PodName != "web-0" || v.PodNamespace != "shop" || v.State != "ok" || len(v.ID) != 14 {
+	if v.Dir != dir || v.PodUID != testnode.PodUID || v.PodName != "web-0" || v.PodNamespace != "shop" || v.State != "ok" || len(v.ID) != 14 {
 		t.Errorf("volume: %+v", v)
 	}
-	if want := strings.Replace(filepath.Base(d.runDir), "~", "/", 1); s.Driver != want {
+	if want := strings.Replace(filepath.Base(d.RunDir), "~", "/", 1); s.Driver != want {
 		t.Errorf("driver %s, want %s", s.Driver, want)
 	}
-	table, err := d.command("status").Output()
-	for _, text := range []string{dir, podUID, "shop/web-0", "1.2.3", s.Driver} {
+	table, err := d.Command("status").Output()
+	for _, text := range []string{dir, testnode.PodUID, "shop/web-0", "1.2.3", s.Driver} {
 		if err != nil || !strings.Contains(string(table), text) {
 			t.Errorf("the table lacks %s: %v\n%s", text, err, table)
 		}
@@ -39,67 +41,67 @@ func TestStatus(t *testing.T) {
 }
 
 func TestStatusNamesARecordThatCannotBeRead(t *testing.T) {
-	d := install(t)
-	d.mount()
-	if err := os.WriteFile(filepath.Join(d.runDir, "volumes/123456789abcde.json"), []byte("{"), 0o644); err != nil {
+	d := testnode.Install(t)
+	d.Mount()
+	if err := os.WriteFile(filepath.Join(d.RunDir, "volumes/123456789abcde.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	output, err := d.command("status").Output()
+	output, err := d.Command("status").Output()
 	if err != nil || !strings.Contains(string(output), "123456789abcde.json: it is not JSON") {
 		t.Errorf("%v\n%s", err, output)
 	}
 }
 
 func TestStopRefusesWhileVolumesAreMounted(t *testing.T) {
-	d := install(t)
-	dir := d.mount()
-	output, err := d.command("stop").CombinedOutput()
+	d := testnode.Install(t)
+	dir := d.Mount()
+	output, err := d.Command("stop").CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(output), dir) || !strings.Contains(string(output), "shop/web-0") {
 		t.Errorf("stop: %v: %s", err, output)
 	}
-	if got := read(t, dir, "pod.uid"); got != podUID+"\n" {
+	if got := testnode.Read(t, dir, "pod.uid"); got != testnode.PodUID+"\n" {
 		t.Errorf("pod.uid is %q", got)
 	}
-	d.must("unmount", dir)
-	pid := d.daemon()
-	if output, err := d.command("stop").CombinedOutput(); err != nil || len(output) != 0 {
+	d.Must("unmount", dir)
+	pid := d.Daemon()
+	if output, err := d.Command("stop").CombinedOutput(); err != nil || len(output) != 0 {
 		t.Errorf("stop: %v: %s", err, output)
 	}
-	if _, err := os.Stat(d.runDir); alive(pid) || !os.IsNotExist(err) {
-		t.Errorf("stop left process %d: %v, run directory: %v", pid, alive(pid), err)
+	if _, err := os.Stat(d.RunDir); testnode.Alive(pid) || !os.IsNotExist(err) {
+		t.Errorf("stop left process %d: %v, run directory: %v", pid, testnode.Alive(pid), err)
 	}
-	if output, err := d.command("stop").CombinedOutput(); err != nil {
+	if output, err := d.Command("stop").CombinedOutput(); err != nil {
 		t.Errorf("stop of what is stopped: %v: %s", err, output)
 	}
 }
 
 // What an installer says of a busy node is still read.
 func TestStopNamesTwentyVolumes(t *testing.T) {
-	d := install(t)
+	d := testnode.Install(t)
 	for range 23 {
-		d.mount()
+		d.Mount()
 	}
-	output, err := d.command("stop").CombinedOutput()
+	output, err := d.Command("stop").CombinedOutput()
 	if named := strings.Count(string(output), "shop/web-0"); err == nil || named != 20 || !strings.HasSuffix(string(output), "\n  and 3 more, which status lists\n") {
 		t.Errorf("%v: %d volumes are named: %s", err, named, output)
 	}
 }
 
 func TestStopForceUnmountsVolumes(t *testing.T) {
-	d := install(t)
-	dir := d.mount()
+	d := testnode.Install(t)
+	dir := d.Mount()
 	busy, err := os.Open(filepath.Join(dir, "pod.uid"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer busy.Close()
-	pid := d.daemon()
-	if output, err := d.command("stop", "--force").CombinedOutput(); err != nil {
+	pid := d.Daemon()
+	if output, err := d.Command("stop", "--force").CombinedOutput(); err != nil {
 		t.Fatalf("stop --force: %v: %s", err, output)
 	}
-	if _, err := os.Stat(d.runDir); mountsOn(t, dir) != 0 || alive(pid) || !os.IsNotExist(err) {
-		t.Errorf("left: %d mounts, daemon %v, run directory %v", mountsOn(t, dir), alive(pid), err)
+	if _, err := os.Stat(d.RunDir); testnode.MountsOn(t, dir) != 0 || testnode.Alive(pid) || !os.IsNotExist(err) {
+		t.Errorf("left: %d mounts, daemon %v, run directory %v", testnode.MountsOn(t, dir), testnode.Alive(pid), err)
 	}
 }
 
@@ -126,8 +128,8 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"serve"}, 1, "", "not a command"},
 		{[]string{"heal", "/", "1", "1"}, 1, "", "not a command"},
 	} {
-		d := install(t)
-		command := d.command(row.args...)
+		d := testnode.Install(t)
+		command := d.Command(row.args...)
 		var stdout, stderr strings.Builder
 		command.Stdout, command.Stderr = &stdout, &stderr
 		if err := command.Run(); command.ProcessState == nil || command.ProcessState.ExitCode() != row.exit {
@@ -144,7 +146,7 @@ func TestCommandLine(t *testing.T) {
 
 func TestDriverNameWhereTheDirectoryTellsNone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod-info-fuse")
-	if err := os.Link(binary, path); err != nil {
+	if err := os.Link(testnode.Binary, path); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []struct {

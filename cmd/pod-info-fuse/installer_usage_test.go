@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"example.com/pod-info-fuse/e2e/clitest"
+	"example.com/pod-info-fuse/internal/testnode"
 )
 
 func TestCommandLineOfTheInstaller(t *testing.T) {
-	clitest.Help(t, binary)
-	d := place(t)
+	clitest.Help(t, testnode.Binary)
+	d := testnode.Place(t)
 	shared := []string{"--driver VENDOR/NAME", "--plugin-dir DIR", "--root DIR", "--watch", "--interval TIME", "--listen ADDRESS"}
 	for _, row := range []struct {
 		args   string
@@ -45,7 +46,7 @@ func TestCommandLineOfTheInstaller(t *testing.T) {
 		{"install --config " + t.TempDir() + "/file", 1, []string{"file: no such file or directory"}},
 	} {
 		words := strings.Fields(row.args)
-		command := d.installer(binary, words[0], words[1:]...)
+		command := d.Installer(testnode.Binary, words[0], words[1:]...)
 		var stdout, stderr strings.Builder
 		command.Stdout, command.Stderr = &stdout, &stderr
 		if err := command.Run(); command.ProcessState == nil || command.ProcessState.ExitCode() != row.exit {
@@ -60,7 +61,7 @@ func TestCommandLineOfTheInstaller(t *testing.T) {
 				t.Errorf("%s: %q, want %q; and %q", row.args, output, text, other)
 			}
 		}
-		if names, err := os.ReadDir(d.pluginDir()); err != nil || len(names) > 0 {
+		if names, err := os.ReadDir(d.PluginDir()); err != nil || len(names) > 0 {
 			t.Errorf("%s: it made %v, %v", row.args, names, err)
 		}
 	}

@@ -12,25 +12,20 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/testnode"
 )
 
-func configure(t *testing.T, d installed, config string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(filepath.Dir(d.path), "config.json"), []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestTheLogHasALinePerCallOutAndNoSecret(t *testing.T) {
-	d := install(t)
+	d := testnode.Install(t)
 	path := filepath.Join(t.TempDir(), "driver.log")
-	configure(t, d, fmt.Sprintf(`{"log": %q}`, path))
+	testnode.Configure(t, d, fmt.Sprintf(`{"log": %q}`, path))
 	dir := t.TempDir()
 	const secret = "aHVudGVyMg=="
-	withSecret := edit("{", `{"kubernetes.io/secret/password":"`+secret+`",`)
-	d.must("init")
-	d.must("mount", dir, withSecret)
-	d.must("unmount", dir)
+	withSecret := testnode.Edit("{", `{"kubernetes.io/secret/password":"`+secret+`",`)
+	d.Must("init")
+	d.Must("mount", dir, withSecret)
+	d.Must("unmount", dir)
 	for _, args := range [][]string{
 		{"mount", dir, strings.Replace(withSecret, "{", `{"colour":"`+secret+`",`, 1)},
 		{"mount", dir, withSecret, secret},
@@ -38,12 +33,12 @@ func TestTheLogHasALinePerCallOutAndNoSecret(t *testing.T) {
 		{"attach", withSecret, "node"},
 		{"getvolumename", secret},
 	} {
-		if a := d.call(args...); strings.Contains(a.Message, secret) {
+		if a := d.Call(args...); strings.Contains(a.Message, secret) {
 			t.Errorf("%q: the answer has the secret in it: %s", args, a.Message)
 		}
 	}
 	var lines []string
-	for line := range strings.Lines(read(t, path)) {
+	for line := range strings.Lines(testnode.Read(t, path)) {
 		if !strings.Contains(line, "]: daemon: ") {
 			lines = append(lines, line)
 		}
@@ -68,21 +63,21 @@ func TestTheLogHasALinePerCallOutAndNoSecret(t *testing.T) {
 }
 
 func TestABadConfigurationFailsMountAndNothingElse(t *testing.T) {
-	d := install(t)
-	dir := d.mount()
-	configure(t, d, `{"lug": "off"}`)
+	d := testnode.Install(t)
+	dir := d.Mount()
+	testnode.Configure(t, d, `{"lug": "off"}`)
 	other := t.TempDir()
-	if a := d.call("mount", other, goodOptions); a.Status != "Failure" || !strings.Contains(a.Message, `"lug"`) || !strings.Contains(a.Message, "config.json") {
+	if a := d.Call("mount", other, testnode.GoodOptions); a.Status != "Failure" || !strings.Contains(a.Message, `"lug"`) || !strings.Contains(a.Message, "config.json") {
 		t.Errorf("mount: %+v", a)
 	}
-	if mountsOn(t, other) != 0 || len(d.records()) != 1 {
-		t.Errorf("%d mounts, records %q", mountsOn(t, other), d.records())
+	if testnode.MountsOn(t, other) != 0 || len(d.Records()) != 1 {
+		t.Errorf("%d mounts, records %q", testnode.MountsOn(t, other), d.Records())
 	}
-	if s := d.status(); !strings.Contains(s.ConfigError, `"lug"`) {
+	if s := d.Status(); !strings.Contains(s.ConfigError, `"lug"`) {
 		t.Errorf("status: %+v", s)
 	}
-	d.must("init")
-	d.must("unmount", dir)
+	d.Must("init")
+	d.Must("unmount", dir)
 }
 
 // The kubelet waits for a call-out for ever, and a call-out must not wait for whoever
@@ -117,26 +112,26 @@ func TestAConfigurationThatIsNoFile(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(row.what, func(t *testing.T) {
-			d := install(t)
+			d := testnode.Install(t)
 			dir := t.TempDir()
-			if err := row.make(filepath.Join(filepath.Dir(d.path), "config.json")); err != nil {
+			if err := row.make(filepath.Join(filepath.Dir(d.Path), "config.json")); err != nil {
 				t.Fatal(err)
 			}
 			// Killed, it fails like one that prints nothing.
 			limited := func(args ...string) *exec.Cmd {
-				return d.execute(append([]string{"timeout", "-s", "KILL", "10", d.path}, args...))
+				return d.Execute(append([]string{"timeout", "-s", "KILL", "10", d.Path}, args...))
 			}
-			if a := d.run(limited("init")); a.Status != "Success" {
+			if a := d.Run(limited("init")); a.Status != "Success" {
 				t.Errorf("init: %+v", a)
 			}
-			a := d.run(limited("mount", dir, goodOptions))
+			a := d.Run(limited("mount", dir, testnode.GoodOptions))
 			if (a.Status == "Success") != (row.problem == "") || !strings.Contains(a.Message, row.problem) {
 				t.Errorf("mount: %+v, want %q", a, row.problem)
 			}
 			if row.problem != "" && !strings.Contains(a.Message, "config.json") {
 				t.Errorf("mount does not name the file: %+v", a)
 			}
-			if a := d.run(limited("unmount", dir)); a.Status != "Success" {
+			if a := d.Run(limited("unmount", dir)); a.Status != "Success" {
 				t.Errorf("unmount: %+v", a)
 			}
 		})
@@ -146,13 +141,13 @@ func TestAConfigurationThatIsNoFile(t *testing.T) {
 // The kubelet is a program in Go as well, and what is in its environment for that is
 // in ours.
 func TestTheRuntimesTracesStayOutOfTheAnswer(t *testing.T) {
-	d := install(t)
+	d := testnode.Install(t)
 	for _, variable := range []string{"GODEBUG=gctrace=1,gcpacertrace=1,scavtrace=1", "GODEBUG=unknown=1", "GOTRACEBACK=crash", "GOGC=off"} {
 		dir := t.TempDir()
-		for _, args := range [][]string{{"init"}, {"mount", dir, goodOptions}, {"unmount", dir}} {
-			command := d.command(args...)
+		for _, args := range [][]string{{"init"}, {"mount", dir, testnode.GoodOptions}, {"unmount", dir}} {
+			command := d.Command(args...)
 			command.Env = append(os.Environ(), variable)
-			if a := d.run(command); a.Status != "Success" {
+			if a := d.Run(command); a.Status != "Success" {
 				t.Errorf("%s: %q: %+v", variable, args, a)
 			}
 		}

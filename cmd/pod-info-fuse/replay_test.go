@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"example.com/pod-info-fuse/internal/testnode"
 )
 
 // What a real kubelet sent, captured by the end-to-end suite, with its root
@@ -21,7 +23,7 @@ func TestArgumentsOfARealKubelet(t *testing.T) {
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			var capture struct{ Argv []string }
-			if err := json.Unmarshal([]byte(read(t, path)), &capture); err != nil {
+			if err := json.Unmarshal([]byte(testnode.Read(t, path)), &capture); err != nil {
 				t.Fatal(err)
 			}
 			root := t.TempDir()
@@ -30,7 +32,7 @@ func TestArgumentsOfARealKubelet(t *testing.T) {
 				args[i] = strings.ReplaceAll(arg, "/var/lib/kubelet", root)
 			}
 			calls[args[0]]++
-			replay(t, install(t), args)
+			replay(t, testnode.Install(t), args)
 		})
 	}
 	for _, name := range []string{"init", "mount", "unmount"} {
@@ -41,37 +43,37 @@ func TestArgumentsOfARealKubelet(t *testing.T) {
 }
 
 // replay plays the kubelet around one call-out.
-func replay(t *testing.T, d installed, args []string) {
+func replay(t *testing.T, d testnode.Driver, args []string) {
 	switch args[0] {
 	case "init":
-		d.must(args...)
+		d.Must(args...)
 	case "unmount":
 		dir := args[1]
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)
 		}
 		uid := strings.Split(dir[strings.Index(dir, "/pods/"):], "/")[2]
-		d.must("mount", dir, edit(podUID, uid))
-		d.must(args...)
-		gone(t, d, dir)
+		d.Must("mount", dir, testnode.Edit(testnode.PodUID, uid))
+		d.Must(args...)
+		testnode.Gone(t, d, dir)
 	case "mount":
 		dir := args[1]
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(args[2], `"colour"`) {
-			if a := d.call(args...); a.Status != "Failure" || !strings.Contains(a.Message, `"colour"`) {
+			if a := d.Call(args...); a.Status != "Failure" || !strings.Contains(a.Message, `"colour"`) {
 				t.Errorf("%+v", a)
 			}
-			leftNothing(t, d, dir)
+			testnode.LeftNothing(t, d, dir)
 			return
 		}
-		d.must(args...)
-		if got := read(t, dir, "pod.uid"); !strings.Contains(args[2], `"kubernetes.io/pod.uid":"`+strings.TrimSpace(got)+`"`) {
+		d.Must(args...)
+		if got := testnode.Read(t, dir, "pod.uid"); !strings.Contains(args[2], `"kubernetes.io/pod.uid":"`+strings.TrimSpace(got)+`"`) {
 			t.Errorf("pod.uid is %q", got)
 		}
-		d.must("unmount", dir)
-		gone(t, d, dir)
+		d.Must("unmount", dir)
+		testnode.Gone(t, d, dir)
 	default:
 		t.Errorf("nobody knows how to replay %q", args)
 	}
