@@ -68,9 +68,26 @@ func (n Node) lockVolumeUntil(id volume.ID, deadline time.Time) (unlock func(), 
 	return n.lockBytes(int64(id), 1, deadline)
 }
 
+// LockMount keeps off others that mount by this method, for a program that must know what is mounted until it has
+// mounted itself. It makes the run directory if need be. The lock is the byte that no volume has: call-outs
+// and Stop do not wait for it.
+func (n Node) LockMount() (unlock func(), err error) {
+	for n = n.begin(); ; {
+		unlock, err := n.lockBytes(0, 1, n.deadline)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return unlock, err
+		}
+		made, err := n.lock(shared)
+		if err != nil {
+			return nil, err
+		}
+		made()
+	}
+}
+
 // lockVolumes waits for all call-outs that have locked a volume, and keeps others off.
 func (n Node) lockVolumes() (unlock func(), err error) {
-	return n.lockBytes(0, 0, n.begin().deadline)
+	return n.lockBytes(1, 0, n.begin().deadline)
 }
 
 // lockBytes locks length bytes of the lock file, or all from the first on.

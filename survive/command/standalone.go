@@ -129,19 +129,17 @@ func (s Standalone) mount(p Program, args []string) error {
 	if err != nil {
 		return err
 	}
-	before := i.Node.Input
+	var source string
 	if s.Source != "" {
-		if i.Node.Input, err = filepath.Abs(args[0]); err != nil {
+		if source, err = filepath.Abs(args[0]); err != nil {
 			return err
 		}
-		if strings.Contains(i.Node.Input, "\n") {
-			return fmt.Errorf("%q has a line feed in its path; rename it", i.Node.Input) // the note of it has a line for the path
+		if strings.Contains(source, "\n") {
+			return fmt.Errorf("%q has a line feed in its path; rename it", source) // the note of it has a line for the path
 		}
+		i.Node.Input = source
 		if err := i.Node.CheckInput(); err != nil {
 			return err
-		}
-		if before != "" && before != i.Node.Input {
-			return fmt.Errorf("%s is mounted from %s; unmount it first", dir, before)
 		}
 	}
 	point, err := volume.OpenDir(dir)
@@ -151,6 +149,18 @@ func (s Standalone) mount(p Program, args []string) error {
 		return err
 	}
 	point.Close()
+	// Another process may be mounting there.
+	unlock, err := i.Node.LockMount()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	i.Node.KeepInput()
+	before := i.Node.Input
+	if before != "" && before != source {
+		return fmt.Errorf("%s is mounted from %s; unmount it first", dir, before)
+	}
+	i.Node.Input = source
 	// A record has a pod's UID: this one is of no pod.
 	options, err := flex.ParseOptions(fmt.Sprintf(`{%q: "%032s"}`, flex.OptionPodUID, volume.NewID(dir)))
 	if err != nil {
