@@ -23,9 +23,8 @@ type CallOuts struct {
 
 var _ flex.Driver = CallOuts{}
 
-// Mount makes a volume of either kind appear in dir. When it fails, it leaves nothing behind; but
-// as long as something is mounted on dir, or nobody can tell, a record stays, for whoever stops the
-// driver.
+// Mount makes a volume of either kind appear in dir. When it fails, it leaves nothing behind, but a
+// record while something is mounted on dir, or may be: stop unmounts what has a record.
 func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if _, serves := options.Lookup(OptionServes); !serves {
 		return c.CallOuts.Mount(dir, options)
@@ -58,8 +57,9 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 // Unmount removes a volume of either kind from dir. A directory that has no volume is a success,
 // because the kubelet repeats calls whose end it does not know.
 //
-// With the client volume, it also ends the program's connection: a process that waits for a program
-// that hangs would keep its container from ending. So the volume ends for its containers as well.
+// Unmounting a client volume also ends the program's connection, and so the volume ends for its
+// containers as well. Otherwise a process that waits for a program that hangs would keep its
+// container from ending.
 func (c CallOuts) Unmount(dir string) error {
 	dir, err := volume.CleanDir(dir)
 	if err != nil {

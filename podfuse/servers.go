@@ -19,13 +19,13 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Servers are the server volumes. Nothing serves them, so that the launcher and the socket are
-// there whatever has died, and a program that is started is not asked for by what it is to serve.
+// Servers are the server volumes. They are no FUSE file systems, so the launcher and the socket are
+// there whatever has died.
 //
-// A pod's root may write to all that its runtime mounts rw, whatever flags we give a mount. So what
-// several pods see is on file systems that are read-only, which the mounter makes; and of the one
-// that is not, a pod sees its own FIFO, and no directory. Each is mounted for a volume: see package
-// wire.
+// A pod's root may write to everything that its runtime mounts rw, whatever the flags of the
+// driver's mount. So what several pods see is on file systems that are read-only themselves, which
+// the mounter makes. Of the one that is not read-only, a pod sees its own FIFO, and no directory.
+// Package wire says where each is mounted.
 type Servers struct {
 	Layout
 	Node survive.Node // that they are on
@@ -55,7 +55,7 @@ func (s Servers) Volumes() ([]survive.Volume, error) {
 		}
 		all = append(all, v)
 	}
-	// As they are now: what is mounted in an older table may have been unmounted since.
+	// Read the table again: what an older table shows may have been unmounted since.
 	mounts, err := s.mounts(new(mount.Table))
 	return append(all, s.Node.WithoutRecord(mounts, s.ServerVolumes())...), err
 }
@@ -201,7 +201,7 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 	case err == nil && before.Dir != record.Dir:
 		return false, fmt.Errorf("directories %q and %q have the same id; rename the volume", record.Dir, before.Dir)
 	case there && err == nil && isSame(before, record):
-		return false, nil // nothing is written: the disk may be full
+		return false, nil // without a write, because the disk may be full
 	case there:
 		return false, s.ServerVolumes().Put(record)
 	}
@@ -221,8 +221,8 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 		if err == nil {
 			return
 		}
-		// Who stops the driver knows what is mounted by its record: where it may be, a record
-		// stays.
+		// stop knows what is mounted by its record. So the record stays where something may be
+		// mounted.
 		switch state, _ := s.state(record.Dir, new(mount.Table)); {
 		case state == survive.VolumeNotMounted:
 			err = errors.Join(err, s.forget(id))

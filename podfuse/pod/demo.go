@@ -37,12 +37,14 @@ type demo struct {
 
 const demoTime = "2006-01-02T15:04:05Z"
 
-// demoLine is what the log has in each second. All lines have one length, so that the log need not be kept.
+// demoLine is what the log has in each second. All lines have one length, so that the log need not
+// be kept.
 func (d *demo) demoLine(second uint64) string {
 	return fmt.Sprintf("%s second %10d of process %10d\n", d.began.Add(time.Duration(second)*time.Second).Format(demoTime), second, os.Getpid())
 }
 
-// demoFiles are the files by their node ids, from 2 on. A file's content is asked for anew by each read.
+// demoFiles are the files by their node ids, from 2 on. A file's content is asked for anew by each
+// read.
 var demoFiles = []struct {
 	name string
 	size func(d *demo) uint64

@@ -11,14 +11,14 @@ import (
 
 // What becomes of the options that fusermount3(1) takes and a request has no field for.
 var (
-	// meaningless are those that are so anyhow, or that the driver or the kernel decides.
+	// meaningless options are always on, or decided by the driver or the kernel.
 	meaningless = words("rw nosuid nodev async atime noatime nodiratime norelatime nostrictatime symfollow " +
 		"allow_other auto_unmount nonempty")
-	// unmet are those that a program misses, so that it is told.
+	// unmet options have an effect that a program misses, so that it is told.
 	unmet = words("nosymfollow sync dirsync")
-	// forRoot are those that fusermount3 ignores as well, for all but root.
+	// forRoot options are ignored by fusermount3 as well, for all users but root.
 	forRoot = words("suid dev")
-	// private are of a mount(2) that the program has tried by itself.
+	// private options belong to a mount(2) that the program has tried by itself.
 	private = words("fd rootmode user_id group_id fsname")
 )
 
@@ -30,13 +30,13 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// parseOptions reads the text of option -o as fusermount3 does (libfuse, util/fusermount.c): what
-// that one refuses is refused here, above all what it does not know. The warnings are of
-// options that have no effect.
+// parseOptions reads the text of option -o as fusermount3 does (libfuse, util/fusermount.c), and
+// refuses what fusermount3 refuses, above all what it does not know. The warnings name options that
+// have no effect.
 //
-// auto_unmount has no effect because it is so always: the driver detaches the mount of a program that has
-// died. fusermount3 stays for that until its socket is closed; a process that did so here could
-// take away the next program's mount.
+// auto_unmount has no effect, because the driver always detaches the mount of a program that has
+// died. fusermount3 waits for that until its socket is closed; such a process could take away the
+// next program's mount here.
 func parseOptions(text string) (o wire.Options, warnings []string, err error) {
 	for text != "" {
 		var option string

@@ -1,8 +1,8 @@
-// Package pod is what runs in a pod: a launcher of FUSE programs, a stand-in for
-// fusermount ([Proxy]), a probe, and a program to try the driver with ([Commands]). They need
-// no privilege, no shell, and nothing of the image. Each asks the driver by the socket of a server
-// volume, which mountinfo shows, so that nothing has to be configured: that of the launcher which
-// has started the program, else that of its own binary, else that of /dev/fuse.
+// Package pod is what runs in a pod: a launcher of FUSE programs, a stand-in for fusermount
+// ([Proxy]), a probe, and a program to try the driver with ([Commands]). They need no privilege, no
+// shell, and nothing of the image. Each asks the driver by the socket of a server volume. Nothing
+// has to be configured, because mountinfo shows the volume: that of the launcher which has started
+// the program, else that of the process's own binary, else that of /dev/fuse.
 //
 //	{name: data-server, mountPath: /run/pod-fuse}                                     the socket
 //	{name: data-server, mountPath: /dev/fuse, subPath: fuse}                          a FIFO
@@ -57,7 +57,7 @@ Signals go to the program, and its exit status is returned (128 + N if signal N 
 	}
 }
 
-// complain tells the user one line. A name says who speaks: ours, or fusermount's.
+// complain prints one line for the user. It begins with a program's name: ours, or fusermount's.
 func complain(name, format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n", name, fmt.Sprintf(format, args...))
 }

@@ -77,7 +77,7 @@ func parseProxy(args []string) (p proxy, err error) {
 	flags.BoolVarP(&p.version, "version", "V", false, "")
 	flags.BoolVarP(&p.unmount, "unmount", "u", false, "")
 	flags.BoolVarP(&p.quiet, "quiet", "q", false, "")
-	flags.BoolVarP(&lazy, "lazy", "z", false, "") // as it is always
+	flags.BoolVarP(&lazy, "lazy", "z", false, "") // every unmount is lazy
 	flags.StringArrayVarP(&options, "options", "o", nil, "")
 	flags.BoolVar(&autoUnmount, "auto-unmount", false, "")
 	flags.StringVar(&p.commFD, "comm-fd", os.Getenv("_FUSE_COMMFD"), "")
@@ -174,7 +174,7 @@ func (p proxy) doMount(name string) error {
 	return nil
 }
 
-// socket returns the one that the library wants the descriptor by.
+// socket returns the socket by which the library wants the descriptor.
 func (p proxy) socket() (int, error) {
 	if p.commFD == "" {
 		return -1, errors.New("old style mounting not supported: _FUSE_COMMFD names no socket; a FUSE library executes this program, and not a person")

@@ -184,8 +184,9 @@ func TestProxySendsTheDescriptor(t *testing.T) {
 	}
 }
 
-// Two programs that mount by one fusermount3, of the volume which /dev/fuse is of as well: each serves the volume whose
-// launcher has started it, also where that is another user's process. One that no launcher has started is told what to do.
+// Two programs that mount by one fusermount3, of the volume which /dev/fuse is of as well: each
+// serves the volume whose launcher has started it, also where that is another user's process. One
+// that no launcher has started is told what to do.
 func TestTwoProgramsInOneContainer(t *testing.T) {
 	one, two := newNode(t).start(), newNode(t).start()
 	bin := filepath.Join(filepath.Dir(one.serverDir()), "bin")
@@ -213,7 +214,8 @@ func TestTwoProgramsInOneContainer(t *testing.T) {
 	one.mu.Unlock()
 	p := contain(fmt.Sprintf("exec %s serve %s", self, two.own()))
 	p.status()
-	// The container has the mounts of this machine as well, on which other tests may have server volumes.
+	// The container has the mounts of this machine as well, on which other tests may have server
+	// volumes.
 	for _, want := range []string{
 		fmt.Sprintf("fusermount3: mount failed: %s; the server volume at %s was asked, and this container has server volumes at ", isServed, one.serverDir()),
 		one.serverDir(), two.serverDir(),

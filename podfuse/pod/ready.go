@@ -9,8 +9,9 @@ import (
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
-// ready is the command that waits until a program serves the volume. A startup probe that did not wait would fail
-// until the program can serve: with periodSeconds: 1, the kubelet would restart it after three seconds.
+// ready is the command that waits until a program serves the volume. A startup probe that did not
+// wait would fail until the program can serve: with periodSeconds: 1, the kubelet would restart it
+// after three seconds.
 func ready(set *pflag.FlagSet) func(args []string) error {
 	// Less than the ten seconds of the probe, or the kubelet would not have the line.
 	timeout := set.Duration("timeout", 9*time.Second, "`TIME` to wait for a program to serve, and for the driver to answer")
@@ -42,7 +43,8 @@ func waitServed(timeout time.Duration) error {
 const (
 	// mostReadyPause is the longest pause between two questions whether the volume is served.
 	mostReadyPause = 100 * time.Millisecond
-	// leastReadyAnswer is how long the driver has for the last answer, or it would be said not to run.
+	// leastReadyAnswer is how long the driver has for the last answer, or it would be said not to
+	// run.
 	leastReadyAnswer = 500 * time.Millisecond
 )
 

@@ -34,7 +34,7 @@ const (
 	statusSignalled = 128 // and the signal's number
 )
 
-// launch is the command of the launcher. As PID 1 of a container, it reaps all that is orphaned.
+// launch is the command of the launcher. As PID 1 of a container, it reaps all orphaned processes.
 func launch(set *pflag.FlagSet) func(args []string) error {
 	options := set.StringP("options", "o", "", "how to mount for {}, as `OPTIONS` of fusermount3: ro, noexec, default_permissions, max_read=BYTES, subtype=NAME")
 	restart := set.Bool("restart", false, "start the program again when it has ended, but for SIGTERM, SIGINT and SIGQUIT")
@@ -77,9 +77,9 @@ type launcher struct {
 	args     []string
 	options  wire.Options
 	server   *server // nil: the program mounts by itself
-	notice   string  // of the driver, that the user was told last
+	notice   string  // the driver's last one that was printed
 	signals  chan os.Signal
-	children chan os.Signal // that one has ended
+	children chan os.Signal // SIGCHLD: a child has ended
 }
 
 // life is how a program, or the attempt to start it, has ended.
@@ -99,14 +99,14 @@ func (l life) report() int {
 	return l.status
 }
 
-// young is the age below which a program's end makes the next one wait: it would rather die
-// again. One that lives longer is started again at once.
-const young = time.Second
+// youngTimeout is the age below which a program's end delays the next start, because the program
+// would probably die again. A program that has lived longer is started again at once.
+const youngTimeout = time.Second
 
 const firstDelay, mostDelay = 100 * time.Millisecond, 10 * time.Second
 
-// nextDelay is how long the program is not started, after a life and the delay before it. The
-// first that ends young is nothing yet.
+// nextDelay returns how long to wait before the program is started again, after the delay before
+// and a number of lives that were shorter than youngTimeout. The first short life causes no delay.
 func nextDelay(delay time.Duration, youngs int) time.Duration {
 	if youngs < 2 {
 		return 0
@@ -123,7 +123,7 @@ func (l *launcher) liveOn() int {
 		if one.last {
 			return one.report()
 		}
-		if youngs++; one.length >= young {
+		if youngs++; one.length >= youngTimeout {
 			youngs = 0
 		}
 		delay = nextDelay(delay, youngs)
@@ -236,7 +236,7 @@ func (l *launcher) connect() (device *os.File, stopped *life) {
 	return r.device, nil
 }
 
-// tell tells the user what the driver has noticed, and not again with each program that is started.
+// tell prints what the driver has noticed, once, and not again with each program that is started.
 func (l *launcher) tell(notice string) {
 	if notice != "" && notice != l.notice {
 		complain(program, "%s", notice)
@@ -271,12 +271,14 @@ func isTerminal(fd int) bool {
 	return err == nil
 }
 
-// reap takes all children that have ended, and returns the status of one if it has. Just before it
-// takes that one, it calls a function: afterwards, the number may be another process's. Only the
-// goroutine that starts children calls reap: os.StartProcess may have a child of its own.
+// reap takes all children that have ended. If the child pid has ended, reap calls before, takes
+// that child as well, and returns its status; afterwards, the number may be another process's. Only
+// the goroutine that starts children calls reap, because os.StartProcess may have a child of its
+// own.
 func reap(pid int, before func()) (status unix.WaitStatus, ended bool) {
 	for {
-		// siginfo_t (man 2 sigaction). Package unix does not have si_pid, which comes after three numbers, aligned.
+		// siginfo_t (man 2 sigaction). Package unix does not have si_pid, which comes after three
+		// numbers, aligned.
 		var info [32]int32
 		err := unix.Waitid(unix.P_ALL, 0, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 		child := int(info[2+unsafe.Sizeof(uintptr(0))/4])

@@ -184,8 +184,8 @@ func TestRestartBacksOff(t *testing.T) {
 	began := time.Now()
 	p := d.launch("run", "--restart", "--", "sh", "-c", "exit 143", "{}")
 	p.prints("has ended with status 143; starting it again in 800ms")
-	// At once, at once, 100 ms, 200 ms, 400 ms, and now 800 ms. On a slow machine one may have lived for
-	// so long that it began anew.
+	// At once, at once, 100 ms, 200 ms, 400 ms, and now 800 ms. On a slow machine one may have
+	// lived for so long that it began anew.
 	if took := time.Since(began); took < 700*time.Millisecond {
 		t.Errorf("it was started again and again for %v", took)
 	}
@@ -289,8 +289,8 @@ func TestRunTellsWhatTheDriverRefuses(t *testing.T) {
 	}
 }
 
-// A program that serves a volume which is not there goes on, as the volume may come; and its user reads why nobody
-// is served, once, however often the program is started.
+// A program that serves a volume which is not there goes on, as the volume may come; and its user
+// reads why nobody is served, once, however often the program is started.
 func TestRunTellsThatThereIsNoVolume(t *testing.T) {
 	d := newNode(t)
 	d.notice = wire.NoVolume("dta", "example.com/pod-fuse")

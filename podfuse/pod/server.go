@@ -19,14 +19,15 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// usualDir is where a server volume is mounted by those who have no reason to do otherwise.
+// usualDir is where the documents have the server volume mounted.
 const usualDir = "/run/pod-fuse"
 
 // server is a server volume of this container.
 type server struct {
 	id  volume.ID
 	dir string // where it is mounted
-	// doubt ends the message of a refusal: the container has another server volume, which may be meant.
+	// doubt ends the message of a refusal: the container has another server volume, which may be
+	// meant.
 	doubt string
 }
 
@@ -47,8 +48,9 @@ func findServer() (server, error) {
 	return serverOf(executables, bytes.NewReader(table))
 }
 
-// executables are the paths of what this process and its ancestors execute, nearest first. A variable that the launcher
-// set would not do: go-fuse executes fusermount with an environment of its own.
+// executables are the paths of what this process and its ancestors execute, nearest first. A
+// variable that the launcher set would not do: go-fuse executes fusermount with an environment of
+// its own.
 func executables() ([]string, error) {
 	self, err := os.Readlink("/proc/self/exe")
 	paths := []string{self}
@@ -66,10 +68,10 @@ func executables() ([]string, error) {
 	return paths, err
 }
 
-// serverOf chooses from a table of mounts. The directory of a server volume has a FIFO mounted in it,
-// which is named by the volume's id. A launcher in such a directory starts programs for that volume. A binary that is
-// mounted elsewhere (subPath) does not tell its volume, since all volumes have the same one: the FIFO on
-// /dev/fuse tells it.
+// serverOf chooses from a table of mounts. The directory of a server volume has a FIFO mounted in
+// it, which is named by the volume's id. A launcher in such a directory starts programs for that
+// volume. A binary that is mounted elsewhere (subPath) does not tell its volume, since all volumes
+// have the same one: the FIFO on /dev/fuse tells it.
 func serverOf(executables []string, table io.Reader) (server, error) {
 	shared := map[string]bool{}     // directories
 	fifos := map[string]volume.ID{} // by their path; the last one is on top

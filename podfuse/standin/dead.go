@@ -20,14 +20,15 @@ import (
 // dead is the connection of a program that has died. Nobody else reads it: the mounter hands it
 // over when it is certain of the death, and to one process of the pair at a time.
 //
-// What the program had opened is lost, and whoever uses it is told so: ESTALE. Who walks a path is
-// held until the next program's mount is in the place of this one.
+// What the program had opened is lost: requests that use it get ESTALE. A request by a path is held
+// until the next program's mount is in the place of this one.
 type dead struct {
 	*connections
 	volume     volume.ID
 	generation uint64
 	file       *os.File
-	// strangers are requests of which it is not known yet whether they are of the program's own container.
+	// strangers are requests of which it is not known yet whether they are of the program's own
+	// container.
 	strangers later.Queue
 
 	mu    sync.Mutex      // guards what follows
@@ -37,8 +38,9 @@ type dead struct {
 }
 
 const (
-	// mostRepeats is how many requests are read once more before a connection is ended. Only a program that hides its
-	// descriptor has them queued again, and reading them keeps the pair from other volumes.
+	// mostRepeats is how many requests are read once more before a connection is ended. Only a
+	// program that hides its descriptor has them queued again, and reading them keeps the pair from
+	// other volumes.
 	mostRepeats = 4096
 )
 
@@ -108,7 +110,8 @@ func (d *dead) handle(request []byte) {
 	default:
 		waits, again := d.outages.lose(d.volume, head.Pid, caller{d, id})
 		if waits {
-			// The program's restart may depend on the thread that makes it: it must not wait for the restart.
+			// The program's restart may depend on the thread that makes it: it must not wait for
+			// the restart.
 			d.strangers.Add(0, func() {
 				if d.isOwn(d.volume, head.Pid) {
 					d.outages.answerOwn(d.volume, caller{d, id})
@@ -121,9 +124,9 @@ func (d *dead) handle(request []byte) {
 	}
 }
 
-// interrupt lets somebody go who is to die of a signal, as package connection does for stand-ins. Of
-// another signal, the kernel tells again when it is answered EAGAIN: once, however often a program that
-// hides its descriptor answers the same, or has all requests queued again.
+// interrupt answers a request whose thread is to die of a signal, as package connection does for
+// stand-ins. For any other signal it answers EAGAIN, and the kernel tells again: once, however
+// often a program that hides its descriptor answers too, or has all requests queued again.
 func (d *dead) interrupt(id, interrupted uint64) {
 	c := caller{d, interrupted}
 	thread, waiting := d.outages.threadOf(c)
@@ -185,9 +188,8 @@ func (s *scratch) read(fd int, handle func(request []byte)) error {
 	}
 }
 
-// grow takes address space. Memory is taken as far as requests reach, and of the most, the
-// beginning is there before: a copy that fails while this process is killed is an error for who
-// asks.
+// grow takes address space. Memory is taken as far as requests reach. The beginning is touched
+// before, because a copy that fails while this process is killed is an error for the reader.
 func (s *scratch) grow(size int) error {
 	if len(s.memory) >= size {
 		return nil
@@ -223,9 +225,9 @@ type connections struct {
 	running sync.WaitGroup
 }
 
-// mostDead is how many connections of dead programs are kept of one volume. The oldest is closed
-// first: who still uses it gets ECONNABORTED. So does everybody whose connection is one more than
-// mostDeadOfAll, far below the limit of descriptors.
+// mostDead is how many connections of dead programs are kept of one volume, and mostDeadOfAll of
+// all volumes, far below the limit of descriptors. The oldest is closed first, and its users get
+// ECONNABORTED.
 const (
 	mostDead      = 8
 	mostDeadOfAll = 2048
@@ -262,7 +264,7 @@ func (c *connections) add(id volume.ID, generation uint64, since time.Time, file
 	}()
 }
 
-// remove ends a connection that nobody uses any more, or that is one too many.
+// remove ends a connection that no process uses any more, or that is one too many.
 func (c *connections) remove(d *dead) {
 	d.file.Close()
 	c.outages.ends(d.volume, d)

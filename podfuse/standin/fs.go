@@ -1,11 +1,11 @@
 // Package standin is what the unprivileged pair of pod-fuse does: it serves the stand-ins of client
-// volumes, holds those who ask for what no program serves yet or any more, reads the connections
-// of dead programs, and takes the requests of pods.
+// volumes, holds requests for volumes that no program serves, reads the connections of dead
+// programs, and takes the requests of pods.
 //
 //	fs.go      what a stand-in looks like
 //	who.go     whose view a process has: its container's, or the host's
-//	pace.go    how much time that may take
-//	outage.go  who waits for what, and when he is answered
+//	pace.go    how much time looking at processes may take
+//	outage.go  which requests wait for what, and when they are answered
 //	dead.go    the connection of a program that has died
 //	socket.go  the requests of pods
 //	link.go    orders to the mounter, and its events
@@ -49,11 +49,12 @@ var (
 // [hold.Holder].
 type FileSystem struct {
 	volume.Root
-	layout podfuse.Layout
-	given  []*os.File // of the mounter: the listening socket of pods, and the link
-	report func(problem string)
-	self   string // the file with this process's cgroup; a test has none
-	// requestTime is how long a client of the pods' socket may take for its request; a test sets it.
+	layout         podfuse.Layout
+	companionFiles []*os.File // of the mounter: the listening socket of pods, and the link
+	report         func(problem string)
+	self           string // the file with this process's cgroup; a test has none
+	// requestTime is how long a client of the pods' socket may take for its request; a test sets
+	// it.
 	requestTime time.Duration
 
 	service atomic.Pointer[service] // nil where this process does not serve
@@ -66,7 +67,7 @@ type FileSystem struct {
 // listening socket of pods, and an end of a link.
 func New(site survive.Site, layout podfuse.Layout) *FileSystem {
 	return &FileSystem{
-		Root: volume.NewRoot(site.Volumes), layout: layout, given: site.CompanionFiles, report: site.Report,
+		Root: volume.NewRoot(site.Volumes), layout: layout, companionFiles: site.CompanionFiles, report: site.Report,
 		self: "/proc/self/cgroup", requestTime: requestTime, prefixes: map[uint64][]volume.ID{},
 	}
 }
@@ -169,11 +170,11 @@ func (f *FileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.
 	return fuse.OK
 }
 
-// held are the operations that are held. Attributes have no time of validity, so that whatever
-// path leads into a stand-in, the kernel first asks for the attributes of its root directory. It has
-// no lock then. While a LOOKUP is under way, or what would change a directory, nothing can be
-// mounted on the directory, wherever it is seen (fs/namespace.c, do_lock_mount): it would be held for
-// ever. So these are answered at once. Who got so far is held in the next directory.
+// held are the operations that are held. Attributes have no time of validity, so that whatever path
+// leads into a stand-in, the kernel first asks for the attributes of its root directory. It has no
+// lock then. While a LOOKUP is under way, or what would change a directory, nothing can be mounted
+// on the directory, wherever it is seen (fs/namespace.c, do_lock_mount): it would be held for ever.
+// So these are answered at once. Who got so far is held in the next directory.
 //
 // Requests on open directories are the host's: nobody else could open them.
 var held = [...]bool{
@@ -253,13 +254,13 @@ func (s *service) begin() {
 	s.pace = newPace()
 	s.outages = newOutages(s)
 	s.dead = &connections{service: s, volumes: map[volume.ID][]*dead{}}
-	if len(s.fs.given) < 2 {
+	if len(s.fs.companionFiles) < 2 {
 		s.log("there is no mounter: no program can serve a volume; the next call-out starts one")
 		s.outages.told()
 		return
 	}
 	s.requests = newRequests(s)
-	if s.link, err = openLink(s.fs.given[1]); err != nil {
+	if s.link, err = openLink(s.fs.companionFiles[1]); err != nil {
 		s.log("%v", err)
 		s.requests.close(errTemporary)
 	} else {
@@ -267,7 +268,7 @@ func (s *service) begin() {
 		s.link.begin(s.event, s.gone)
 		s.order(wire.Order{Kind: wire.Hello, Ticket: s.hello})
 	}
-	if err := s.requests.open(s.fs.given[0]); err != nil {
+	if err := s.requests.open(s.fs.companionFiles[0]); err != nil {
 		s.log("%v", err)
 	}
 }

@@ -20,15 +20,15 @@ import (
 //	   │                   └────────────┴──────── served ───────┤
 //	   └──────── the first who waits + wait ────────────────────┘
 //
-// Who asks while a volume is not Served is held, until it is, or until it is Gone: ENOTCONN. Who is
-// held while it is Served is answered ESTALE as soon as the program's mount is in his view, and
-// never before: the kernel then walks the path again, with LOOKUP_REVAL, but only once
-// (fs/namei.c, retry_estale). A mount of a program that is dead would be the end of that: so the mounter says that
-// it is in place when it is certain that the program lives, and as long as it is not, it says so.
+// A request is held while its volume is not Served. It gets ENOTCONN when the volume is Gone. Once
+// the volume is Served, the request gets ESTALE as soon as the program's mount is in the reader's
+// view, and never before: the kernel then walks the path again, with LOOKUP_REVAL, but only once
+// (fs/namei.c, retry_estale). The second walk must not end in the mount of a dead program. So the
+// mounter reports a mount only when it is certain that the program lives.
 //
-// It is driven by the requests of the stand-ins (hold), those on connections of dead programs
-// (lose), and the mounter's events. It never waits, and nor may its env. Time is that of package
-// time, and a test's own.
+// Outages are driven by requests of the stand-ins (hold), by requests on connections of dead
+// programs (lose), and by the mounter's events. They never wait, and their env must not wait
+// either.
 type outages struct {
 	env
 
@@ -48,19 +48,20 @@ type env interface {
 	// order sends an order to the mounter.
 	order(wire.Order)
 	ticket() uint64
-	// timeout is how long an outage of a volume is waited for. With an error, it may be another time.
+	// timeout returns how long requests wait in an outage of a volume. After an error, the next
+	// call may return another timeout.
 	timeout(volume.ID) (time.Duration, error)
 	log(format string, args ...any)
 }
 
-// caller is a request that is held: its id, and the connection that it came by.
+// caller is a request that is held: its id, and its connection.
 type caller struct {
 	on connection
 	id uint64
 }
 
 type connection interface {
-	// fail answers a request. Nobody may wait for it any more.
+	// fail answers a request, which the kernel may have given up already.
 	fail(id uint64, status fuse.Status)
 }
 
@@ -69,7 +70,7 @@ type answer struct {
 	status fuse.Status
 }
 
-// outage is a client volume. Served, it is none.
+// outage is the state of a client volume, also while it is served.
 type outage struct {
 	*outages
 	id         volume.ID
@@ -85,8 +86,8 @@ type outage struct {
 	queue    []*view // that are to be attached, when fewer are
 	underWay int     // orders
 
-	// Those who wait on connections of dead programs. They are in any view of the volume, and the
-	// mount is attached in all of them at once, for which an order has no process.
+	// The requests on connections of dead programs. They can be in any view of the volume. One
+	// order without a process attaches the mount in all views.
 	dead   map[connection]bool
 	lost   *view
 	sweeps int         // that there were since an outage began or ended
@@ -96,7 +97,7 @@ type outage struct {
 	copies *time.Timer // until that is looked for
 }
 
-// view is a mount namespace with mounts of a volume, and those of it who wait.
+// view is a mount namespace with mounts of a volume, and the requests that wait in it.
 type view struct {
 	*outage
 	key        string
@@ -110,40 +111,41 @@ type view struct {
 }
 
 const (
-	// toldTime is how long a process waits to be told everything by the mounter, when it begins to
-	// serve. Volumes that are served are not known to be, before: on a machine that stands still for
-	// seconds, who asks for one with a short wait would get an error. One that is gone is not waited for.
-	toldTime = orderTime
+	// toldTimeout is how long a process that begins to serve waits for the mounter's first report.
+	// Until then it does not know which volumes are served: on a machine that stands still for
+	// seconds, requests for a volume with a short wait would get an error. It does not wait where
+	// there is no mounter.
+	toldTimeout = orderTimeout
 	// atOnce is how many views of one volume are attached at the same time.
 	atOnce = 4
-	// orderTime is how long an order may take. The mounter has limits of its own, which are
-	// shorter: no answer means that it is another one.
-	orderTime = 10 * time.Second
-	// attempts at attaching a view, of which the first fails after firstRest, and each rest is
-	// four times longer than the one before: two seconds in all.
-	attempts  = 6
-	firstRest = 6 * time.Millisecond
-	// firstPause and longestPause are those between two orders to attach in all views of a volume, which a
-	// hostile pod can make necessary again and again.
-	firstPause   = 2 * time.Millisecond
-	longestPause = time.Second
-	// copiedPause is that before views are looked for which were copied when a program came back: there are hardly
-	// any, and those who come first want all processors.
-	copiedPause = 100 * time.Millisecond
+	// orderTimeout is how long an order may take. The mounter's own limits are shorter: no answer
+	// means that another mounter has taken over.
+	orderTimeout = 10 * time.Second
+	// attempts is how often attaching a view is tried. firstRetryDelay is the pause after the first
+	// attempt, and each pause is four times longer than the one before: two seconds in all.
+	attempts        = 6
+	firstRetryDelay = 6 * time.Millisecond
+	// firstSweepDelay and longestSweepDelay bound the pause between two orders to attach in all
+	// views of a volume. A hostile pod can make such orders necessary again and again.
+	firstSweepDelay   = 2 * time.Millisecond
+	longestSweepDelay = time.Second
+	// copiedDelay is the pause before views are looked for that were copied when a program came
+	// back. There are hardly any, and the readers that were waiting need the processors first.
+	copiedDelay = 100 * time.Millisecond
 	// mostHeld is how many requests of one volume are held, and mostOfAll of all, beyond which no
 	// volume holds more than fewHeld. The kernel has one queue for all volumes, so that what is not
 	// held must be answered: ENOTCONN. It takes thousands of threads of one pod.
 	mostHeld  = 4096
 	mostOfAll = 65536
 	fewHeld   = 256
-	// tellEvery is how often the mounter is told how many wait.
-	tellEvery = time.Second
+	// tellInterval is the time between two reports to the mounter of how many requests wait.
+	tellInterval = time.Second
 )
 
 func newOutages(env env) *outages {
 	o := &outages{env: env, volumes: map[volume.ID]*outage{}, callers: map[caller]*view{},
 		orders: map[uint64]*view{}, dirty: map[*outage]bool{}}
-	o.after(toldTime, o.know)
+	o.after(toldTimeout, o.know)
 	return o
 }
 
@@ -162,8 +164,8 @@ func (o *outages) know() {
 	}
 }
 
-// do changes something, and then gives the answers that are due: to wake thousands takes
-// milliseconds, in which no other volume shall wait.
+// do changes something under the lock, and gives the answers that are due without it: waking
+// thousands of threads takes milliseconds, in which other volumes must not wait.
 func (o *outages) do(change func()) {
 	o.mu.Lock()
 	if o.ended {
@@ -174,7 +176,7 @@ func (o *outages) do(change func()) {
 	answers := o.answers
 	o.answers = nil
 	if len(o.dirty) > 0 && o.telling == nil {
-		o.telling = o.after(tellEvery, o.tell)
+		o.telling = o.after(tellInterval, o.tell)
 	}
 	o.mu.Unlock()
 	for _, a := range answers {
@@ -182,12 +184,12 @@ func (o *outages) do(change func()) {
 	}
 }
 
-// after does something later, unless all has ended.
+// after changes something later, unless end was called meanwhile.
 func (o *outages) after(d time.Duration, change func()) *time.Timer {
 	return time.AfterFunc(d, func() { o.do(change) })
 }
 
-// tell tells the mounter how many wait.
+// tell reports the number of requests that wait to the mounter.
 func (o *outages) tell() {
 	o.telling = nil
 	for v := range o.dirty {
@@ -196,8 +198,8 @@ func (o *outages) tell() {
 	clear(o.dirty)
 }
 
-// end forgets all. The next process asks for events anew, and the kernel gives it the requests
-// that are held.
+// end forgets everything. The process that serves next asks the mounter for events anew, and the
+// kernel gives it the requests that are held.
 func (o *outages) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -219,7 +221,8 @@ func (v *outage) newView(key string) *view {
 	return &view{outage: v, key: key, callers: map[caller]uint32{}}
 }
 
-// state tells how a volume is, for who asks by its socket, and whether this process knows that.
+// state returns a volume's state for a client of the pods' socket, and whether this process knows
+// it.
 func (o *outages) state(id volume.ID) (state wire.State, known bool) {
 	state = wire.Waiting
 	o.do(func() {
@@ -243,7 +246,7 @@ func (v *outage) state() wire.State {
 	return wire.Waiting
 }
 
-// gone tells whether nobody has served the volume for as long as was to be waited.
+// gone tells whether the outage has lasted longer than the volume's timeout.
 func (v *outage) gone() bool {
 	return v.knows && !v.served && !v.since.IsZero() && time.Since(v.since) >= v.timeout()
 }
@@ -259,7 +262,7 @@ func (v *outage) timeout() time.Duration {
 	return v.wait
 }
 
-// begin begins an outage, if there is none, and counts the time of those who wait.
+// begin begins an outage, if there is none, and starts its timeout.
 func (v *outage) begin(since time.Time) {
 	if v.since.IsZero() {
 		v.since = since
@@ -269,7 +272,7 @@ func (v *outage) begin(since time.Time) {
 	}
 }
 
-// expire ends the waiting, unless the time for it was not known when it began.
+// expire ends an outage's waiting, unless its timeout could not be read when it began.
 func (v *outage) expire() {
 	if v.expiry = nil; v.gone() {
 		v.say("volume %v: nobody has served it for %v, and who waits gets an error, %d requests now; see the log of the pod's program", v.id, v.timeout(), v.held)
@@ -279,7 +282,7 @@ func (v *outage) expire() {
 	}
 }
 
-// say logs what happens once in an outage.
+// say logs a line once in an outage.
 func (v *outage) say(format string, args ...any) {
 	if !v.logged {
 		v.logged = true
@@ -295,8 +298,8 @@ func (v *outage) failAll(status fuse.Status) {
 	v.answerAll(v.lost, status)
 }
 
-// hold holds a request of a view, which a thread makes, until it can be answered. It may be
-// answered before hold returns.
+// hold holds a request that a thread makes in a view, until it can be answered. It may be answered
+// before hold returns.
 func (o *outages) hold(id volume.ID, key string, thread uint32, c caller) {
 	o.do(func() {
 		v := o.volume(id)
@@ -315,8 +318,8 @@ func (o *outages) hold(id volume.ID, key string, thread uint32, c caller) {
 	})
 }
 
-// lose holds a request on a connection of a dead program, of a thread; 0: it is not known. waits tells that it waits
-// for the next program, and again that it did before.
+// lose holds a request on the connection of a dead program. The thread is 0 if it is not known.
+// waits tells that the request waits for the next program, and again that it waited before.
 func (o *outages) lose(id volume.ID, thread uint32, c caller) (waits, again bool) {
 	o.do(func() {
 		if again = o.callers[c] != nil; again {
@@ -327,11 +330,11 @@ func (o *outages) lose(id volume.ID, thread uint32, c caller) (waits, again bool
 			return
 		}
 		if v.served && v.swept == v.generation {
-			// It may also be in a view that was copied (unshare(2)) just before it was attached, or whose
-			// one process executed something just then.
+			// It may also be in a view that was copied (unshare(2)) just before it was attached, or
+			// whose one process executed something just then.
 			v.answers = append(v.answers, answer{c, fuse.Status(unix.ESTALE)})
 			if v.copies == nil {
-				v.copies = v.after(copiedPause, func() {
+				v.copies = v.after(copiedDelay, func() {
 					v.copies, v.copied = nil, true
 					v.sweep()
 				})
@@ -357,7 +360,7 @@ func (o *outages) answerOwn(id volume.ID, c caller) {
 	})
 }
 
-// admit tells whether a request is to be held; it is answered, if not.
+// admit tells whether a request is to be held, and answers it if not.
 func (v *outage) admit(c caller) bool {
 	if !v.served && !v.gone() {
 		v.begin(time.Now())
@@ -387,7 +390,7 @@ func (v *outage) remove(w *view, c caller) {
 	v.dirty[v] = true
 }
 
-// answerAll answers all who wait in a view.
+// answerAll answers all requests of a view.
 func (v *outage) answerAll(w *view, status fuse.Status) {
 	for c := range w.callers {
 		v.remove(w, c)
@@ -395,7 +398,8 @@ func (v *outage) answerAll(w *view, status fuse.Status) {
 	}
 }
 
-// threadOf is the thread that waits for a request, and how many wait; 0: that one is not held.
+// threadOf returns the thread that waits for a request, 0 if the request is not held, and how many
+// requests wait.
 func (o *outages) threadOf(c caller) (thread uint32, waiting int) {
 	o.do(func() {
 		if w := o.callers[c]; w != nil {
@@ -415,7 +419,7 @@ func (o *outages) interrupted(c caller) {
 	})
 }
 
-// ends forgets the requests of a connection that has ended: they were answered.
+// ends forgets the requests of a connection that has ended: the kernel has answered them.
 func (o *outages) ends(id volume.ID, on connection) {
 	o.do(func() {
 		v := o.volumes[id]
@@ -431,7 +435,7 @@ func (o *outages) ends(id volume.ID, on connection) {
 	})
 }
 
-// tidy forgets a view that nobody needs.
+// tidy forgets a view without requests and orders.
 func (v *outage) tidy(w *view) {
 	if len(w.callers) > 0 || w.ticket != 0 || w.rest != nil || w.queued || v.views[w.key] != w {
 		return
@@ -439,12 +443,12 @@ func (v *outage) tidy(w *view) {
 	delete(v.views, w.key)
 }
 
-// isServed: a program serves a volume.
+// isServed is called when a program serves a volume.
 func (o *outages) isServed(id volume.ID, generation uint64) {
 	o.do(func() {
 		v := o.volume(id)
 		if generation < v.generation || generation == v.generation && (v.served || !v.since.IsZero()) {
-			return // an event of before
+			return // an older event
 		}
 		v.change(true)
 		v.generation = generation
@@ -477,7 +481,7 @@ func stop(t **time.Timer) {
 	}
 }
 
-// died: a program has; on is its connection, nil if it has none that anybody may use.
+// died is called when a program has died. on is its connection, nil if there is none to be read.
 func (o *outages) died(id volume.ID, generation uint64, since time.Time, on connection) {
 	o.do(func() {
 		v := o.volume(id)
@@ -492,7 +496,7 @@ func (o *outages) died(id volume.ID, generation uint64, since time.Time, on conn
 			since = now.Add(-now.Sub(since)) // by a clock that nobody sets
 			v.generation = generation
 			v.fall(since)
-		case v.served && on != nil: // of one before, which this process did not know of
+		case v.served && on != nil: // an earlier program, of which this process did not know
 			v.sweep()
 		}
 	})
@@ -504,7 +508,7 @@ func (v *outage) fall(since time.Time) {
 	v.begin(since)
 }
 
-// mute is for when the mounter is gone: what it knew of volumes is not known any more.
+// mute is called when the mounter is gone: until it is back, nothing is known of volumes.
 func (o *outages) mute() {
 	o.do(func() {
 		for _, v := range o.volumes {
@@ -515,7 +519,7 @@ func (o *outages) mute() {
 	})
 }
 
-// forgotten: a volume is unmounted.
+// forgotten is called when a volume was unmounted.
 func (o *outages) forgotten(id volume.ID) {
 	o.do(func() {
 		v := o.volumes[id]
@@ -535,7 +539,8 @@ func (o *outages) forgotten(id volume.ID) {
 	})
 }
 
-// attach has the mounter attach the program's mount in a view; for those who are lost, in all.
+// attach has the mounter attach the program's mount in a view, or in all views for the requests of
+// dead connections.
 func (v *outage) attach(w *view) {
 	if w.ticket != 0 || w.rest != nil || w.queued || len(w.callers) == 0 && w != v.lost {
 		return
@@ -553,11 +558,11 @@ func (v *outage) attach(w *view) {
 	w.ticket, w.generation = ticket, v.generation
 	v.orders[ticket] = w
 	v.underWay++
-	w.answered = time.AfterFunc(orderTime, func() { v.attached(wire.Event{Ticket: ticket, Error: "the mounter does not answer"}) })
+	w.answered = time.AfterFunc(orderTimeout, func() { v.attached(wire.Event{Ticket: ticket, Error: "the mounter does not answer"}) })
 	v.order(wire.Order{Kind: wire.Attach, Ticket: ticket, Volume: v.id, Generation: v.generation, PID: int(pid)})
 }
 
-// attached: an order to attach is done, or has failed.
+// attached is called when an order to attach has ended.
 func (o *outages) attached(e wire.Event) {
 	o.do(func() {
 		w := o.orders[e.Ticket]
@@ -582,11 +587,11 @@ func (o *outages) attached(e wire.Event) {
 	})
 }
 
-// result is what follows from the end of an order.
+// result returns what follows from the end of an order.
 func (w *view) result(e wire.Event) {
 	v, problem := w.outage, e.Error
 	switch {
-	case !v.served: // who waits goes on waiting
+	case !v.served: // the requests go on waiting
 	case w.generation != v.generation: // it died, and another one serves
 		v.attach(w)
 	case problem == "":
@@ -594,9 +599,9 @@ func (w *view) result(e wire.Event) {
 			v.swept = w.generation
 		}
 		v.finish(w, fuse.Status(unix.ESTALE))
-	case len(w.callers) == 0 && w != v.lost: // nobody is there any more
-	case w.failures+1 < attempts || e.Doubted: // of whom nobody knows whether he lives, this comes to an end
-		w.rest = v.after(firstRest<<(2*w.failures), func() {
+	case len(w.callers) == 0 && w != v.lost: // no request is left
+	case w.failures+1 < attempts || e.Doubted: // nobody knows whether the program lives; that ends
+		w.rest = v.after(firstRetryDelay<<(2*w.failures), func() {
 			if w.rest = nil; v.served {
 				v.attach(w)
 			}
@@ -608,7 +613,7 @@ func (w *view) result(e wire.Event) {
 		return
 	case w == v.lost:
 		v.say("volume %v: the program's mount cannot be attached in a container, where errors are seen: %s", v.id, problem)
-		v.finish(w, fuse.Status(unix.ESTALE)) // for whom it is attached
+		v.finish(w, fuse.Status(unix.ESTALE)) // the mount is attached in their view
 	default:
 		v.say("volume %v: the program's mount cannot be attached for process %d, which gets an error: %s", v.id, w.anybody(), problem)
 		v.finish(w, fuse.Status(unix.ENOTCONN))
@@ -616,7 +621,7 @@ func (w *view) result(e wire.Event) {
 	v.tidy(w)
 }
 
-// anybody is a thread of the view: any of them, and after a failure, hardly the same.
+// anybody returns a thread of the view, after a failure most likely another one.
 func (w *view) anybody() uint32 {
 	for _, thread := range w.callers {
 		return thread
@@ -624,15 +629,15 @@ func (w *view) anybody() uint32 {
 	return 0
 }
 
-// finish answers who waits in a view.
+// finish answers the requests of a view.
 func (v *outage) finish(w *view, status fuse.Status) {
 	v.answerAll(w, status)
 	w.failures = 0
 }
 
-// sweep has the mounter attach the program's mount in all views that have one of a program that is
-// dead. The pauses in between get longer and longer: a process whose working directory is in such a mount comes back
-// to it for ever.
+// sweep has the mounter attach the program's mount in all views that have the mount of a dead
+// program. The pauses between sweeps get longer: a process whose working directory is in a dead
+// mount comes back to it for ever.
 func (v *outage) sweep() {
 	if v.lost.ticket != 0 || v.lost.rest != nil || v.lost.queued || v.pause != nil {
 		return
@@ -641,13 +646,13 @@ func (v *outage) sweep() {
 		v.attachLost()
 		return
 	}
-	v.pause = v.after(min(firstPause<<min(v.sweeps-2, 9), longestPause), func() {
+	v.pause = v.after(min(firstSweepDelay<<min(v.sweeps-2, 9), longestSweepDelay), func() {
 		v.pause = nil
 		v.attachLost()
 	})
 }
 
-// attachLost has the mount attached in all views.
+// attachLost orders the mount attached in all views, for the requests of dead connections.
 func (v *outage) attachLost() {
 	switch {
 	case !v.served:

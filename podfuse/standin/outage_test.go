@@ -334,46 +334,46 @@ var stories = map[string][]step{
 		attaches(""), attaches(""), is("s3 ESTALE", "s4 ESTALE"),
 	},
 	"all views are tried soon again after a success": {
-		serves(1), dies(1), serves(2), attaches("no"), passes(firstRest), attaches("no"), passes(4 * firstRest), attaches(""), is(attachAll(2), attachAll(2), attachAll(2)),
-		loses(1, 0), passes(copiedPause + firstPause), is(attachAll(2), "d1 ESTALE"), attaches("no"), passes(firstRest), is(attachAll(2)),
+		serves(1), dies(1), serves(2), attaches("no"), passes(firstRetryDelay), attaches("no"), passes(4 * firstRetryDelay), attaches(""), is(attachAll(2), attachAll(2), attachAll(2)),
+		loses(1, 0), passes(copiedDelay + firstSweepDelay), is(attachAll(2), "d1 ESTALE"), attaches("no"), passes(firstRetryDelay), is(attachAll(2)),
 	},
 	"it dies while an attempt rests": {
 		serves(1), asks(1, "a", 10), attaches("no"), is(attachFor(1, 10)), vanishes(1), passes(time.Second), nothing, serves(2), is(attachFor(2, 10)),
 	},
 	"an attempt fails, and the next is done": {
-		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), attaches("no"), asks(2, "a", 10), passes(firstRest - 1), nothing, passes(1),
+		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), attaches("no"), asks(2, "a", 10), passes(firstRetryDelay - 1), nothing, passes(1),
 		is(attachFor(1, 10)), attaches(""), is("s1 ESTALE", "s2 ESTALE"),
 	},
 	"all attempts fail": {
 		serves(1), asks(1, "a", 10), is(attachFor(1, 10)),
 		times(attempts-1, attaches("no"), passes(2*time.Second), is(attachFor(1, 10))), attaches("no"), is("log", "s1 ENOTCONN"),
-		asks(2, "a", 10), is(attachFor(1, 10)), attaches("no"), passes(firstRest), is(attachFor(1, 10)),
+		asks(2, "a", 10), is(attachFor(1, 10)), attaches("no"), passes(firstRetryDelay), is(attachFor(1, 10)),
 	},
 	"that nobody knows whether the program lives is no failure": {
-		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), times(2*attempts, doubts(), passes(firstRest), is(attachFor(1, 10))),
+		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), times(2*attempts, doubts(), passes(firstRetryDelay), is(attachFor(1, 10))),
 		dies(1), attaches("it does not"), nothing, serves(2), is(attachFor(2, 10), attachAll(2)), attaches(""), is("s1 ESTALE"),
 	},
 	"a view that failed is tried anew with the next program": {
 		serves(1), asks(1, "a", 10), times(attempts-1, attaches("no"), passes(2*time.Second)), vanishes(1), attaches("no"), serves(2), is(
 			attachFor(1, 10), attachFor(1, 10), attachFor(1, 10), attachFor(1, 10), attachFor(1, 10), attachFor(1, 10), attachFor(2, 10)),
-		attaches("no"), passes(firstRest), is(attachFor(2, 10)),
+		attaches("no"), passes(firstRetryDelay), is(attachFor(2, 10)),
 	},
 	"the rests are short again after a success": {
-		serves(1), asks(1, "a", 10), asks(2, "a", 10), attaches("no"), passes(firstRest), attaches("no"), passes(4 * firstRest), attaches(""),
-		is(attachFor(1, 10), attachFor(1, 10), attachFor(1, 10), "s1 ESTALE", "s2 ESTALE"), asks(3, "a", 10), attaches("no"), passes(firstRest),
+		serves(1), asks(1, "a", 10), asks(2, "a", 10), attaches("no"), passes(firstRetryDelay), attaches("no"), passes(4 * firstRetryDelay), attaches(""),
+		is(attachFor(1, 10), attachFor(1, 10), attachFor(1, 10), "s1 ESTALE", "s2 ESTALE"), asks(3, "a", 10), attaches("no"), passes(firstRetryDelay),
 		is(attachFor(1, 10), attachFor(1, 10)),
 	},
 	"the rests are short again with another program": {
-		serves(1), dies(1), asks(1, "a", 10), serves(2), is(attachFor(2, 10), attachAll(2)), attaches("no"), attaches("no"), passes(firstRest), attaches("no"), attaches("no"),
-		is(attachFor(2, 10), attachAll(2)), dies(2), passes(time.Second), serves(3), is(attachFor(3, 10), attachAll(3)), attaches("no"), attaches("no"), passes(firstRest),
+		serves(1), dies(1), asks(1, "a", 10), serves(2), is(attachFor(2, 10), attachAll(2)), attaches("no"), attaches("no"), passes(firstRetryDelay), attaches("no"), attaches("no"),
+		is(attachFor(2, 10), attachAll(2)), dies(2), passes(time.Second), serves(3), is(attachFor(3, 10), attachAll(3)), attaches("no"), attaches("no"), passes(firstRetryDelay),
 		is(attachFor(3, 10), attachAll(3)),
 	},
 	"the rests get longer": {
-		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), attaches("no"), passes(firstRest), is(attachFor(1, 10)), attaches("no"), passes(firstRest), nothing,
-		passes(3 * firstRest), is(attachFor(1, 10)),
+		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), attaches("no"), passes(firstRetryDelay), is(attachFor(1, 10)), attaches("no"), passes(firstRetryDelay), nothing,
+		passes(3 * firstRetryDelay), is(attachFor(1, 10)),
 	},
 	"the mounter does not answer": {
-		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), passes(orderTime), nothing, passes(firstRest), is(attachFor(1, 10)),
+		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), passes(orderTimeout), nothing, passes(firstRetryDelay), is(attachFor(1, 10)),
 		attaches(""), nothing, attaches(""), is("s1 ESTALE"), // the first is too late
 	},
 	"the mounter is gone": {
@@ -405,7 +405,7 @@ var stories = map[string][]step{
 		func(w *world) { w.o.end(); w.o = newOutages(w) }, waitIs(0), asks(1, "a", 10), nothing, told, is("log", "s1 ENOTCONN"),
 	},
 	"the mounter tells nothing": {
-		func(w *world) { w.o.end(); w.o = newOutages(w) }, waitIs(0), asks(1, "a", 10), passes(toldTime - 1), nothing, passes(1), is("log", "s1 ENOTCONN"),
+		func(w *world) { w.o.end(); w.o = newOutages(w) }, waitIs(0), asks(1, "a", 10), passes(toldTimeout - 1), nothing, passes(1), is("log", "s1 ENOTCONN"),
 	},
 	"it is unmounted": {
 		serves(1), asks(1, "a", 10), asks(2, "b", 20), dies(1), loses(3, 0), is(attachFor(1, 10), attachFor(1, 20)), forgets,
@@ -427,12 +427,12 @@ var stories = map[string][]step{
 		serves(1), dies(1), serves(2), is(attachAll(2)), attaches(""), nothing, ends, dies(2), ends, serves(3), nothing,
 	},
 	"who asks when another one serves already": {
-		serves(1), dies(1), serves(2), is(attachAll(2)), attaches(""), loses(1, 0), is("d1 ESTALE"), passes(copiedPause), passes(firstPause - 1), nothing, loses(2, 0), is("d2 ESTALE"),
-		passes(1), is(attachAll(2)), attaches(""), passes(copiedPause - 2), nothing,
+		serves(1), dies(1), serves(2), is(attachAll(2)), attaches(""), loses(1, 0), is("d1 ESTALE"), passes(copiedDelay), passes(firstSweepDelay - 1), nothing, loses(2, 0), is("d2 ESTALE"),
+		passes(1), is(attachAll(2)), attaches(""), passes(copiedDelay - 2), nothing,
 	},
 	"a hostile pod has all views attached once a second": {
-		serves(1), dies(1), serves(2), attaches(""), is(attachAll(2)), times(12, loses(1, 0), passes(copiedPause), passes(longestPause), attaches(""), is(attachAll(2), "d1 ESTALE")),
-		loses(1, 0), is("d1 ESTALE"), passes(copiedPause), passes(longestPause - 1), nothing, passes(1), is(attachAll(2)), attaches(""), dies(2), serves(3), is(attachAll(3)),
+		serves(1), dies(1), serves(2), attaches(""), is(attachAll(2)), times(12, loses(1, 0), passes(copiedDelay), passes(longestSweepDelay), attaches(""), is(attachAll(2), "d1 ESTALE")),
+		loses(1, 0), is("d1 ESTALE"), passes(copiedDelay), passes(longestSweepDelay - 1), nothing, passes(1), is(attachAll(2)), attaches(""), dies(2), serves(3), is(attachAll(3)),
 	},
 	"the pause does not outlast the program": {
 		serves(1), dies(1), serves(2), attaches(""), loses(1, 0), is(attachAll(2), "d1 ESTALE"), dies(2), loses(2, 0), serves(3), is(attachAll(3)), attaches(""),
@@ -480,7 +480,7 @@ var stories = map[string][]step{
 		serves(1), dies(1), loses(1, 0), asks(2, "a", 10), holds(2), ends, holds(1), interrupts("s", 2), serves(2), nothing, passes(time.Minute), nothing,
 	},
 	"a request in a view that was not attached has all views attached again": {
-		serves(1), dies(1), loses(1, 0), serves(2), attaches(""), is(attachAll(2), "d1 ESTALE"), loses(2, 12), is("d2 ESTALE"), passes(longestPause), is(attachAll(2)),
+		serves(1), dies(1), loses(1, 0), serves(2), attaches(""), is(attachAll(2), "d1 ESTALE"), loses(2, 12), is("d2 ESTALE"), passes(longestSweepDelay), is(attachAll(2)),
 	},
 	"a connection of before is told of late": {
 		serves(2), dies(1), is(attachAll(2)), loses(1, 0), attaches(""), is("d1 ESTALE"),
@@ -514,8 +514,8 @@ func TestTheMounterIsToldHowManyWait(t *testing.T) {
 			}
 		}
 	}
-	tell(t, asks(1, "a", 10), asks(2, "a", 11), counts(), passes(tellEvery), counts("2 wait"), passes(time.Minute), counts("0 wait"),
-		passes(time.Minute), counts(), serves(1), asks(3, "a", 10), passes(tellEvery), counts("1 wait"), forgets, passes(time.Minute), counts())
+	tell(t, asks(1, "a", 10), asks(2, "a", 11), counts(), passes(tellInterval), counts("2 wait"), passes(time.Minute), counts("0 wait"),
+		passes(time.Minute), counts(), serves(1), asks(3, "a", 10), passes(tellInterval), counts("1 wait"), forgets, passes(time.Minute), counts())
 }
 
 // One volume's thousands of threads do not take what others need.

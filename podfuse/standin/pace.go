@@ -11,16 +11,16 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// pace bounds the processor's time that this process takes to look at the processes of one volume's pod, while others
-// wait: to list the mounts of a container that has made a thousand takes the kernel a millisecond, and
-// thousands of threads can ask at once. Beyond its share, a volume's requests are looked at later. The host's
-// requests are never put off. The time by the clock would be that of all who are busy on the machine:
-// where these are many, the requests of a program that has just died would wait for the next period.
+// pace bounds the processor time that this process takes to look at the processes of one volume's
+// pod. Listing the mounts of a container with a thousand mounts takes the kernel a millisecond, and
+// thousands of threads can ask at once. Requests beyond a volume's share are looked at later; the
+// host's requests are never delayed. Processor time is measured, and not time by the clock: on a
+// busy machine, requests of a program that has just died would wait for the next period.
 //
-// What was put off is looked at one after the other: a look that waits for the kernel takes a thread, and this
-// process ends where its cgroup has no room for another thread.
+// Delayed requests are looked at one after the other: a look that waits for the kernel takes a
+// thread, and this process ends where its cgroup has no room for another thread.
 type pace struct {
-	look chan struct{} // taken by who looks later
+	look chan struct{} // held during a delayed look
 
 	mu      sync.Mutex // guards what follows
 	volumes map[volume.ID]*timeSpent
@@ -33,7 +33,7 @@ type timeSpent struct {
 	spent time.Duration
 }
 
-// Each volume has the share of each period, which is four thousand requests as they usually are.
+// Each volume has a share of each period, enough for some four thousand requests.
 const period = time.Second
 
 var share = 100 * time.Millisecond // a test sets it
@@ -66,8 +66,8 @@ func (p *pace) spend(id volume.ID, d time.Duration) {
 	s.spent += d
 }
 
-// park has a request looked at later, and forgotten if it ends while it is looked at. There may be no
-// more than can be held.
+// park has a request looked at later, and forgotten if it ends meanwhile. It returns false where no
+// more can be held.
 func (p *pace) park(c caller, look, forget func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *service) hold(v volume.Record, thread uint32, c caller) bool {
 	case ofPod && !s.pace.may(v.ID()):
 		parked := s.pace.park(c, func() {
 			if !s.hold(v, thread, c) {
-				c.on.fail(c.id, fuse.Status(unix.ESTALE)) // the host's, which asks again
+				c.on.fail(c.id, fuse.Status(unix.ESTALE)) // of the host, which asks again
 			}
 		}, func() { s.outages.interrupted(c) })
 		if !parked {

@@ -24,13 +24,13 @@ import (
 // privilege: anybody may read /proc/PID/cgroup and /proc/PID/mountinfo. Where /proc is mounted with
 // hidepid, nobody is known, and nobody waits: the mounter refuses volumes there.
 //
-// All of it is what a pod may have made up, but for its cgroup's place and the device numbers. It
-// gains nothing by that but for itself, and the mounter looks again.
+// A pod may have made up all of this, except the place of its cgroup and the device numbers. It
+// gains nothing by that beyond its own volume, and the mounter looks again.
 type processes struct {
 	proc string // /proc
-	// self is the text of the cgroup file of this process, but for its digits. That of the mounter's
-	// children, who work in containers and must not wait for themselves, has another PID in it (see
-	// package cgroup), and is the same where nobody could leave the kubelet's cgroup.
+	// self is the text of the cgroup file of this process, but for its digits. That of the
+	// mounter's children, who work in containers and must not wait for themselves, has another PID
+	// in it (see package cgroup), and is the same where nobody could leave the kubelet's cgroup.
 	self  []byte
 	fs    string // the device of the node mount, as mountinfo shows it
 	tmpfs string // the device of the tmpfs of server volumes
@@ -39,8 +39,8 @@ type processes struct {
 	places map[volume.ID][]string // of the host, for volumes that are mounted there
 }
 
-// newProcesses finds out about the node, once: another node mount has another daemon. own is the file
-// with the cgroup of this process.
+// newProcesses finds out about the node, once: another node mount has another daemon. own is the
+// file with the cgroup of this process.
 func newProcesses(proc, own, fsPath, serversPath string) (*processes, error) {
 	p := &processes{proc: proc, places: map[volume.ID][]string{}}
 	var err error
@@ -65,8 +65,8 @@ func newProcesses(proc, own, fsPath, serversPath string) (*processes, error) {
 
 func number(thread uint32) string { return strconv.FormatUint(uint64(thread), 10) }
 
-// canBeContainer tells whether a thread may see a volume as its container does, as far as its
-// cgroup tells, and whether that says that it is of the volume's pod.
+// canBeContainer tells whether a thread's cgroup allows that it is of a container with the volume
+// (may), and whether the cgroup is of the volume's pod (ofPod).
 func (p *processes) canBeContainer(thread uint32, v volume.Record) (ofPod, may bool) {
 	if thread == 0 || p.fs == "" {
 		return false, false
@@ -126,7 +126,8 @@ func (p *processes) view(thread uint32, v volume.Record) (key string, is bool) {
 // mounted is a mount of a whole volume: the mount that it is on, and where.
 type mounted struct{ parent, point string }
 
-// mostWhole is how many mounts of the whole volume in a mount namespace are looked at. The host has one.
+// mostWhole is how many mounts of the whole volume in a mount namespace are looked at. The host has
+// one.
 const mostWhole = 8
 
 // isWhole tells whether a mount shows all of a directory, and not only a directory in it.
@@ -134,9 +135,9 @@ func (m mountLine) isWhole(dir string) bool {
 	return string(bytes.TrimSuffix(m.root, []byte("//deleted"))) == dir
 }
 
-// placesOf are the directories that a process's mounts are on, or those below them if several are on top of each
-// other: the device of a file system, and a path in it. These are the same wherever the directory is seen, and
-// by whatever path: the kubelet's may have links in it.
+// placesOf are the directories that a process's mounts are on, or those below them if several are
+// on top of each other: the device of a file system, and a path in it. These are the same wherever
+// the directory is seen, and by whatever path: the kubelet's may have links in it.
 func (p *processes) placesOf(dir string, most int, all []mounted) (places []string) {
 	const deepest = 8 // mounts on top of each other
 	for range deepest {
@@ -170,8 +171,9 @@ func (m mountLine) place(rest string) string {
 	return string(m.device) + " " + filepath.Join(string(m.root), rest)
 }
 
-// hostPlaces are those of a volume in our own mount namespace, which is the host's: the kubelet's directory, as
-// mountinfo has it, and as its path says, should the kubelet have got another mount namespace since.
+// hostPlaces are those of a volume in our own mount namespace, which is the host's: the kubelet's
+// directory, as mountinfo has it, and as its path says, should the kubelet have got another mount
+// namespace since.
 func (p *processes) hostPlaces(v volume.Record) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,7 +244,8 @@ func podOf(group []byte) string {
 	return ""
 }
 
-// mountLine is a line of mountinfo (man 5 proc_pid_mountinfo), in part, and as long as it is looked at.
+// mountLine is a line of mountinfo (man 5 proc_pid_mountinfo), in part, and as long as it is looked
+// at.
 type mountLine struct {
 	id, parent, device, root, point []byte
 }
