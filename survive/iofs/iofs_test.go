@@ -225,11 +225,10 @@ func TestADirectoryOfManyNamesIsListedByOffset(t *testing.T) {
 	}
 }
 
-// streams has files that can only be read from the beginning, and counts how often they are opened.
+// streams has files that can only be read from the beginning, and counts.
 type streams struct {
 	fs.FS
-	opened int
-	reads  int
+	opened, closed, reads, bytes int
 }
 
 func (s *streams) Open(name string) (fs.File, error) {
@@ -244,8 +243,15 @@ type stream struct {
 }
 
 func (s stream) Read(buffer []byte) (int, error) {
+	n, err := s.File.Read(buffer)
 	s.of.reads++
-	return s.File.Read(buffer)
+	s.of.bytes += n
+	return n, err
+}
+
+func (s stream) Close() error {
+	s.of.closed++
+	return s.File.Close()
 }
 
 // A request for the end of a file may be for one byte. What is before it is not read byte by byte.
@@ -289,15 +295,21 @@ func TestAStreamIsReadInOrderOnce(t *testing.T) {
 		order = append(order, offset)
 	}
 	pieces(order...)
-	if from.opened != 1 {
-		t.Errorf("it was opened %d times", from.opened)
+	if from.opened != 1 || from.closed != 1 {
+		t.Errorf("it was opened %d times, and closed %d times", from.opened, from.closed)
 	}
-	pieces(255_555, 0, 123_456, 290_000, 299_999) // the first one is after the end of the stream, the second before the other's
-	if from.opened != 3 {
-		t.Errorf("it was opened %d times in all, want 3", from.opened)
+	pieces(255_555, 0, 123_456) // the first one is after the end of the stream, the second before the other's
+	before := from.bytes
+	pieces(290_000) // by the stream that is nearest
+	if more := from.bytes - before; more != 300_000-265_555 {
+		t.Errorf("%d bytes were read for the last ones", more)
 	}
+	pieces(299_999)
 	if n, err := read.read(from, at, make([]byte, 10), 300_000); n != 0 || err != nil {
 		t.Errorf("at the end: %d bytes, %v", n, err)
+	}
+	if from.opened != 3 {
+		t.Errorf("it was opened %d times in all, want 3", from.opened)
 	}
 }
 
@@ -307,15 +319,16 @@ func TestTheNumberOfOpenFilesIsLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	var read files
+	from := &streams{FS: tree.content}
 	for i := range tree.nodes {
 		if at := &tree.nodes[i]; !at.isDir() && at.size > 1 {
-			if _, err := read.read(tree.content, at, make([]byte, 1), 0); err != nil {
+			if _, err := read.read(from, at, make([]byte, 1), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if len(read.idle) != mostIdle {
-		t.Errorf("%d are open, want %d", len(read.idle), mostIdle)
+	if open := from.opened - from.closed; open != mostIdle {
+		t.Errorf("%d of %d are open, want %d", open, from.opened, mostIdle)
 	}
 }
 
@@ -446,6 +459,43 @@ func TestWhatCannotBeShownIsLeftOut(t *testing.T) {
 	}
 }
 
+// listed is a tree whose root has these names, in this order.
+type listed struct {
+	fstest.MapFS
+	names []string
+}
+
+func (l listed) ReadDir(name string) (entries []fs.DirEntry, err error) {
+	if name != "." {
+		return l.MapFS.ReadDir(name)
+	}
+	for _, name := range l.names {
+		info, err := l.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, fs.FileInfoToDirEntry(info))
+	}
+	return entries, nil
+}
+
+func TestNamesAreFoundInAnyOrder(t *testing.T) {
+	all := listed{fstest.MapFS{"a": {}, "b": {}, "c": {}}, []string{"c", "a", "b"}}
+	tree, err := newTree(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all.names {
+		if tree.child(&tree.nodes[0], name) == nil {
+			t.Errorf("%s is not found", name)
+		}
+	}
+	all.names = append(all.names, "a")
+	if _, err := newTree(all); err == nil || err.Error() != `directory "." has two of the name "a"` {
+		t.Errorf("the same name twice: %v", err)
+	}
+}
+
 func TestATreeThatCannotBeReadFailsTheMount(t *testing.T) {
 	defer func() {
 		if r := recover(); r == nil || r.(error).Error() != "the tree cannot be served: no such archive" {
@@ -453,7 +503,9 @@ func TestATreeThatCannotBeReadFailsTheMount(t *testing.T) {
 		}
 	}()
 	site, _ := site(t)
-	open := func() (fs.FS, error) { return nil, errors.New("no such archive") }
-	New(survive.Site{Volumes: site.Volumes, CallOut: true}, open) // a call-out does not open it
-	New(site, open)
+	New(survive.Site{Volumes: site.Volumes, CallOut: true}, func() (fs.FS, error) {
+		t.Error("a call-out opens it")
+		return fstest.MapFS{}, nil
+	})
+	New(site, func() (fs.FS, error) { return nil, errors.New("no such archive") })
 }
