@@ -16,6 +16,7 @@ import (
 // What a program serves takes the place of what a dead one has served, once, however many orders to do so
 // come at the same time: orders of a volume are carried out one after the other.
 func TestManyOrdersForOneVolume(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	containers := []*pod{w.container(containerOptions{Sub: "there"}), w.container(containerOptions{Below: "there"})}
 	for _, text := range []string{"one", "two", "three"} {
@@ -63,6 +64,7 @@ func (m *mounter) takesTurns() (end func()) {
 
 // As long as the node mount is not there, nobody knows what is a stand-in: who has one of a dead program is not passed over.
 func TestAttachWithoutANodeMount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c, reader := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
 	one := c.serve(launchOptions{Text: "one"})

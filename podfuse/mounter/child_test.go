@@ -14,15 +14,18 @@ import (
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
 )
 
-// childrenLeft are those of this test, wherever they are by now.
-func childrenLeft() (pids []string) {
-	own, _ := os.Readlink("/proc/self/exe")
-	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, name := range names {
-		text, _ := os.ReadFile(name)
-		exe, _ := os.Readlink(filepath.Join(filepath.Dir(name), "exe"))
-		if words := strings.Split(string(text), "\x00"); exe == own && len(words) > 1 && words[1] == childVerb {
-			pids = append(pids, strings.Split(name, "/")[2])
+// childrenLeft are the mounter's that are on an errand, wherever they are by now.
+func (w *world) childrenLeft() (pids []string) {
+	w.t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", w.now().PID))
+	must(w.t, err)
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		for _, pid := range strings.Fields(string(children)) {
+			text, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+			if words := strings.Split(string(text), "\x00"); len(words) > 1 && words[1] == childVerb {
+				pids = append(pids, pid)
+			}
 		}
 	}
 	return pids
@@ -76,6 +79,7 @@ func init() {
 // Children that hang in the containers of a pod are few, and none is sent to where one hangs already. Those of another
 // pod are not affected.
 func TestFewHang(t *testing.T) {
+	t.Parallel()
 	null, err := os.Open(os.DevNull)
 	must(t, err)
 	defer null.Close()
@@ -133,6 +137,7 @@ func TestFewHang(t *testing.T) {
 // An errand may be longer than what is queued. Where a child dies, another one is sent, and one that does not answer is
 // killed in time.
 func TestErrands(t *testing.T) {
+	t.Parallel()
 	m := newMounter(&base{set: keep.New(), log: t.Logf})
 	defer m.takesTurns()()
 	null, err := os.Open(os.DevNull)

@@ -28,6 +28,7 @@ type Client struct {
 	Log calllog.Log
 	// Settle moves a process out of the kubelet's cgroup. nil: it stays.
 	Settle func(pid int) error
+	more   []string // of the environment of a mounter that it starts: a test sets it
 }
 
 const (
@@ -288,7 +289,7 @@ func (c Client) startWith(set *keep.Set) (*os.Process, error) {
 		return nil, err
 	}
 	defer log.Close()
-	link, process, err := c.Config.start(log)
+	link, process, err := c.Config.start(slices.Concat(environment, c.more), log)
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +326,7 @@ func (c Client) replace() error {
 		return err
 	}
 	defer log.Close()
-	link, process, err := c.Config.start(log)
+	link, process, err := c.Config.start(slices.Concat(environment, c.more), log)
 	if err != nil {
 		return err
 	}

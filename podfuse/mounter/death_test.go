@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,8 +34,10 @@ func (w *world) quiet(what string, d time.Duration) {
 // Neither the process that asked counts, nor the one that was started: whoever has the connection
 // open does.
 func TestWhoIsAlive(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"", "exit", "daemon", "exec"} {
 		t.Run("mode "+mode, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			c := w.container(containerOptions{})
 			generation := c.serve(launchOptions{Mode: mode, Text: "one"})
@@ -63,10 +64,8 @@ func TestWhoIsAlive(t *testing.T) {
 // Before Linux 6.9, what a program had not answered when it died gets ECONNABORTED, and its mounts go: who comes then waits
 // for the next program. The pair is given nothing to read: a program that hides could have it wait.
 func TestBeforeLinux69(t *testing.T) {
-	old := environment
-	environment = append(slices.Clone(environment), "NORESEND=1")
-	defer func() { environment = old }()
-	w := newWorld(t)
+	t.Parallel()
+	w := newWorld(t, "NORESEND=1")
 	c, other := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
 	one := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
 	for _, in := range []*pod{c, other} {
@@ -109,6 +108,7 @@ func TestBeforeLinux69(t *testing.T) {
 
 // A program that dies before it has answered leaves nothing, and keeps no other from serving.
 func TestNeverServed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	if answer := c.refused(0, launchOptions{Mountpoint: "/m"}); answer != "served" { // and it ends
@@ -140,6 +140,7 @@ func TestNeverServed(t *testing.T) {
 }
 
 func TestTwoPrograms(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{Text: "one"})
@@ -220,6 +221,7 @@ func (c *pod) everyName(dir string) (ends func()) {
 // any more. The volume goes all the same, and does not wait for that; and the mounter ends, after the time that one
 // place may take.
 func TestOwnMountsThatHang(t *testing.T) {
+	t.Parallel()
 	for what, row := range map[string]struct {
 		goes func(w *world) error
 		most time.Duration
@@ -233,6 +235,7 @@ func TestOwnMountsThatHang(t *testing.T) {
 		}, 2 * detachTime},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			c := w.container(containerOptions{})
 			defer c.everyName("/mine")()
@@ -258,12 +261,14 @@ func TestOwnMountsThatHang(t *testing.T) {
 
 // Wherever the mounter is killed, its spare goes on.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	steps := []string{"begin and after", "order serve", "admit", "mount", "own", "send", "sent", "answer serve", "served",
-		"order attach", "attach", "answer attach", "died", "told", "order hello"}
+		"order attach", "attach", "answer attach", "tell attached", "died", "told", "order hello"}
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {
-			killed := killsAt(t, step)
-			w := newWorld(t)
+			t.Parallel()
+			killed, variable := killsAt(t, step)
+			w := newWorld(t, variable)
 			c := w.container(containerOptions{Sub: "there"})
 			before := w.now()
 			if step == "begin and after" { // the kill of those that have just begun
@@ -313,6 +318,7 @@ func TestKilled(t *testing.T) {
 // The spare is replaced when it dies, another version takes over with all that there is, one that
 // hangs is killed, and when all are lost a new one begins.
 func TestSpareAndVersions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	one := c.serve(launchOptions{Text: "one"})
@@ -355,14 +361,14 @@ func TestSpareAndVersions(t *testing.T) {
 // A process of another version that does not read what it is given is killed, and the mounter goes on, with
 // a spare. The next attempt succeeds.
 func TestAVersionThatHangs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{Text: "one"})
 	before := w.now()
 	dir := t.TempDir()
-	pausesIn(t, dir, "stand")
 	newer := w.client
-	newer.Version = "2.0"
+	newer.Version, newer.more = "2.0", []string{pausesIn(dir, "stand")}
 	if _, err := newer.Ensure(); err == nil || !strings.Contains(err.Error(), "version 1.0 goes on") {
 		t.Errorf("the upgrade: %v", err)
 	}

@@ -33,6 +33,7 @@ func (c *pod) hangInExecve(f *slowclose.File) *exec.Cmd {
 // Whoever asks the kernel about a process that hangs in execve(2) may hang. In another pod, nobody
 // notices. In its own, a program that lives is not taken for dead, and one that dies is, a little later.
 func TestWhoExecutesMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		what        string
 		groups, own bool
@@ -43,6 +44,7 @@ func TestWhoExecutesMeanwhile(t *testing.T) {
 		{"in its own pod, and pods have no cgroups", false, true},
 	} {
 		t.Run(row.what, func(t *testing.T) {
+			t.Parallel()
 			f := slowclose.Mount(t)
 			w := newWorld(t)
 			const otherUID = "99999999-2222-3333-4444-555555555555"
@@ -90,8 +92,10 @@ func TestWhoExecutesMeanwhile(t *testing.T) {
 // Who first looks while a program's death is not known yet is not told to look at its mount: he would wait there, and
 // get an error when the next one serves. Here the look for who else has the connection takes seconds.
 func TestNobodyIsSentToADeadProgram(t *testing.T) {
+	t.Parallel()
 	for _, groups := range []bool{true, false} {
 		t.Run(fmt.Sprintf("pods have cgroups: %t", groups), func(t *testing.T) {
+			t.Parallel()
 			f := slowclose.Mount(t)
 			w := newWorld(t)
 			c, late := w.container(containerOptions{Slow: f.Dir, NoGroup: !groups}), w.container(containerOptions{NoGroup: !groups})
@@ -132,6 +136,7 @@ func TestNobodyIsSentToADeadProgram(t *testing.T) {
 
 // A mounter that begins while a process hangs finds the program that lives, and the death of one.
 func TestWhoExecutesWhileTheMounterBegins(t *testing.T) {
+	t.Parallel()
 	f := slowclose.Mount(t)
 	w := newWorld(t)
 	c := w.container(containerOptions{Slow: f.Dir})
@@ -152,10 +157,8 @@ func TestWhoExecutesWhileTheMounterBegins(t *testing.T) {
 // A program that is killed while it waits in the kernel for its own answer does not end. It counts as dead,
 // and ends when the pair has answered.
 func TestWhoWaitsForItself(t *testing.T) {
-	old := environment
-	environment = append(slices.Clone(environment), "LATE=1") // it is noticed when it is looked again
-	defer func() { environment = old }()
-	w := newWorld(t)
+	t.Parallel()
+	w := newWorld(t, "LATE=1") // it is noticed when it is looked again
 	c := w.container(containerOptions{})
 	one := c.serve(launchOptions{Text: "one", Mountpoint: "/m", Itself: "/m/never"})
 	if problem := w.attach(one, c.pid); problem != "" {
@@ -228,10 +231,8 @@ func answerAll(t *testing.T, device *os.File, done func() bool) {
 
 // A mounter that has no descriptors left cannot ask who has a connection open, and takes no program for dead.
 func TestWithoutDescriptors(t *testing.T) {
-	old := environment
-	environment = append(slices.Clone(environment), "LATE=1") // it is looked again
-	defer func() { environment = old }()
-	w := newWorld(t)
+	t.Parallel()
+	w := newWorld(t, "LATE=1") // it is looked again
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{Text: "one"})
 	program := c.programs("program")[0]
@@ -254,6 +255,7 @@ func TestWithoutDescriptors(t *testing.T) {
 
 // A program lives on when its first thread ends, and is not looked for all the time.
 func TestOnlyItsFirstThreadEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{Text: "one", Mode: "first"})

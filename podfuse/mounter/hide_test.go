@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -20,12 +19,11 @@ import (
 // A program that serves, and then has its descriptor where kcmp(2) does not look, counts as dead. Nobody
 // else's does, and another program can serve the volume.
 func TestAHiddenDescriptorHarmsItsOwnVolumeOnly(t *testing.T) {
-	old := environment
-	environment = append(slices.Clone(environment), "LATE=1") // it is noticed when it is looked again
-	defer func() { environment = old }()
+	t.Parallel()
 	for hide := range hides {
 		t.Run(hide, func(t *testing.T) {
-			w := newWorld(t)
+			t.Parallel()
+			w := newWorld(t, "LATE=1") // it is noticed when it is looked again
 			const otherUID = "99999999-2222-3333-4444-555555555555"
 			otherData, otherServer := w.mount("data", otherUID)
 			other := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID()})
@@ -59,6 +57,7 @@ func TestAHiddenDescriptorHarmsItsOwnVolumeOnly(t *testing.T) {
 // What the pair reads from a dead connection is its own: a program that was hidden, and comes back, cannot have
 // the pair wait, and with it all other pods.
 func TestWhoHidesDoesNotChangeWhatThePairReads(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	hidden := c.serve(launchOptions{Hide: "a message that it takes back"})

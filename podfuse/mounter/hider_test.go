@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -59,14 +61,18 @@ func TestWhoHidesInAnotherPod(t *testing.T) {
 	eventually(t, "some hide", func() bool {
 		text, err := os.ReadFile(other.group)
 		must(t, err)
-		hide := 0
+		var hide atomic.Int32
+		var asked sync.WaitGroup
 		for _, number := range strings.Fields(string(text)) {
-			pid, _ := strconv.Atoi(number)
-			if _, err := proc.Link(pid, "ns/mnt"); errors.Is(err, proc.ErrHangs) {
-				hide++
-			}
+			asked.Go(func() {
+				pid, _ := strconv.Atoi(number)
+				if _, err := proc.Link(pid, "ns/mnt"); errors.Is(err, proc.ErrHangs) {
+					hide.Add(1)
+				}
+			})
 		}
-		return hide >= hiders
+		asked.Wait()
+		return hide.Load() >= hiders
 	})
 	watch := stopwatch.Start()
 	if problem := w.attach(one, 0); problem != "" { // wherever it is to be

@@ -58,7 +58,7 @@ func TestHandedOn(t *testing.T) {
 	c.Peer.Mounts = own
 	eventually(t, "somebody has it", func() bool { return c.holder().found })
 	missed, looks := 0, 0
-	for began := time.Now(); time.Since(began) < 5*time.Second; looks++ {
+	for began := time.Now(); time.Since(began) < 2*time.Second; looks++ {
 		start := time.Now()
 		seen := c.holder()
 		// In a longer one, it is handed on twice.

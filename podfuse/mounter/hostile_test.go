@@ -360,15 +360,13 @@ func newNode(t *testing.T) *node {
 	if os.Getuid() != 0 {
 		t.Fatal("this test mounts: run it as root")
 	}
-	old := environment
-	environment = append(slices.Clone(environment), "LATE=1") // the driver's own times
-	t.Cleanup(func() { environment = old })
 	dir := t.TempDir()
-	w := &world{t: t}
+	w := &world{t: t, number: worlds.Add(1)}
 	n := &node{w: w}
 	w.client = Client{
 		Config: Config{podfuse.Layout{RunDir: dir}, "fuse.survivetest", "survivetest", thisTest},
 		Log:    calllog.New("test", filepath.Join(dir, "log")),
+		more:   []string{"LATE=1"}, // the driver's own times
 	}
 	for _, d := range []string{"volumes", "server-volumes", "fs"} {
 		must(t, os.Mkdir(filepath.Join(dir, d), 0o755))
@@ -388,12 +386,7 @@ func newNode(t *testing.T) *node {
 	}
 	mounted, err := survivetest.Mount(files(), w.client.FS())
 	must(t, err)
-	t.Cleanup(func() {
-		if err := unix.Unmount(w.client.FS(), 0); err != nil {
-			t.Errorf("the node mount is in use: %v", err)
-			_ = unix.Unmount(w.client.FS(), unix.MNT_DETACH|unix.MNT_FORCE)
-		}
-	})
+	t.Cleanup(func() { w.unmountNode(func() error { return unix.Unmount(w.client.FS(), 0) }) })
 	stopPair := func() {}
 	t.Cleanup(func() { stopPair() })
 	_, err = w.client.Ensure()
@@ -643,6 +636,7 @@ const gaveUp = "nobody has served it for 300ms, and who waits gets an error"
 
 // A program that does not answer the kernel's first request, or answers it with garbage, serves nobody.
 func TestAProgramWithoutAGoodBeginning(t *testing.T) {
+	t.Parallel()
 	rows := []row{
 		{what: "it reads nothing", hostile: hostile{Do: "hang"}, want: nobody, says: gaveUp},
 		{what: "it does not answer INIT", hostile: hostile{At: "INIT", Do: "hang"}, want: nobody, says: gaveUp},
@@ -658,6 +652,7 @@ func TestAProgramWithoutAGoodBeginning(t *testing.T) {
 
 // What a program answers that serves is between it and the kernel.
 func TestAProgramThatAnswersGarbage(t *testing.T) {
+	t.Parallel()
 	rows := []row{{
 		what: "INIT, the most of all", hostile: hostile{At: "INIT", Do: "the most of all"}, begins: true,
 		want: []string{served, "EIO"},
@@ -680,6 +675,7 @@ func TestAProgramThatAnswersGarbage(t *testing.T) {
 
 // What a program tells without having been asked harms its own volume only.
 func TestAProgramThatNotifiesWithoutAnEnd(t *testing.T) {
+	t.Parallel()
 	rows := []row{
 		{what: "unknown, before it has begun", hostile: hostile{At: "INIT", Do: "forget", Flood: "unknown"}, want: nobody, says: gaveUp},
 		{what: "of what another request has locked", hostile: hostile{At: "LOOKUP", Do: "lock"}, want: []string{"waits"}},
@@ -695,6 +691,7 @@ func TestAProgramThatNotifiesWithoutAnEnd(t *testing.T) {
 
 // Wherever a program dies, the next one serves.
 func TestAProgramThatDiesAtAnyStep(t *testing.T) {
+	t.Parallel()
 	var rows []row
 	for _, quits := range []string{"connected", "asked", "answered"} {
 		rows = append(rows, row{what: quits, quits: quits, want: nobody})

@@ -88,6 +88,7 @@ func (w *world) openIn(pid int, name string) (found []string) {
 
 // While the mounter makes the launcher of another version, call-outs mount volumes.
 func TestALauncherIsNeverSeenInPart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	launcher := filepath.Join(w.client.Shared(), wire.Binary)
 	whole, err := os.Stat(launcher)
@@ -133,6 +134,7 @@ func TestALauncherIsNeverSeenInPart(t *testing.T) {
 // The owner of a file can take a lease on it, for which others' opens wait: root of a pod owns the launcher that
 // others have. He does not get one as long as somebody has it open.
 func TestALauncherIsNotLeased(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	leased := func(when, dir string) {
 		t.Helper()
@@ -164,6 +166,7 @@ func TestALauncherIsNotLeased(t *testing.T) {
 
 // While neither the mounter nor its spare lives, root of a pod can lease the launcher. Other pods then get another one.
 func TestALeaseOfALostLauncherHarmsNoOtherPod(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pod, _ := w.forAPod()
 	w.loseBoth()
@@ -189,6 +192,7 @@ func TestALeaseOfALostLauncherHarmsNoOtherPod(t *testing.T) {
 
 // What several pods have does not change, whatever the flags of a mount are.
 func TestWhatPodsShareIsReadOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	dir, _ := w.forAPod()
 	socket := filepath.Join(t.TempDir(), "socket")

@@ -94,6 +94,7 @@ func (c *pod) remounter(role string, flags ...string) (pid int, tries func()) {
 // Whoever makes himself a user namespace, which takes no capability, is root of the mounts that are attached in there. He
 // gets rid neither of the pod's readOnly, nor of nosuid, nodev and noexec; and a container's own root does not, either.
 func TestFlagsAreLocked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	plain, below := w.container(containerOptions{Sub: "there"}), w.container(containerOptions{Below: "there"})
 	namespace, err := mount.Of(below.pid)

@@ -76,6 +76,7 @@ func (c *pod) hold(user int, all []launchOptions) (said io.Reader, cmd *exec.Cmd
 // Programs that never answer FUSE_INIT, as forty sshfs whose server hangs, cost no process of the mounter's, and it
 // serves other pods.
 func TestProgramsThatNeverAnswer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
 	for i := range 4 {
@@ -100,7 +101,7 @@ func TestProgramsThatNeverAnswer(t *testing.T) {
 	if text, err := c.read("/data/text"); text != "served" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if left := childrenLeft(); len(left) > 4*mostAsking {
+	if left := w.childrenLeft(); len(left) > 4*mostAsking {
 		t.Errorf("%d children wait for programs that do not answer", len(left))
 	}
 	after := w.now()
@@ -115,6 +116,7 @@ func TestProgramsThatNeverAnswer(t *testing.T) {
 // A pod's user has mount points of many volumes below a FUSE mount of his own that hangs. Few children wait there, and
 // the mounter serves other pods.
 func TestOwnMountPointsThatHang(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c, servers := w.manyVolumes(24, "99999999-2222-3333-4444-555555555555")
 	ends := c.everyName("/m")
@@ -123,7 +125,7 @@ func TestOwnMountPointsThatHang(t *testing.T) {
 		all = append(all, launchOptions{Server: id, Mountpoint: fmt.Sprint("/m/never", i)})
 	}
 	_, holder := c.hold(1000, all)
-	eventually(t, "children wait there", func() bool { return len(childrenLeft()) >= mostHanging })
+	eventually(t, "children wait there", func() bool { return len(w.childrenLeft()) >= mostHanging })
 
 	other := w.container(containerOptions{})
 	generation := other.serve(launchOptions{Text: "served", Mountpoint: "/m"})
@@ -133,7 +135,7 @@ func TestOwnMountPointsThatHang(t *testing.T) {
 	if text, err := other.read("/data/text"); text != "served" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if left := childrenLeft(); len(left) > mostHangingOut {
+	if left := w.childrenLeft(); len(left) > mostHangingOut {
 		t.Errorf("%d children wait in the containers of one pod", len(left))
 	}
 	_ = holder.Process.Kill()

@@ -254,7 +254,7 @@ func (m *mounter) newSpare(backoff time.Duration) {
 }
 
 func (m *mounter) startSpare() (*os.Process, error) {
-	ours, process, err := m.Config.start(m.logFile, confined)
+	ours, process, err := m.Config.start(environment, m.logFile, confined)
 	if err != nil {
 		return nil, err
 	}

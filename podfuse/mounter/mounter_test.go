@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +30,7 @@ func TestAMounterThatEndsAtOnce(t *testing.T) {
 }
 
 func TestServeAndAttach(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{Sub: "there"})
 	generation := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})
@@ -93,6 +93,7 @@ func TestServeAndAttach(t *testing.T) {
 
 // Of a container, another process is taken when one has ended.
 func TestAProcessThatEndsMeanwhile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	c.serve(launchOptions{Text: "one"})
@@ -135,6 +136,7 @@ func (c *pod) silent(mountpoint string) (program int) {
 
 // A program that is unmounted before it has answered serves nobody, also when it answers then.
 func TestUnmountBeforeItAnswers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	program := c.silent("/m")
@@ -169,11 +171,13 @@ func TestUnmountBeforeItAnswers(t *testing.T) {
 // A program that is unmounted ends when nobody uses it, as with fusermount, though the mounter still waits for its first
 // answer; and also where the mounter that waits for it has been killed.
 func TestUnmountedWithoutAnAnswer(t *testing.T) {
-	t.Run("the mounter lives", unmountedWithoutAnAnswer)
+	t.Parallel()
+	t.Run("the mounter lives", func(t *testing.T) { t.Parallel(); unmountedWithoutAnAnswer(t) })
 	for _, step := range []string{"left", "unmounting"} {
 		t.Run("the mounter is killed at "+step, func(t *testing.T) {
-			killed := killsAt(t, step)
-			unmountedWithoutAnAnswer(t)
+			t.Parallel()
+			killed, variable := killsAt(t, step)
+			unmountedWithoutAnAnswer(t, variable)
 			if !<-killed {
 				t.Error("nothing was killed")
 			}
@@ -181,8 +185,8 @@ func TestUnmountedWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-func unmountedWithoutAnAnswer(t *testing.T) {
-	w := newWorld(t)
+func unmountedWithoutAnAnswer(t *testing.T, variables ...string) {
+	w := newWorld(t, variables...)
 	c := w.container(containerOptions{})
 	program, err := unix.PidfdOpen(c.silent("/m"), 0)
 	must(t, err)
@@ -214,6 +218,7 @@ func unmountedWithoutAnAnswer(t *testing.T) {
 
 // A pod may use all that it has unmounted, without an end. The mounter follows some of it.
 func TestManyThatHaveUnmounted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	mounter := w.now().PID
@@ -265,17 +270,19 @@ func TestManyThatHaveUnmounted(t *testing.T) {
 // A volume is unmounted while the mounter mounts what a program is to serve on it. The program is refused, and nothing
 // is left of it.
 func TestUnmountWhileItIsMounted(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		what  string
 		later bool // what is unmounted is gone before, and the volume is not forgotten yet
 	}{{"it is forgotten before", false}, {"it is forgotten after", true}} {
 		t.Run(row.what, func(t *testing.T) {
+			t.Parallel()
 			steps := []string{"device"}
 			if row.later {
 				steps = append(steps, "forget")
 			}
-			awaits, lets := stopsAt(t, steps...)
-			w := newWorld(t)
+			awaits, lets, variable := stopsAt(t, steps...)
+			w := newWorld(t, variable)
 			c := w.container(containerOptions{})
 			answer, forgotten := make(chan string, 1), make(chan error, 1)
 			go func() { answer <- c.refused(0, launchOptions{Mountpoint: "/m"}) }()
@@ -313,8 +320,9 @@ func TestUnmountWhileItIsMounted(t *testing.T) {
 
 // A program that asked before its server volume was unmounted, and gets its connection afterwards, is refused.
 func TestUnmountBeforeItIsAdmitted(t *testing.T) {
-	awaits, lets := stopsAt(t, "admit")
-	w := newWorld(t)
+	t.Parallel()
+	awaits, lets, variable := stopsAt(t, "admit")
+	w := newWorld(t, variable)
 	c := w.container(containerOptions{})
 	answer := make(chan string, 1)
 	go func() { answer <- c.refused(0, launchOptions{}) }()
@@ -333,8 +341,9 @@ func TestUnmountBeforeItIsAdmitted(t *testing.T) {
 // What is removed of a program whose volume was unmounted is not the next program's, whose device may have the same
 // number.
 func TestUnmountWhileItIsSent(t *testing.T) {
-	awaits, lets := stopsAt(t, "send", "abandon")
-	w := newWorld(t)
+	t.Parallel()
+	awaits, lets, variable := stopsAt(t, "send", "abandon")
+	w := newWorld(t, variable)
 	c := w.container(containerOptions{})
 	answer := make(chan string, 1)
 	go func() { answer <- c.refused(0, launchOptions{Mountpoint: "/m"}) }()
@@ -357,8 +366,10 @@ func TestUnmountWhileItIsSent(t *testing.T) {
 // What the container has below the volume stays there, for each program: another volume, and
 // this one.
 func TestVolumeBelow(t *testing.T) {
+	t.Parallel()
 	for _, o := range []containerOptions{{Sub: "there", Below: "there"}, {Sub: "there", Within: "there"}} {
 		t.Run(o.Below+" "+o.Within, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			c := w.container(o)
 			for _, program := range []string{"one", "two"} {
@@ -387,13 +398,17 @@ func TestVolumeBelow(t *testing.T) {
 // A program's user unmounts it, as with fusermount -u: it serves nobody any more, in no container, and another
 // program can serve at once. It ends when nobody uses what it has served, and not before.
 func TestUnmount(t *testing.T) {
+	t.Parallel()
 	for _, step := range []string{"", "left", "tell died", "unmounting"} {
 		t.Run(fmt.Sprintf("the mounter is killed at %q", step), func(t *testing.T) {
+			t.Parallel()
 			var killed <-chan bool
+			var variables []string
 			if step != "" {
-				killed = killsAt(t, step)
+				variables = make([]string, 1)
+				killed, variables[0] = killsAt(t, step)
 			}
-			w := newWorld(t)
+			w := newWorld(t, variables...)
 			c, other := w.container(containerOptions{Sub: "there"}), w.container(containerOptions{})
 			one := c.serve(launchOptions{User: 1000, Text: "one", Mountpoint: "/mine"})
 			for _, in := range []*pod{c, other} {
@@ -474,6 +489,7 @@ func TestUnmount(t *testing.T) {
 // A program serves when it has answered FUSE_INIT, also if a request that waited for that on the program's own mount is
 // never answered. A child asks then, and the answer may be an error.
 func TestServedWhileAnotherRequestWaits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	c.launch(0, launchOptions{Text: "one", Silent: true, NoStatFS: true, Mountpoint: "/m", Itself: "/m/never"})
@@ -513,10 +529,8 @@ func TestServedWhileAnotherRequestWaits(t *testing.T) {
 
 // Where the kernel does not tell how many requests wait, a program is asked itself, and serves.
 func TestServedWithoutFusectl(t *testing.T) {
-	old := environment
-	environment = append(slices.Clone(environment), "NOFUSECTL=1")
-	defer func() { environment = old }()
-	w := newWorld(t)
+	t.Parallel()
+	w := newWorld(t, "NOFUSECTL=1")
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{Text: "one"})
 	if problem := w.attach(generation, c.pid); problem != "" {
@@ -529,8 +543,9 @@ func TestServedWithoutFusectl(t *testing.T) {
 
 // When a program serves, those before it are unmounted in the vault, also where the mounter is killed at it.
 func TestFormerProgramsInTheVault(t *testing.T) {
-	killed := killsAt(t, "former")
-	w := newWorld(t)
+	t.Parallel()
+	killed, variable := killsAt(t, "former")
+	w := newWorld(t, variable)
 	c := w.container(containerOptions{})
 	one := c.serve(launchOptions{Text: "one"})
 	c.killProgram()
@@ -554,6 +569,7 @@ func signalsTo(t *testing.T, pid int) {
 
 // A pair that does not read for a while is told what it has missed.
 func TestSlowPair(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{Text: "one"})
@@ -567,6 +583,7 @@ func TestSlowPair(t *testing.T) {
 
 // An unmount that fails, as while the node mount is not there, can be asked for once more.
 func TestUnmountOnceMore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c, reader := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
 	generation := c.serve(launchOptions{Text: "served", Mountpoint: "/m"})

@@ -137,6 +137,7 @@ func newElsewhere(t *testing.T) Client {
 // Who stops the mounter from another PID namespace is told so, and kills nobody who has there the number that the
 // mounter or its spare has in its own. That holds for one above, too.
 func TestStopFromAnotherPIDNamespace(t *testing.T) {
+	t.Parallel()
 	client := newElsewhere(t)
 	w := &world{t: t, client: client}
 	a := &callOut{Config: client.Config, Do: "ensure", Before: 100}
@@ -168,6 +169,7 @@ func TestStopFromAnotherPIDNamespace(t *testing.T) {
 
 // Somebody has removed the file of its lock, by which nobody can tell any more who it is. It ends all the same.
 func TestStopWithoutTheFileOfTheLock(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	now := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
 	var all []*process
@@ -186,6 +188,7 @@ func TestStopWithoutTheFileOfTheLock(t *testing.T) {
 
 // A call-out of another version that is in another PID namespace does not replace the mounter, and leaves nothing behind.
 func TestReplaceFromAnotherPIDNamespace(t *testing.T) {
+	t.Parallel()
 	client := newElsewhere(t)
 	w := &world{t: t, client: client}
 	a := &callOut{Config: client.Config, Do: "ensure"}
@@ -214,6 +217,7 @@ func TestReplaceFromAnotherPIDNamespace(t *testing.T) {
 
 // What processes use is told of the mounter and its spare, and of nobody else whose numbers somebody may say.
 func TestUsageIsOfTheMounterAndItsSpare(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	now := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
 	self := os.Getpid()
@@ -243,6 +247,7 @@ func TestUsageIsOfTheMounterAndItsSpare(t *testing.T) {
 
 // The mounter hands over to a child of who asks, and kills nobody else.
 func TestReplaceByAStranger(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
 	cmd := exec.Command("/bin/sh", "-c", "sleep 3600 & echo $!; wait")

@@ -11,7 +11,7 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// order is one that takes time. It is kept in the set until it is answered.
+// order is one that takes time. It is kept in the set until its answer is sent.
 type order struct {
 	wire.Order
 	Link uint64 `json:"link"`
@@ -120,7 +120,6 @@ func (m *mounter) work(o *order) {
 		m.do(func() {
 			m.answer(o, err)
 			delete(m.orders, o.name)
-			m.set.Drop(o.name)
 		})
 	}()
 }
@@ -146,8 +145,8 @@ func (m *mounter) answer(o *order, err error) {
 	if err != nil {
 		e.Error = short(err)
 	}
-	if l := m.links[o.Link]; l != nil {
-		l.tell(e)
+	if l := m.links[o.Link]; l == nil || !l.queue(event{Event: e, order: o.name}) {
+		m.set.Drop(o.name)
 	}
 }
 

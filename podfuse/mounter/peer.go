@@ -27,6 +27,7 @@ type peer struct {
 type event struct {
 	wire.Event
 	files []*os.File
+	order string // that it answers, by its name in the set
 }
 
 type peerMeta struct {
@@ -185,15 +186,22 @@ func (p *peer) tell(e wire.Event, files ...*os.File) {
 			own = append(own, copied)
 		}
 	}
+	if !p.queue(event{Event: e, files: own}) {
+		packet.Close(own)
+	}
+}
+
+// queue reports whether there was room for an event.
+func (p *peer) queue(e event) bool {
 	for range 2 { // once more: write looks at lost after each event, and may just have read the last one
 		select {
-		case p.events <- event{e, own}:
-			return
+		case p.events <- e:
+			return true
 		default:
 			p.lost.Store(true)
 		}
 	}
-	packet.Close(own)
+	return false
 }
 
 func (m *mounter) write(p *peer) {
@@ -203,6 +211,9 @@ func (m *mounter) write(p *peer) {
 			p.lost.Store(true) // its death is read
 		}
 		packet.Close(e.files)
+		if e.order != "" { // not before: who is killed with an answer that he has not sent leaves it to the next mounter
+			m.do(func() { m.set.Drop(e.order) })
+		}
 		if len(p.events) == 0 && p.lost.Swap(false) {
 			time.Sleep(tellAgain) // it was too slow, or is dead
 			m.do(func() {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,12 +23,11 @@ import (
 // A process connects and ends, and another one keeps the connection. When a process of another pod gets the number of
 // the first one, it is not the one that asks: what it has of its own pod's volumes would go to who has the connection.
 func TestAPIDThatComesAgain(t *testing.T) {
+	t.Parallel()
 	for name, variable := range map[string]string{"SO_PEERPIDFD": "LINUX=", "before Linux 6.5": "LINUX=6.4"} {
 		t.Run(name, func(t *testing.T) {
-			old := environment
-			environment = append(slices.Clone(environment), variable)
-			defer func() { environment = old }()
-			w := newWorld(t)
+			t.Parallel()
+			w := newWorld(t, variable)
 			victim := w.container(containerOptions{})
 			socket, number := w.connectAndEnd()
 			time.Sleep(50 * time.Millisecond) // the kernel tells when a process began in hundredths of a second

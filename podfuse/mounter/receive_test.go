@@ -21,6 +21,7 @@ import (
 // whose server does not answer. The mounter answers, and other programs come to serve, also by this link;
 // it goes on so when it is killed and when another one takes over, and it can be stopped.
 func TestAFileThatCannotBeClosed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	file := slowclose.Mount(t)
@@ -130,6 +131,7 @@ func senderMain(args []string) error {
 // (Linux 6.16), also when the mounter took the socket over from a version that let them in. A program that
 // sends none can serve.
 func TestPodsSendNoDescriptors(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	refused := func(when string) {

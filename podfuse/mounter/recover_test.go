@@ -46,6 +46,7 @@ func (w *world) recovered(before uint64) uint64 {
 
 // A mounter that begins with nothing finds a program that serves, and its death is like any other.
 func TestProgramsOfALostMounter(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		o     launchOptions
 		flags string
@@ -55,6 +56,7 @@ func TestProgramsOfALostMounter(t *testing.T) {
 		"in the background":             {flags: "rw,nosuid,nodev,relatime", o: launchOptions{Mountpoint: "/m", Mode: "daemon", Options: wire.Options{ReadOnly: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			c := w.container(containerOptions{})
 			row.o.Text = "one"
@@ -100,6 +102,7 @@ func TestProgramsOfALostMounter(t *testing.T) {
 
 // A program is found by what the mounter before has attached, which had found it as well.
 func TestProgramsOfAMounterThatWasLostTwice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c, former := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
 	one := c.serve(launchOptions{Text: "one"})
@@ -126,6 +129,7 @@ func TestProgramsOfAMounterThatWasLostTwice(t *testing.T) {
 
 // As long as the node mount is not there, nobody knows what is a stand-in: a program is looked for again.
 func TestProgramsOfALostMounterWithoutANodeMount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c, other := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
 	one := c.serve(launchOptions{Text: "one"})
@@ -159,6 +163,7 @@ func (w *world) withoutNodeMount() (back func()) {
 
 // A mounter that cannot read which volumes there are, as for want of descriptors, reads it later.
 func TestProgramsOfALostMounterWithoutRecords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	one := c.serve(launchOptions{Text: "one"})
@@ -202,8 +207,9 @@ func TestAProgramThatIsFoundTooLate(t *testing.T) {
 
 // A mounter that is killed while it looks leaves that to its spare.
 func TestKilledWhileItLooksForPrograms(t *testing.T) {
-	killed := killsAt(t, "recover")
-	w := newWorld(t)
+	t.Parallel()
+	killed, variable := killsAt(t, "recover")
+	w := newWorld(t, variable)
 	c := w.container(containerOptions{})
 	one := c.serve(launchOptions{Text: "one"})
 	if problem := w.attach(one, c.pid); problem != "" {
@@ -222,6 +228,7 @@ func TestKilledWhileItLooksForPrograms(t *testing.T) {
 
 // A pod offers connections of others, and none at all, beside its program's, and a process of it hangs when it is asked.
 func TestWhatALostMounterDidNotGive(t *testing.T) {
+	t.Parallel()
 	f := slowclose.Mount(t)
 	w := newWorld(t)
 	c := w.container(containerOptions{Slow: f.Dir})
@@ -268,6 +275,7 @@ func (w *world) otherConnection() (device *os.File, path string) {
 // Mounts of programs that have died without a mounter are removed: not before their connections have ended, and that
 // of one that was dead before ends with the pair's. Nobody says meanwhile that the volume is served.
 func TestMountsOfProgramsThatDiedWithoutAMounter(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{Text: "one", Mountpoint: "/m"})

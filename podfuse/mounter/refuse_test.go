@@ -21,6 +21,7 @@ import (
 
 // A program can mount for itself where fusermount(1) would let it.
 func TestOwnMountPoint(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	for _, row := range []struct {
@@ -72,6 +73,7 @@ func TestOwnMountPoint(t *testing.T) {
 // Nobody mounts on a file system of the kernel's own, on which runtimes rely when they enter the container, nor where
 // nothing can be written to: not even root, whose directory it is.
 func TestNoMountPointOnProc(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	namespace, err := mount.Of(c.pid)
@@ -119,6 +121,7 @@ func TestNoMountPointOnProc(t *testing.T) {
 }
 
 func TestRefusedOptions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	for want, o := range map[string]wire.Options{
@@ -151,6 +154,7 @@ func TestRefusedOptions(t *testing.T) {
 
 // The pair could be in the hands of a pod. What it does not get is in the log, for who looks for the reason.
 func TestHostileOrders(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const otherUID = "99999999-2222-3333-4444-555555555555"
 	otherData, otherServer := w.mount("data", otherUID)
@@ -260,6 +264,7 @@ func TestHostileOrders(t *testing.T) {
 // Where the kubelet's path has a link in it, mountinfo shows another path, and a container that has these directories a
 // third one. A container may have the volume on a path like the kubelet's.
 func TestTheHostIsKnownOverALink(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pods := filepath.Join(w.client.RunDir, "kubelet", "pods")
 	disk := filepath.Join(w.client.RunDir, "disk")
@@ -287,6 +292,7 @@ func TestTheHostIsKnownOverALink(t *testing.T) {
 
 // A process that has the server volume where the host has it may not ask, be it by a link.
 func TestAProcessOfTheHostMayNotServe(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pods := filepath.Join(w.client.RunDir, "kubelet", "pods")
 	disk := filepath.Join(w.client.RunDir, "disk")
@@ -314,6 +320,7 @@ func TestAProcessOfTheHostMayNotServe(t *testing.T) {
 // appears on the host, where the kubelet and df(1) would wait for the program. So nothing is mounted there, be it the
 // volume or the program's own mount point; and who is refused reads why.
 func TestBidirectionalIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	kubelets, own := w.data.Dir, w.client.RunDir+"/own"
 	w.share(filepath.Join(w.client.FS(), w.data.ID().String()), kubelets)
@@ -410,6 +417,7 @@ func (w *world) logs(after int, words ...string) {
 
 // The pod that a process is in counts, whatever it has mounted.
 func TestWrongPod(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{})
@@ -430,6 +438,7 @@ func TestWrongPod(t *testing.T) {
 // A container with more mounts than the pair reads has the host's view there, where nobody waits. The
 // mounter takes it for one that has no volume, too.
 func TestAContainerWithManyMounts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{Many: 200})
 	generation := c.serve(launchOptions{Text: "one"})
@@ -492,6 +501,7 @@ func TestMountAt(t *testing.T) {
 
 // A pod that asks without end for a mount point that has a link on its way does not fill the node's log.
 func TestRefusalsFillNoLog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
 	const times, most = 60, 50 // the order fails, and so does the removal of what was not mounted: twice twenty lines

@@ -97,6 +97,7 @@ func TestAPodWithManySockets(t *testing.T) {
 
 // Something is mounted over the directory of a pod's volumes: that is no other pod's trouble.
 func TestASocketThatIsCovered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	dir := t.TempDir()
 	w.bindServer(filepath.Join(dir, "volumes"))
@@ -113,6 +114,7 @@ func TestASocketThatIsCovered(t *testing.T) {
 
 // A path of the kubelet's that hangs, as on a server that does not answer, hangs no call-out of another pod.
 func TestASocketThatHangs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	dir := t.TempDir()
 	server := exec.Command("/proc/self/exe", "everyname", dir)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,12 +46,10 @@ func attackOf(given string) {
 
 // What the attacks do where no filter is in force is shown in e2e/attack.
 func TestOtherSystemCallsAreDenied(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "attacks")
 	must(t, os.WriteFile(path, nil, 0o600))
-	old := environment
-	environment = append(slices.Clone(environment), fmt.Sprintf("ATTACK=%s %d", path, os.Getpid()))
-	defer func() { environment = old }()
-	w := newWorld(t)
+	w := newWorld(t, fmt.Sprintf("ATTACK=%s %d", path, os.Getpid()))
 	c := w.container(containerOptions{})
 	c.serve(launchOptions{Mountpoint: "/m"})
 	status, err := w.client.Status()

@@ -77,7 +77,9 @@ func reap() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	process, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{
+	// Most tests wait: for a program, a death, or that nothing happens.
+	args := append([]string{os.Args[0], "-test.parallel=8"}, os.Args[1:]...)
+	process, err := os.StartProcess("/proc/self/exe", args, &os.ProcAttr{
 		Env: append(os.Environ(), "REAPED=1"), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 	})
 	if err != nil {
@@ -143,24 +145,24 @@ func pauseAt(steps string) {
 
 const goOn = "go on"
 
-// stopsAt has the test's mounters stop at steps, each the first time that one comes there. awaits returns when it has,
-// and lets has it go on.
-func stopsAt(t *testing.T, steps ...string) (awaits, lets func(step string)) {
+// stopsAt has the mounters of a world with this variable stop at steps, each the first time that one comes there. awaits
+// returns when it has, and lets has it go on.
+func stopsAt(t *testing.T, steps ...string) (awaits, lets func(step string), variable string) {
 	t.Helper()
 	dir := t.TempDir()
-	pausesIn(t, dir, steps...)
 	awaits = func(step string) {
 		t.Helper()
 		eventually(t, "the mounter is at "+step, func() bool { return pausedAt(dir, step) != 0 })
 	}
-	return awaits, func(step string) { t.Helper(); must(t, os.WriteFile(filepath.Join(dir, step), []byte(goOn), 0o600)) }
+	lets = func(step string) { t.Helper(); must(t, os.WriteFile(filepath.Join(dir, step), []byte(goOn), 0o600)) }
+	return awaits, lets, pausesIn(dir, steps...)
 }
 
-// killsAt has the first of the test's mounters killed that comes to a step. killed has whether that was done, or is closed.
-func killsAt(t *testing.T, step string) (killed <-chan bool) {
+// killsAt has the first mounter killed that comes to a step, in a world with this variable. killed has whether that was
+// done, or is closed.
+func killsAt(t *testing.T, step string) (killed <-chan bool, variable string) {
 	t.Helper()
 	dir, done := t.TempDir(), make(chan bool, 1)
-	pausesIn(t, dir, step)
 	go func() {
 		defer close(done)
 		for began := time.Now(); time.Since(began) < hang; time.Sleep(5 * time.Millisecond) {
@@ -170,19 +172,16 @@ func killsAt(t *testing.T, step string) (killed <-chan bool) {
 			}
 		}
 	}()
-	return done
+	return done, pausesIn(dir, step)
 }
 
-// pausesIn has mounters that are started from now on pause at steps, each with a file of that name.
-func pausesIn(t *testing.T, dir string, steps ...string) {
-	t.Helper()
-	old := environment
+// pausesIn is the variable with which mounters pause at steps, each with a file of that name.
+func pausesIn(dir string, steps ...string) (variable string) {
 	var all []string
 	for _, step := range steps {
 		all = append(all, step+"="+filepath.Join(dir, step))
 	}
-	environment = append(slices.Clone(environment), "PAUSE="+strings.Join(all, ","))
-	t.Cleanup(func() { environment = old })
+	return "PAUSE=" + strings.Join(all, ",")
 }
 
 // pausedAt is the PID of the mounter that is at a step; 0: there is none.
@@ -211,8 +210,16 @@ type world struct {
 	server volume.Record // of volume "data"
 	data   volume.Record
 	groups map[string]string // the files cgroup.procs of pods, by their UIDs
+	number int64             // of this world: others have other pods
 
 	accepted *atomic.Int64 // connections of pods
+}
+
+var worlds atomic.Int64
+
+// own is the UID of a pod in this world.
+func (w *world) own(uid string) string {
+	return fmt.Sprintf("%s%012d", uid[:len(uid)-12], w.number)
 }
 
 type got struct {
@@ -220,14 +227,15 @@ type got struct {
 	files []*os.File
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld is one whose mounter has some variables; see TestMain.
+func newWorld(t *testing.T, variables ...string) *world {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Fatal("this test mounts: run it as root")
 	}
 	dir := t.TempDir()
-	w := &world{t: t, events: make(chan got, 100), accepted: new(atomic.Int64)}
-	w.client = Client{Config: Config{podfuse.Layout{RunDir: dir}, "fuse.pod-fuse", source, thisTest}, Log: calllog.New("test", filepath.Join(dir, "log"))}
+	w := &world{t: t, events: make(chan got, 100), accepted: new(atomic.Int64), number: worlds.Add(1)}
+	w.client = Client{Config: Config{podfuse.Layout{RunDir: dir}, "fuse.pod-fuse", source, thisTest}, Log: calllog.New("test", filepath.Join(dir, "log")), more: variables}
 	for _, d := range []string{"volumes", "server-volumes", "fs"} {
 		must(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 	}
@@ -379,6 +387,7 @@ func (w *world) attach(generation uint64, pid int) (problem string) {
 // mount records a client volume and its server volume, as call-outs do.
 func (w *world) mount(name, uid string) (client, server volume.Record) {
 	w.t.Helper()
+	uid = w.own(uid)
 	dir := filepath.Join(w.client.RunDir, "kubelet", "pods", uid, "volumes", "example.com~pod-fuse")
 	attributes, _ := json.Marshal(podfuse.Attributes{Format: 1})
 	client = volume.Record{Dir: filepath.Join(dir, name), PodUID: uid, Name: name, Attributes: attributes}
@@ -409,11 +418,22 @@ func (w *world) nodeMount(dir string) {
 	}})
 	must(w.t, err)
 	w.t.Cleanup(func() {
-		if err := server.Unmount(); err != nil {
-			w.t.Errorf("the node mount is in use: %v", err)
-			_ = unix.Unmount(dir, unix.MNT_DETACH|unix.MNT_FORCE)
-		}
+		w.unmountNode(server.Unmount)
 	})
+}
+
+// unmountNode unmounts the node mount. Until a child of the mounter has executed something, it has what the mounter had
+// open there.
+func (w *world) unmountNode(unmount func() error) {
+	w.t.Helper()
+	err := unmount()
+	for began := time.Now(); err != nil && time.Since(began) < hang; time.Sleep(5 * time.Millisecond) {
+		err = unmount()
+	}
+	if err != nil {
+		w.t.Errorf("the node mount is in use: %v", err)
+		_ = unix.Unmount(w.client.FS(), unix.MNT_DETACH|unix.MNT_FORCE)
+	}
 }
 
 // everyName is a directory in which every name is one, but who looks for one that begins with "never" gets no answer. A
@@ -656,6 +676,7 @@ func (c *pod) exec(user int, args ...string) *exec.Cmd {
 func (w *world) podGroup(uid string) string {
 	t := w.t
 	t.Helper()
+	uid = w.own(uid)
 	if w.groups[uid] != "" {
 		return w.groups[uid]
 	}
