@@ -23,7 +23,7 @@ func (t *trial) checkReaders(ctx context.Context) {
 	}
 }
 
-// checkProcesses demands two processes, who have open what the first two had.
+// checkProcesses demands two processes, with the same descriptors as the first two had.
 func (t *trial) checkProcesses(ctx context.Context) {
 	err := await(ctx, endTimeout, func() error {
 		now, err := t.driver.status()
@@ -102,8 +102,8 @@ func (t *trial) checkRemoval() {
 	}
 }
 
-// cgroups are those that the driver made for itself, below the roots of the
-// hierarchies; either version of cgroups may be mounted.
+// cgroups returns the cgroups that the driver made for itself, below the roots of the
+// hierarchies of cgroup v1 or v2.
 func (d *driver) cgroups() (found []string) {
 	name := "*" + filepath.Base(d.root) + ".*"
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {

@@ -10,8 +10,8 @@ import (
 	"example.com/pod-info-fuse/e2e/nodeplugin"
 )
 
-// A door is a way to the driver's volumes: how long those take who come that way. In a soak only,
-// somebody asks.
+// A door is a way to the driver's volumes, with the times that reads, mounts and unmounts take.
+// Only a soak records times.
 type door struct{ reads, mounts, unmounts *steady.Times }
 
 func doorOf(name string) door {

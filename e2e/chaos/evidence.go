@@ -37,7 +37,7 @@ func (e *evidence) look() string {
 	return "\t" + strings.ReplaceAll(strings.TrimSpace(text.String()), "\n", "\n\t") + "\n"
 }
 
-// status is what the driver says of itself, if it does so soon.
+// status returns what the command status prints, if it answers within seconds.
 func (e *evidence) status() string {
 	const soon = 5 * time.Second
 	said := make(chan string, 1)

@@ -64,7 +64,7 @@ func (d *driver) operatorOperations() []operation {
 
 // factOperations read the fact in small pieces, all of which must be of one version. One that
 // is replaced while it is open is lost when another process serves before the kernel has all
-// of it: who opens the fact again gets the next version. As a rule the kernel has it all with
+// of it: opening the fact again gives the next version. As a rule the kernel has it all with
 // the first read, but on a busy node it asks for each page by itself (fs/fuse/file.c,
 // fuse_readahead, where the connection is congested).
 func factOperations(volume string) []operation {

@@ -13,7 +13,7 @@ import (
 // works is what --expect says where a volume can be id-mapped.
 const works = "works"
 
-// mappedRoot is who root is in an id-mapped mount.
+// mappedRoot is the user that root is mapped to in an id-mapped mount.
 const mappedRoot = 100000
 
 // idmap makes an id-mapped copy of the volume's mount, as the container runtime

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// company are who a reader has beside it, and how they hammer. All volumes of a
+// company lists the loads beside a reader, and what each does without pause. All volumes of a
 // node share one queue of requests, and one daemon.
 var company = []struct{ name, how string }{
 	{"nobody", ""},

@@ -21,7 +21,8 @@ func (d *driver) processes() []int {
 	})
 }
 
-// zombies are the processes that ended as children of others, who do not care.
+// zombies returns the processes that have ended and that their parents, of this list, have not
+// waited for.
 func zombies(parents []int) []int {
 	return everyProcess(func(dir string) bool {
 		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))

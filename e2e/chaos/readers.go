@@ -41,7 +41,7 @@ type readers struct {
 	pause        *atomic.Int64 // after each operation, in nanoseconds
 }
 
-// apartPause is how many pauses of a reader those make who do more than to read.
+// apartPause is how many times longer than readers those programs pause that do more than read.
 const apartPause = 20
 
 // startReaders lets readers begin.

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The size of pod is as long as the PID of who asks. The PIDs of the programs below have
+// The size of pod is the length of the reader's PID. The PIDs of the programs below have
 // three to five digits, they look at the same time as each other and as the readers, and many
 // believe the size: they would read too little, or complain of a file that shrank.
 
@@ -105,8 +105,8 @@ func interrupted(failure error, says string) error {
 	return failure
 }
 
-// starting guards the number that the kernel gives to the next process. Who starts one
-// elsewhere may get it.
+// starting guards the PID that the kernel gives to the next process. A process that starts
+// elsewhere may still get it.
 var starting sync.Mutex
 
 func start(cmd *exec.Cmd, digits int) error {

@@ -52,7 +52,7 @@ func (s status) process(r role) daemon {
 	return *process
 }
 
-// pid is that of the process that has a role; 0: there is none.
+// pid returns the PID of the process that has a role; 0: there is none.
 func (s status) pid(r role) int { return s.process(r).PID }
 
 // descriptors are what the processes have open.
@@ -68,8 +68,8 @@ func (s status) descriptors() (map[role]descriptors, error) {
 	return found, nil
 }
 
-// complete tells what is missing to a volume that is served, and that would
-// survive the end of who serves it.
+// complete returns an error if the volume is not served, or would not survive the end of the
+// process that serves it.
 func (s status) complete() error {
 	switch {
 	case s.Mount.State != "ok":

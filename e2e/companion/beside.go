@@ -43,7 +43,7 @@ func (b beside) say(text string) (string, []*os.File, error) {
 	return receive(conn)
 }
 
-// Ensure says who the companion is, and starts it, or another version of it.
+// Ensure starts the companion if it does not run in this version, and returns its identity.
 func (b beside) Ensure() (string, error) {
 	answer, _, err := b.say("who")
 	if err == nil && strings.HasPrefix(answer, version+" ") {
@@ -82,7 +82,7 @@ func (b beside) Ensure() (string, error) {
 	}
 }
 
-// Identity says who the companion is.
+// Identity returns the companion's identity; "" if it does not run.
 func (b beside) Identity() (string, error) {
 	answer, _, err := b.say("who")
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
