@@ -84,7 +84,7 @@ func (t Target) CloseFlexVolume(node survive.Node) (inUse string, err error) {
 			if errors.Is(unread, fs.ErrNotExist) {
 				continue // it has just been unmounted
 			}
-			if node.Lingers(id) {
+			if node.Inside().Lingers(id) {
 				continue
 			}
 			_, rest, ok := volume.SplitDir(r.Dir)
@@ -96,7 +96,7 @@ func (t Target) CloseFlexVolume(node survive.Node) (inUse string, err error) {
 		if err != nil {
 			return err
 		}
-		lost, err := node.Unrecorded()
+		lost, err := node.Inside().Unrecorded()
 		if lost > 0 {
 			inUse = "one whose record is lost"
 			return errInUse

@@ -41,7 +41,7 @@ func (k *Keeper) heal(changed bool) error {
 	case time.Since(k.tried) < healDelay:
 		return wrong
 	case k.dead:
-		if died, err := k.Node.Died(); err != nil || !died {
+		if died, err := k.Node.Inside().Died(); err != nil || !died {
 			return err
 		}
 		fallthrough
@@ -83,7 +83,7 @@ func (k *Keeper) record() error {
 		return k.lost
 	}
 	before := k.lost
-	count, err := k.Node.Unrecorded()
+	count, err := k.Node.Inside().Unrecorded()
 	k.recordDue = time.Now().Add(recordInterval)
 	if k.lost = err; err != nil || count == 0 {
 		return err

@@ -111,7 +111,7 @@ func (k *Keeper) Repairs() int { return int(k.repairs.Load()) }
 func (k *Keeper) Look() error {
 	first := !k.looked
 	changed, err := k.repair()
-	err = errors.Join(err, k.Node.RefuseNew(false))
+	err = errors.Join(err, k.Node.Inside().RefuseNew(false))
 	k.looked = true
 	if err == nil && first && !changed {
 		// The kubelet may have met a driver here that it could not execute.

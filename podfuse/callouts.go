@@ -42,7 +42,7 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 		return err
 	}
 	defer release()
-	unlock, err := c.Node.LockVolume(record.ID())
+	unlock, err := c.Node.Inside().LockVolume(record.ID())
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -57,7 +58,11 @@ func (s Servers) Volumes() ([]survive.Volume, error) {
 	}
 	// Read the table again: what an older table shows may have been unmounted since.
 	mounts, err := s.mounts(new(mount.Table))
-	return append(all, s.Node.WithoutRecord(mounts, s.ServerVolumes())...), err
+	lost := s.Node.Inside().WithoutRecord(mounts, s.ServerVolumes())
+	for _, id := range slices.Sorted(maps.Keys(lost)) {
+		all = append(all, survive.Volume{ID: id, Record: lost[id], State: survive.VolumeUnrecorded})
+	}
+	return all, err
 }
 
 // mounts lists the FIFO mounts of this installation's server volumes in our own mount namespace.
@@ -207,11 +212,11 @@ func (s Servers) mount(record volume.Record) (mounted bool, err error) {
 	}
 	known := err == nil
 	if !known && state == survive.VolumeNotMounted {
-		if err := s.Node.CheckNew(); err != nil {
+		if err := s.Node.Inside().CheckNew(); err != nil {
 			return false, err
 		}
 	}
-	if err := s.Node.MakeReadable(s.ServerVolumes().Dir); err != nil {
+	if err := s.Node.Inside().MakeReadable(s.ServerVolumes().Dir); err != nil {
 		return false, fmt.Errorf("make the directory of the server volumes' records: %w", err)
 	}
 	if err := s.ServerVolumes().Put(record); err != nil {

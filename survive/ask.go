@@ -16,8 +16,8 @@ import (
 )
 
 // varying returns the numbers of the files that vary.
-func (n Node) varying() []uint8 {
-	if files, vary := n.fileSystem(Site{CallOut: true}).(SizeVarier); vary {
+func (n daemon) varying() []uint8 {
+	if files, vary := n.shownFileSystem().(SizeVarier); vary {
 		return files.VaryingSizes()
 	}
 	return nil
@@ -25,17 +25,13 @@ func (n Node) varying() []uint8 {
 
 // introduce has the kernel keep the attributes of a volume's files that vary, see
 // [SizeVarier], and opens the volume's directory. Nobody else may have the volume yet.
-func (n Node) introduce(record volume.Record, varying []uint8) (*mount.Point, error) {
+func (n daemon) introduce(record volume.Record, varying []uint8) (*mount.Point, error) {
 	aliases := make([]string, len(varying))
 	for i, number := range varying {
 		aliases[i] = connection.Alias(volume.Node(record.ID(), number), record.Generation())
 	}
 	return n.ask("/"+record.ID().String(), patience, aliases...)
 }
-
-// leastAsk is the least time after which a daemon that does not answer loses its connection: a standby needs
-// six seconds to replace a process that hangs. Whoever has less left asks, and gives up.
-const leastAsk = 7 * time.Second
 
 // errSilent says that the daemon did not answer, and that its connection was aborted.
 var errSilent = errors.New("the daemon does not answer")
@@ -53,7 +49,7 @@ func isDead(err error) bool {
 
 // ask looks names up in the root of the node mount, and then opens a path below it. These are
 // root's only requests to the daemon by way of the kernel.
-func (n Node) ask(path string, limit time.Duration, names ...string) (*mount.Point, error) {
+func (n daemon) ask(path string, limit time.Duration, names ...string) (*mount.Point, error) {
 	root, err := mount.Open(n.fsPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s %w: %w", n.fsPath(), mount.ErrNotMounted, err)
@@ -84,7 +80,7 @@ func (n Node) ask(path string, limit time.Duration, names ...string) (*mount.Poi
 }
 
 // answers tells whether the daemon answers. If it does not, its connection is aborted.
-func (n Node) answers(limit time.Duration) (bool, error) {
+func (n daemon) answers(limit time.Duration) (bool, error) {
 	// No volume has this name, but any answer will do. The name is another one each time: the
 	// daemon decides for how long the kernel caches its answer for a name.
 	found, err := n.ask("/answers-"+strconv.FormatUint(rand.Uint64(), 36), limit)

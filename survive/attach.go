@@ -19,7 +19,7 @@ import (
 // daemon is still in the namespace in which it was started, as it cannot leave it.
 
 // elsewhere tells whether the node mount is absent here only. It may have to ask, until a time.
-func (n Node) elsewhere(locks pair.Locks, until time.Time) bool {
+func (n healing) elsewhere(locks pair.Locks, until time.Time) bool {
 	switch locks.State() {
 	case pair.Nobody, pair.Dead:
 		return false
@@ -35,7 +35,7 @@ func isRefusal(err error) bool { return errors.As(err, new(pair.Refusal)) }
 
 // attachFromElsewhere attaches the daemon's mount, which is absent here, if the daemon serves in
 // another mount namespace. One whose connection was aborted just now ends meanwhile.
-func (n Node) attachFromElsewhere(there look, until time.Time) (look, error) {
+func (n healing) attachFromElsewhere(there look, until time.Time) (look, error) {
 	for begun := time.Now(); there.device == 0 && n.elsewhere(there.locks, until); time.Sleep(2 * time.Millisecond) {
 		before := there.locks
 		attachErr := n.attachAlone(before)
@@ -52,7 +52,7 @@ func (n Node) attachFromElsewhere(there look, until time.Time) (look, error) {
 }
 
 // attachAlone attaches it, unless another call-out was faster.
-func (n Node) attachAlone(locks pair.Locks) error {
+func (n healing) attachAlone(locks pair.Locks) error {
 	unlock, err := n.lock(exclusive)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (n Node) attachAlone(locks pair.Locks) error {
 
 // attach mounts the daemon's file system here as well. It does nothing where the node mount
 // is absent from the daemon's own namespace, too.
-func (n Node) attach(locks pair.Locks) error {
+func (n healing) attach(locks pair.Locks) error {
 	holder := locks.Active
 	if holder.State() < locks.State() {
 		holder = locks.Standby
@@ -105,7 +105,7 @@ func (n Node) attach(locks pair.Locks) error {
 // namespace is this one. The namespace may not be the daemon's (pair.Holder). So it copies
 // only the root of a FUSE file system of ours, on a directory that only root can mount on:
 // the one of our own run directory.
-func (n Node) fetch(namespace mount.Namespace) (*mount.Tree, error) {
+func (n healing) fetch(namespace mount.Namespace) (*mount.Tree, error) {
 	lock, err := statxOf(n.path("lock"))
 	if err != nil {
 		return nil, err

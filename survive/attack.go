@@ -22,7 +22,7 @@ import (
 func init() {
 	confined = func(n Node) {
 		const log = 7 // see package pair
-		for _, a := range attack.On(n.rules(nil), n.RunDir, n.path("connection.json"), os.Getppid(), log) {
+		for _, a := range attack.On(process{n}.rules(nil), n.RunDir, n.path("connection.json"), os.Getppid(), log) {
 			if err := a.Try(); err != nil {
 				n.Log("attack refused: %s: %v", a.Name, err)
 			} else {

@@ -39,7 +39,7 @@ var _ flex.Driver = CallOuts{}
 // kube-controller-manager calls it as well, in a container that has neither the node's /run
 // nor /dev/fuse.
 func (c CallOuts) Init() (flex.Capabilities, error) {
-	if err := c.Node.Maintain(); err != nil {
+	if err := c.Node.begin().maintain(); err != nil {
 		c.Node.Log("init: %v", err)
 	}
 	// SELinuxRelabel stays false: to relabel the volume fails on FUSE. The kubelet relabels a CSI volume
@@ -58,6 +58,7 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 		return err
 	}
 	n := c.Node.begin()
+	defer n.forgetLingering(lingeringMost)
 	mounted, err := n.mountVolume(record)
 	if isDead(err) {
 		// It is known now that this daemon is of no use any more, or that all of it died
@@ -67,7 +68,6 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if err == nil && !mounted && c.Repeated != nil {
 		c.Repeated()
 	}
-	c.Node.forgetLingering(lingeringMost)
 	return err
 }
 
@@ -78,13 +78,13 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 // repeats calls whose end it does not know. It never asks the daemon, and waits for no
 // call-out but one for the same volume. So it leaves healing other volumes to init and mount.
 func (c CallOuts) Unmount(dir string) error {
-	dir, err := c.Node.CleanDir(dir)
+	dir, err := c.Node.cleanDir(dir)
 	if err != nil {
 		return flex.Invalid(err)
 	}
-	err = c.Node.unmountVolume(dir, !c.Ends)
-	c.Node.forgetLingering(lingeringMost)
-	return err
+	n := c.Node.begin()
+	defer n.forgetLingering(lingeringMost)
+	return n.unmountVolume(dir, !c.Ends)
 }
 
 // Record makes a volume's record of the arguments of mount, and writes it nowhere. It trusts or
@@ -94,7 +94,7 @@ func (c CallOuts) Record(dir string, options flex.Options) (volume.Record, error
 	if c.ConfigError != nil {
 		return volume.Record{}, c.ConfigError
 	}
-	dir, err := c.Node.CleanDir(dir)
+	dir, err := c.Node.cleanDir(dir)
 	if err != nil {
 		return volume.Record{}, flex.Invalid(err)
 	}

@@ -38,7 +38,7 @@ func TestAVolumeOfNoPodHasNoPodsName(t *testing.T) {
 
 func TestAConfigThatNoProcessCanBeGivenIsAnError(t *testing.T) {
 	for config, good := range map[string]bool{"": true, strings.Repeat("c", 64<<10): true, strings.Repeat("c", 64<<10+1): false, "a\x00b": false} {
-		if err := (Node{Settings: Settings{Config: config}}).checkConfig(); (err == nil) != good {
+		if err := checkConfig(config); (err == nil) != good {
 			t.Errorf("a config of %d bytes: %v", len(config), err)
 		}
 	}

@@ -2,12 +2,9 @@ package survive
 
 import (
 	"bytes"
-	"cmp"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,57 +57,15 @@ func takeCrash(file *os.File) []byte {
 	return text
 }
 
-// logText logs the text of a crash, a line each.
-func (n Node) logText(text []byte) {
+// logCrash logs the text of a crash, a line each.
+func logCrash(text []byte, log func(format string, args ...any)) {
 	lines := 0
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && lines < mostLines {
-			n.Log("crash: %q", line)
+			log("crash: %q", line)
 			lines++
 		}
 	}
-}
-
-// logLoss logs that both processes have died, or do not answer.
-func (n Node) logLoss() {
-	n.Log("the daemon was lost: no process of it serves any more, and readers get errors until the volumes are healed")
-}
-
-// logCrash logs the crash of a daemon of which nobody is left, and removes its file: the daemon that is to be
-// started gets one of its own.
-func (n Node) logCrash() {
-	file, err := os.OpenFile(n.crashFile(), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return
-	}
-	defer file.Close()
-	n.logText(takeCrash(file))
-	_ = os.Remove(n.crashFile())
-}
-
-// withLastWords adds to an error why a process has ended that did not begin to serve. The kernel
-// wrote that before it told of the end.
-func withLastWords(err error, crash *os.File) error {
-	if err == nil {
-		return nil
-	}
-	words := lastWords(string(takeCrash(crash)))
-	if words == "" {
-		return err
-	}
-	return fmt.Errorf("%w; it said %.300q", err, words)
-}
-
-// lastWords are the reason of a panic, which is the last line before the goroutines.
-func lastWords(text string) (words string) {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "goroutine ") {
-			return words
-		}
-		words = cmp.Or(line, words)
-	}
-	return words
 }
 
 // limitFiles keeps this process, and those that it starts, from filling the file system of the run directory

@@ -14,8 +14,8 @@ import (
 // standby's are in the log.
 func TestTheLastWordsAreOfTheNewProcess(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
-	n := Node{RunDir: t.TempDir(), log: calllog.New("test", log)}
-	before, err := openCrash(n.crashFile())
+	n := daemon{Node{RunDir: t.TempDir(), log: calllog.New("test", log)}}
+	before, err := openCrash(n.path("crash"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,23 +1,28 @@
 package survive
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/filelock"
+	"example.com/pod-info-fuse/selinux"
+	"example.com/pod-info-fuse/survive/internal/cgroup"
 	"example.com/pod-info-fuse/survive/internal/pair"
+	"example.com/pod-info-fuse/survive/volume"
 )
-
-// glance is how long to wait for a report that nothing depends on.
-const glance = time.Second
 
 // report asks the active process about the pair. If its log does not reach syslog, report
 // connects it again: the process itself may not connect. It asks twice at most, and waits for
 // each answer until the limit.
-func (n Node) report(limit time.Duration) (*pair.Report, error) {
+func (n daemon) report(limit time.Duration) (*pair.Report, error) {
 	report, err := n.pair().Ask(limit)
 	if err == nil && report.LogUnheard && n.pair().ReconnectLog() == nil {
 		return n.pair().Ask(limit) // the question makes it write the lines that it has kept
@@ -27,28 +32,11 @@ func (n Node) report(limit time.Duration) (*pair.Report, error) {
 
 // reviveLog has the daemon write the lines that it has kept, if there is somebody to hear them
 // now.
-func (n Node) reviveLog() {
+func (n daemon) reviveLog() {
 	if n.log.HasListener() {
 		_, _ = n.report(glance)
 	}
 }
-
-// daemon finds who has the locks of the daemon's pair.
-func (n Node) daemon() (pair.Locks, error) {
-	locks, err := n.pair().Find()
-	if err != nil {
-		return pair.Locks{}, fmt.Errorf("find the daemon: %w", err)
-	}
-	return locks, nil
-}
-
-const (
-	// polite is how long to wait for a daemon that was asked to end, until it is killed; and
-	// for one of unknown PID, which cannot be killed.
-	polite = time.Second
-	// stubborn is how long to wait for one that was killed.
-	stubborn = 5 * time.Second
-)
 
 // clear removes the node mount and ends the daemon, whatever state they are in. Volumes
 // that are bound somewhere are dead afterwards.
@@ -56,8 +44,8 @@ const (
 // It does not depend on the daemon's end. The connection is aborted, which frees
 // processes that wait for themselves in the kernel; and the next daemon gets a new
 // daemon.lock, so that no process with a lock of the old file concerns it.
-func (n Node) clear() error {
-	locks, err := n.daemon()
+func (n daemon) clear() error {
+	locks, err := n.locks()
 	if err != nil {
 		return err
 	}
@@ -79,7 +67,7 @@ func (n Node) clear() error {
 }
 
 // abort ends the connection of the node mount, and removes the mount.
-func (n Node) abort() error {
+func (n daemon) abort() error {
 	for try := 1; ; try++ {
 		point, err := openMounted(n.fsPath())
 		if err != nil || point == nil {
@@ -98,12 +86,12 @@ func (n Node) abort() error {
 // themselves: the holders of the locks, and the processes in the daemon's cgroup. Without
 // such a cgroup, it waits for a standby that has just been born, and that exits when it finds
 // itself alone.
-func (n Node) end() error {
+func (n daemon) end() error {
 	group := n.group()
 	// unseen is how often in a row no holder was seen. Once may be one that has ended since the kernel named it.
 	unseen := 0
 	for begun := time.Now(); ; time.Sleep(2 * time.Millisecond) {
-		locks, err := n.daemon()
+		locks, err := n.locks()
 		if err != nil {
 			return err
 		}
@@ -138,6 +126,118 @@ func (n Node) end() error {
 
 // kill kills the holder of a lock, if that is a process of the daemon's. Another process may have
 // the number; see pair.Holder.
-func (n Node) kill(holder pair.Holder) error {
+func (n daemon) kill(holder pair.Holder) error {
 	return n.pair().Kill(holder.PID, func() bool { return true })
+}
+
+// settle moves a process of the daemon out of the cgroup of this one, which is the kubelet's:
+// systemd kills everything in it when it restarts the kubelet. It adds the new cgroup to the
+// note: the daemon that the process replaces is still in the one noted before. problem says
+// why the process could not be moved, and err that the note could not be written.
+func (n daemon) settle(pid int) (ours cgroup.Group, problem, err error) {
+	where, failed := cgroup.Escape(context.Background(), n.cgroupName(), pid, cgroup.MaxThreads)
+	if errors.Is(failed, os.ErrProcessDone) {
+		return nil, nil, nil // who started it says that it died
+	}
+	if failed != nil {
+		n.Log("move it out of the kubelet's cgroup: %v", failed)
+	}
+	if where == "" {
+		problem = failed
+	} else {
+		n.Log("its cgroup is %s", where)
+	}
+	ours = cgroup.GroupOf(n.cgroupName(), pid)
+	return ours, problem, n.noteGroup(append(n.group(), ours...))
+}
+
+// group returns the noted cgroups. Only the daemon and its descendants are in them.
+func (n daemon) group() cgroup.Group {
+	return slices.DeleteFunc(strings.Split(n.note("cgroup"), "\n"), func(dir string) bool { return dir == "" })
+}
+
+func (n daemon) noteGroup(group cgroup.Group) error {
+	if len(group) == 0 {
+		_ = os.Remove(n.path("cgroup"))
+	} else if err := volume.WriteFile(n.path("cgroup"), []byte(strings.Join(group, "\n"))); err != nil {
+		return fmt.Errorf("note the daemon's cgroup: %w", err)
+	}
+	return nil
+}
+
+// endBefore ends the processes in the noted cgroups of daemons that were replaced. Ours is that
+// of the new one, and stays noted. Its name may have been noted before, with the same PID.
+func (n daemon) endBefore(ours cgroup.Group) {
+	before := slices.DeleteFunc(n.group(), func(dir string) bool { return slices.Contains(ours, dir) })
+	for begun := time.Now(); ; time.Sleep(2 * time.Millisecond) {
+		left := before.Processes()
+		if len(left) == 0 {
+			break
+		}
+		if err := n.killAll(before, left); time.Since(begun) > stubborn {
+			n.Log("what the daemon before has left does not end: processes %v: %v", left, err)
+			return
+		}
+	}
+	if err := n.noteGroup(ours); err != nil {
+		n.Log("%v", err) // the note names too many: no harm
+	}
+}
+
+// killAll kills processes that are in a group.
+func (n daemon) killAll(group cgroup.Group, pids []int) (failed error) {
+	for _, pid := range pids {
+		failed = errors.Join(failed, n.pair().Kill(pid, func() bool { return slices.Contains(group.Processes(), pid) }))
+	}
+	return failed
+}
+
+// noteCgroup notes why the daemon is still in the cgroup of the kubelet; nil: it is
+// not. The note holds for its later processes, too, which are born into the same cgroup.
+func (n daemon) noteCgroup(problem error) {
+	if problem == nil {
+		_ = os.Remove(n.path("cgroup-problem"))
+	} else if err := volume.WriteFile(n.path("cgroup-problem"), []byte(problem.Error())); err != nil {
+		n.Log("note the daemon's cgroup: %v", err)
+	}
+}
+
+// Escape moves a process of a companion's, which has no children yet, out of the cgroup of this
+// one, which is the kubelet's, into one of its own. Without that, it lives until systemd restarts
+// the kubelet. It and those that it starts may have so many threads.
+func (n daemon) Escape(pid, threads int) error {
+	_, err := cgroup.Escape(context.Background(), n.cgroupName(), pid, threads)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("move it out of the kubelet's cgroup: %w", err)
+	}
+	return nil
+}
+
+// Died tells whether the daemon is gone. A file system that is being mounted has no daemon
+// yet; so it is an error if a call-out is starting one, or ending it.
+func (n daemon) Died() (bool, error) {
+	unlock, err := n.lockFile(os.O_RDONLY, time.Time{}, filelock.Flock(shared))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // nor is there a mount
+	} else if err != nil {
+		return false, fmt.Errorf("tell whether a call-out starts or ends the daemon: %w", err)
+	}
+	defer unlock()
+	there, err := n.look()
+	return there.state() == MountDead, err
+}
+
+// MountedLabel returns the SELinux label that the node mount was made with, ""
+// for none. It costs time with the number of mounts on the node.
+func (n daemon) MountedLabel() (string, error) {
+	point, err := openMounted(n.fsPath())
+	if err != nil || point == nil {
+		return "", err
+	}
+	defer point.Close()
+	info, err := point.Info()
+	if err != nil || info == nil {
+		return "", err
+	}
+	return selinux.LabelOf(info.VFSOptions), nil
 }

@@ -31,11 +31,11 @@ func (d dead) close() {
 	}
 }
 
-func (n Node) deadPath() string { return n.path("dead") }
+func (n daemon) deadPath() string { return n.path("dead") }
 
 // dead opens the file systems that are kept. While they are open, no others get their
 // numbers.
-func (n Node) dead() (dead, error) {
+func (n daemon) dead() (dead, error) {
 	entries, err := os.ReadDir(n.deadPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // as nearly always
@@ -70,11 +70,11 @@ func (n Node) dead() (dead, error) {
 
 // keep keeps the file system that the point is on, and ends its connection: a process that
 // still serves it, with the daemon's locks, must not go on.
-func (n Node) keep(point *mount.Point) error {
+func (n daemon) keep(point *mount.Point) error {
 	return errors.Join(n.bindDead(point), point.Abort())
 }
 
-func (n Node) bindDead(point *mount.Point) error {
+func (n daemon) bindDead(point *mount.Point) error {
 	path := filepath.Join(n.deadPath(), strconv.FormatUint(point.Device(), 10))
 	for _, directory := range []string{n.deadPath(), path} {
 		if err := os.Mkdir(directory, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -95,7 +95,7 @@ func (n Node) bindDead(point *mount.Point) error {
 
 // retire keeps the node mount's file system, and removes the node mount. If it cannot keep
 // it, the mount stays: without it, the number would be forgotten.
-func (n Node) retire(root *mount.Point) error {
+func (n daemon) retire(root *mount.Point) error {
 	n.logLoss()
 	err := n.keep(root)
 	if err == nil {
@@ -108,7 +108,7 @@ func (n Node) retire(root *mount.Point) error {
 }
 
 // forget lets go of a file system of which nothing is left. Another healing may do so, too.
-func (n Node) forget(point *mount.Point) {
+func (n daemon) forget(point *mount.Point) {
 	for n.detachDead(point) { // two call-outs may have kept it at once, one on the other
 	}
 	_ = os.Remove(point.Path)
@@ -117,11 +117,16 @@ func (n Node) forget(point *mount.Point) {
 
 // detachDead removes the topmost mount where a file system is kept, and reports whether it
 // was a mount of that one.
-func (n Node) detachDead(point *mount.Point) bool {
+func (n daemon) detachDead(point *mount.Point) bool {
 	top, err := openMounted(point.Path)
 	if err != nil || top == nil {
 		return false
 	}
 	defer top.Close()
 	return top.Device() == point.Device() && top.Detach() == nil
+}
+
+// logLoss logs that both processes have died, or do not answer.
+func (n daemon) logLoss() {
+	n.Log("the daemon was lost: no process of it serves any more, and readers get errors until the volumes are healed")
 }

@@ -1,17 +1,8 @@
 package survive
 
 import (
-	"cmp"
-	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
-	"unicode/utf8"
 
-	"example.com/pod-info-fuse/flex"
-	"example.com/pod-info-fuse/internal/calllog"
-	"example.com/pod-info-fuse/survive/internal/connection"
-	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -61,9 +52,6 @@ type Driver struct {
 	Sockets bool
 }
 
-// User is the user and the group of the two processes that serve.
-type User struct{ UID, GID uint32 }
-
 // Site is what a file system is given by the process that serves it.
 type Site struct {
 	Volumes volume.Store // the records of the node's volumes
@@ -98,61 +86,3 @@ type Settings struct {
 	// without a zero byte. When it has changed, the next call-out starts the pair anew, as in an upgrade.
 	Config string
 }
-
-// NodeFor returns the presence on this node of the installation that has a name. It touches
-// nothing.
-func (d Driver) NodeFor(name flex.Name, settings Settings) Node {
-	return Node{
-		Driver: d, Name: name, Settings: settings,
-		RunDir: filepath.Join("/run", d.Program, name.Dir()),
-		log:    calllog.New(d.Program, settings.Log),
-	}
-}
-
-// CheckName returns an error if the driver cannot have an installation of this name: both
-// its own name and that of the program are in the path of a socket. It checks the program's
-// name, the version and the State, too.
-func (d Driver) CheckName(name flex.Name) error {
-	const longest = 107 // bytes (man 7 unix)
-	if strings.TrimLeft(d.Program, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || d.Program == "" || d.Program[0] == '-' {
-		return fmt.Errorf("the program's name %q does not consist of lower-case letters, digits and dashes", d.Program)
-	}
-	if len(d.Version) == 0 || len(d.Version) > 256 || !utf8.ValidString(d.Version) {
-		return fmt.Errorf("the driver's version %.20q, of %d bytes, is no text of 1 to 256 bytes", d.Version, len(d.Version))
-	}
-	if more := len(d.NodeFor(name, Settings{}).socket()) - longest; more > 0 {
-		return fmt.Errorf("the driver's name %q has %d bytes, and its program's, %q, %d: together they are %d too long for the path of a socket",
-			name, len(name.String()), d.Program, len(d.Program), more)
-	}
-	if d.State < 0 || d.State > mostState {
-		return fmt.Errorf("the driver's State has %d bytes; it can have 0 to %d", d.State, mostState)
-	}
-	return nil
-}
-
-// Internal returns what executes a command that the driver starts by itself, nil for any
-// other. A driver's main calls it before it looks for commands of its own.
-func (d Driver) Internal(command string) func(args []string) error {
-	switch command {
-	case pair.Verb:
-		return d.serve
-	case healVerb:
-		return healNamespace
-	}
-	return nil
-}
-
-func notByHand(command string) error {
-	return fmt.Errorf("%q is what the driver starts by itself, not a command", command)
-}
-
-// options are what holds for a connection that this version begins.
-func (d Driver) options() connection.Options {
-	return connection.Options{MaxRead: cmp.Or(d.MaxRead, connection.Default.MaxRead)}
-}
-
-// fsType is the type that mountinfo shows for the driver's file systems.
-func (d Driver) fsType() string { return "fuse." + d.Program }
-
-// cgroupName begins the names of the cgroups of the node's driver.
-func (n Node) cgroupName() string { return n.Program + "-" + n.Name.String() }

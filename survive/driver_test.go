@@ -44,7 +44,7 @@ func TestNamesOfProgramsAndDrivers(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		n.RunDir = filepath.Clean(dir)
-		control, err := n.listen()
+		control, err := n.begin().listen()
 		if err != nil {
 			t.Errorf("%q of %q: %v", row.name, row.program, err)
 			continue

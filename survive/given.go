@@ -1,10 +1,23 @@
 package survive
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/counters"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // given is what a process of the pair is started with, beside what serves. If something else is
@@ -20,8 +33,8 @@ type given struct {
 
 // give opens it for a process that is about to be started. With knows, it is told which requests
 // processes have died of.
-func (n Node) give(knows bool) (g given, err error) {
-	if err := n.checkConfig(); err != nil {
+func (n daemon) give(knows bool) (g given, err error) {
+	if err := checkConfig(n.Config); err != nil {
 		return given{}, err
 	}
 	g.notes = map[string]string{}
@@ -29,7 +42,7 @@ func (n Node) give(knows bool) (g given, err error) {
 		if g.notes[noteOfCompanion], err = n.ensureCompanion(); err != nil {
 			return given{}, err
 		}
-		if g.files, err = n.Companion(n).Give(); err != nil {
+		if g.files, err = n.Companion(n.Node).Give(); err != nil {
 			return given{}, fmt.Errorf("get the descriptors of the daemon's companion: %w", err)
 		}
 	}
@@ -46,10 +59,10 @@ func (n Node) give(knows bool) (g given, err error) {
 	if problem != nil {
 		n.Log("what the daemon does is not counted: %v", problem) // volumes work without
 	}
-	if g.crash, problem = openCrash(n.crashFile()); problem != nil {
+	if g.crash, problem = openCrash(n.path("crash")); problem != nil {
 		n.Log("why the daemon dies is not logged: %v", problem) // volumes work without
 	} else {
-		n.logText(takeCrash(g.crash)) // of a process before this one
+		logCrash(takeCrash(g.crash), n.Log) // of a process before this one
 	}
 	state, fresh, err := n.openState()
 	if err != nil {
@@ -77,16 +90,255 @@ func (g given) close() {
 }
 
 // isGiven tells whether the pair was given what is there now. It makes sure that the companion is.
-func (n Node) isGiven() (bool, error) {
+func (n daemon) isGiven() (bool, error) {
 	companion, err := n.ensureCompanion()
 	if err != nil {
 		return false, err
 	}
-	return (n.Companion == nil || companion == n.companionNote()) && n.inputGiven(), nil
+	return (n.Companion == nil || companion == n.note(noteOfCompanion)) && n.note(noteOfInput) == n.inputIdentity(), nil
 }
 
-// givenTried tells whether the pair was given that, or an attempt to do so has failed.
-func (n Node) givenTried() bool {
-	given, err := n.isGiven()
-	return err == nil && (given || n.upgradeInVain())
+// ensureCompanion makes sure that the driver's companion is there, if it has one.
+func (n daemon) ensureCompanion() (identity string, err error) {
+	if n.Companion == nil {
+		return "", nil
+	}
+	if identity, err = n.Companion(n.Node).Ensure(); err != nil {
+		return "", fmt.Errorf("make sure that the daemon's companion is there: %w", err)
+	}
+	return identity, nil
+}
+
+func (n daemon) stopCompanion() error {
+	if n.Companion == nil {
+		return nil
+	}
+	return n.Companion(n.Node).Stop()
+}
+
+// companionLost tells whether the pair has descriptors of a companion that is not there any more. It makes sure that
+// there is one.
+func (n daemon) companionLost() bool {
+	identity, err := n.ensureCompanion()
+	return err == nil && identity != n.note(noteOfCompanion)
+}
+
+// A file system may read a directory beside the records, its input. An operator configures
+// its path, which may lead to a file system that never answers; and nothing ends a process
+// that waits for one. So it must be on a local one.
+//
+// A call-out opens it, and the processes of the pair inherit the descriptor. They never look
+// up its path, so that a later mount over it, or on the way, cannot stop them. Landlock, too,
+// knows the directory by its inode. If the path leads to another directory by now, the pair is
+// given that.
+
+// openInput opens the input as well, nil for none, and tells what the file system is given: which directory
+// that is, in two lines, and the Config. It is compared with what was noted; "" if nothing could be found out.
+func (n daemon) openInput() (directory *os.File, identity string, err error) {
+	open := mount.OpenLocal
+	if n.InputFile {
+		open = mount.OpenLocalInput
+	}
+	directory, err = open(n.Input)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return nil, n.Input + "\nis not there\n" + n.Config, err
+	case errors.Is(err, mount.ErrNotLocal):
+		return nil, n.Input + "\nis not local\n" + n.Config, err
+	case err != nil:
+		return nil, "", err
+	}
+	info, err := directory.Stat()
+	if err != nil {
+		directory.Close()
+		return nil, "", err
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	return directory, fmt.Sprintf("%s\n%d %d\n%s", n.Input, stat.Dev, stat.Ino, n.Config), nil
+}
+
+// giveInput opens the input for a process that is about to be started.
+func (n daemon) giveInput() (directory *os.File, identity string) {
+	directory, identity, err := n.openInput()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.Log("it starts without the directory %s: %v", n.Input, err)
+	}
+	return directory, identity
+}
+
+// inputIdentity identifies the directory that is there. If that cannot be found out, it
+// returns what was noted.
+func (n daemon) inputIdentity() string {
+	directory, identity, err := n.openInput()
+	directory.Close()
+	if identity == "" {
+		n.Log("look at the directory %s: %v", n.Input, err)
+		return n.note(noteOfInput)
+	}
+	return identity
+}
+
+// checkConfig returns an error if the Config cannot be handed to a process.
+func checkConfig(config string) error {
+	if len(config) > maxConfig || strings.ContainsRune(config, 0) {
+		return fmt.Errorf("the driver's Settings have a Config of %d bytes; it can have %d, and none that is zero", len(config), maxConfig)
+	}
+	return nil
+}
+
+const maxConfig = 64 << 10
+
+// CheckInput tells why the input cannot be opened for a process that serves, which would start without
+// it.
+func (n daemon) CheckInput() error {
+	file, _, err := n.openInput()
+	file.Close()
+	return err
+}
+
+// NotedInput is the input and the Config that the pair was given.
+func (n daemon) NotedInput() (input, config string) {
+	input, rest, _ := strings.Cut(n.note(noteOfInput), "\n")
+	_, config, _ = strings.Cut(rest, "\n")
+	return input, config
+}
+
+// InputStale tells whether the pair was given another input than the one that is there, and
+// whether the next call-out tries to change that.
+func (n daemon) InputStale() (stale, due bool) {
+	identity := n.inputIdentity()
+	stale = exists(n.RunDir) && n.note(noteOfInput) != identity
+	return stale, stale && !n.failedUpgrade().inVain(identity)
+}
+
+// CompanionDue tells whether the companion has been lost, and the next call-out gives the pair another one.
+func (n daemon) CompanionDue() bool {
+	noted := n.note(noteOfCompanion)
+	if n.Companion == nil || noted == "" {
+		return false
+	}
+	identity, err := n.Companion(n.Node).Identity()
+	return err == nil && identity != noted && (identity == "" || !n.failedUpgrade().inVain(n.inputIdentity()))
+}
+
+// Companion is a process beside the pair, of the driver's own: one with rights that the pair must
+// not have, for example. A call-out starts it, as root, and gives descriptors of it to the pair,
+// such as an end of a pair of sockets and a socket that listens.
+//
+// Each process of the pair has the same descriptors, in [Site.CompanionFiles], and hands them on to the
+// next: a standby takes over with what it has. The first process of a pair, and of another version,
+// gets them from Give.
+type Companion interface {
+	// Ensure makes sure that the process is there, in this version. Each mount calls it, also several at
+	// the same time, so it must be quick when all is well. Its error fails the mount. The identity is a short
+	// text that is another one when what was given before is of no use any more: the pair is then
+	// started anew, as in an upgrade. If that fails, the pair goes on with what it has, and so
+	// does the one of another version that an upgrade could not replace.
+	Ensure() (identity string, err error)
+	// Identity returns that of the process that is there, and "" if there is none. It starts none.
+	Identity() (string, error)
+	// Give returns the descriptors for a process of the pair that is about to be started. It follows
+	// Ensure. The caller closes them.
+	Give() ([]*os.File, error)
+	// Stop ends the process. The pair has ended, and will not be started any more.
+	Stop() error
+}
+
+// noteStarted notes which daemon is to be started: its version, and the identities of what it is
+// given. The notes hold once keep is called, which needs no space in the run directory: after a
+// hand-over that was not noted, each call-out would replace the daemon.
+func (n Node) noteStarted(notes map[string]string, fresh []string) (keep func() error, err error) {
+	notes = maps.Clone(notes)
+	notes[noteOfVersion] = n.Version
+	for name, note := range notes {
+		if err := volume.WriteFile(n.path(unkept(name)), []byte(note)); err != nil {
+			n.dropNotes()
+			return nil, fmt.Errorf("note the daemon's %s: %w", name, err)
+		}
+	}
+	return func() (err error) {
+		for _, name := range fresh {
+			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
+		}
+		for _, name := range slices.Sorted(maps.Keys(notes)) { // the version last, whose presence tells of all
+			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
+		}
+		return err
+	}, nil
+}
+
+func (n Node) dropNotes() {
+	for _, name := range []string{noteOfCompanion, counters.FileName, stateFile, noteOfInput, noteOfVersion} {
+		_ = os.Remove(n.path(unkept(name)))
+	}
+}
+
+// FailedUpgrade is the last attempt to replace the daemon, if it failed.
+type FailedUpgrade struct {
+	At     time.Time
+	Reason string
+	// The binary and the input that were to take over. The same would fail again.
+	By    string // see identity
+	Input string // see inputIdentity
+}
+
+// inVain tells whether an attempt with this input would repeat the failed one.
+func (f *FailedUpgrade) inVain(input string) bool {
+	return f != nil && f.Input == input && time.Since(f.At).Abs() < upgradePause
+}
+
+// upgradePause is the time between two attempts at the same. A mount may have to wait for an
+// attempt.
+const upgradePause = time.Hour
+
+// failedUpgrade returns what was noted; nil: nothing.
+func (n Node) failedUpgrade() *FailedUpgrade {
+	note, err := os.ReadFile(n.path("upgrade-failed"))
+	if err != nil {
+		return nil
+	}
+	failed := new(FailedUpgrade)
+	if err := json.Unmarshal(note, failed); err != nil {
+		return nil
+	}
+	return failed
+}
+
+func (n Node) forgetFailedUpgrade() { _ = os.Remove(n.path("upgrade-failed")) }
+
+// withLastWords adds to an error why a process has ended that did not begin to serve. The kernel
+// wrote that before it told of the end.
+func withLastWords(err error, crash *os.File) error {
+	if err == nil {
+		return nil
+	}
+	words := lastWords(string(takeCrash(crash)))
+	if words == "" {
+		return err
+	}
+	return fmt.Errorf("%w; it said %.300q", err, words)
+}
+
+// lastWords are the reason of a panic, which is the last line before the goroutines.
+func lastWords(text string) (words string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "goroutine ") {
+			return words
+		}
+		words = cmp.Or(line, words)
+	}
+	return words
+}
+
+// logLastCrash logs the crash of a daemon of which nobody is left, and removes its file: the daemon that is to be
+// started gets one of its own.
+func (n daemon) logLastCrash() {
+	file, err := os.OpenFile(n.path("crash"), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	logCrash(takeCrash(file), n.Log)
+	_ = os.Remove(n.path("crash"))
 }

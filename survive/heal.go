@@ -41,8 +41,6 @@ type Healed struct {
 const (
 	// healers is how many namespaces are healed at a time, each by a process.
 	healers = 4
-	// healerTime is how long one of them may take for a mount. It takes milliseconds.
-	healerTime = 5 * time.Second
 	// healTime is how long all of it may take; the next call-out does the rest.
 	healTime = 20 * time.Second
 	// healLockTimeout is how long it waits for a call-out that has locked a volume of our own namespace.
@@ -66,7 +64,7 @@ type stack struct {
 func (s stack) device() uint64 { return deviceOf(s.top) }
 
 // stacksIn finds them in a namespace, by path.
-func (n Node) stacksIn(namespace mount.Namespace, all dead) (map[string]stack, error) {
+func (n healing) stacksIn(namespace mount.Namespace, all dead) (map[string]stack, error) {
 	infos, err := namespace.Mounts(n.fsType(), n.Name.String())
 	if err != nil {
 		return nil, err
@@ -93,17 +91,15 @@ func (n Node) stacksIn(namespace mount.Namespace, all dead) (map[string]stack, e
 	return found, nil
 }
 
-func deviceOf(info *mountinfo.Info) uint64 { return unix.Mkdev(uint32(info.Major), uint32(info.Minor)) }
-
 // isKept tells whether a mount is one of dead.go's, also as a container sees it that has
 // the host's /run elsewhere.
-func (n Node) isKept(path string) bool {
+func (n healing) isKept(path string) bool {
 	return strings.HasSuffix(filepath.Dir(path), n.deadPath())
 }
 
 // heal heals our own namespace, before all others: what changes in it propagates to
 // some of them. The caller holds the exclusive lock.
-func (n Node) heal() (healed []Healed) {
+func (n healing) heal() (healed []Healed) {
 	var found map[string]stack
 	all, err := n.dead()
 	defer all.close()
@@ -124,7 +120,7 @@ func (n Node) heal() (healed []Healed) {
 
 // withoutUnmounted leaves out what could not be healed because an unmount, which needs no more than the
 // volume's lock, or the end of a container was faster.
-func (n Node) withoutUnmounted(healed []Healed, namespace mount.Namespace, all dead) []Healed {
+func (n healing) withoutUnmounted(healed []Healed, namespace mount.Namespace, all dead) []Healed {
 	perhaps := func(h Healed) bool { return errors.Is(h.Err, errNoRecord) || errors.Is(h.Err, fs.ErrNotExist) }
 	if !slices.ContainsFunc(healed, perhaps) {
 		return healed
@@ -140,7 +136,7 @@ func (n Node) withoutUnmounted(healed []Healed, namespace mount.Namespace, all d
 	})
 }
 
-func (n Node) healOwn(dead stack) (record volume.Record, err error) {
+func (n healing) healOwn(dead stack) (record volume.Record, err error) {
 	// Or an unmount would find the dead one, and leave the one in its place.
 	unlock, err := n.lockVolumeUntil(dead.volume, time.Now().Add(n.within(healLockTimeout)))
 	if err != nil {
@@ -157,7 +153,7 @@ var errNoRecord = errors.New("it has no record: the volume was unmounted, or its
 // healOthers heals all other namespaces. A hostile one may never let go of a process that has
 // entered it. So processes of their own enter, and the caller holds no lock meanwhile that a
 // call-out needs. It also forgets the file systems of which nothing is left.
-func (n Node) healOthers() (healed []Healed) {
+func (n healing) healOthers() (healed []Healed) {
 	all, err := n.dead()
 	if err != nil {
 		return []Healed{{Path: n.deadPath(), Err: err}}
@@ -207,7 +203,7 @@ func graver(one, other error) error {
 }
 
 // survey looks for dead mounts in namespaces. An error says that it does not know all.
-func (n Node) survey(namespaces []mount.Namespace, all dead, until time.Time) (patients []patient, err error) {
+func (n healing) survey(namespaces []mount.Namespace, all dead, until time.Time) (patients []patient, err error) {
 	for _, namespace := range namespaces {
 		if time.Now().After(until) {
 			return patients, graver(errNoTime, err)
@@ -225,7 +221,7 @@ func (n Node) survey(namespaces []mount.Namespace, all dead, until time.Time) (p
 // forgetHealed forgets the file systems of which nothing is mounted any more. It lists the
 // namespaces afresh: the process by which one was seen may have ended, and others be in it. It returns
 // what is dead in those of processes that cannot be asked now, into which nobody can go.
-func (n Node) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
+func (n healing) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 	var missed error
 	for range 10 { // it may end here, too, and where containers come and go one often does
 		namespaces, untold, err := mount.Others()
@@ -262,7 +258,7 @@ func (n Node) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 // healEach heals namespaces, some at a time. It waits for their locks until lockUntil; with
 // a time in the past, it returns those that are locked, and does not report them. The error says that
 // not all dead mounts in the others are known: another healer may be at work there, or hang.
-func (n Node) healEach(patients []patient, all dead, until, lockUntil time.Time) (healed []Healed, locked []patient, unknown error) {
+func (n healing) healEach(patients []patient, all dead, until, lockUntil time.Time) (healed []Healed, locked []patient, unknown error) {
 	var (
 		group sync.WaitGroup
 		mu    sync.Mutex // guards the results
@@ -291,7 +287,7 @@ func (n Node) healEach(patients []patient, all dead, until, lockUntil time.Time)
 
 // healNamespace heals the dead mounts in a namespace. It returns an error when it could not
 // come to know all of them.
-func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (healed []Healed, lockErr error) {
+func (n healing) healNamespace(p patient, all dead, until, lockUntil time.Time) (healed []Healed, lockErr error) {
 	if time.Now().After(until) {
 		if len(p.dead) > 0 {
 			healed = []Healed{{PID: p.PID, Command: command(p.PID), Path: "its volumes", More: len(p.dead) - 1, Err: errNoTime}}
@@ -347,18 +343,15 @@ func (n Node) healNamespace(p patient, all dead, until, lockUntil time.Time) (he
 	return healed, lockErr
 }
 
-var (
-	errNoTime = errors.New("no time is left for it")
-	errUntold = errors.New("the kernel does not tell which namespace it is in, while it executes a program; call again")
-)
-
-func (n Node) healOther(namespace *os.File, dead stack) (volume.Record, error) {
+func (n healing) healOther(namespace *os.File, dead stack) (volume.Record, error) {
 	users := func() (*os.File, error) { return mount.Users(namespace) }
-	return n.replace(dead, users, func(tree *mount.Tree) error { return replaceIn(namespace, tree, dead) })
+	return n.replace(dead, users, func(tree *mount.Tree) error {
+		return replaceIn(namespace, tree, dead.top.Mountpoint, dead.count, dead.device())
+	})
 }
 
 // replace has the living file system put in the place of a dead mount.
-func (n Node) replace(dead stack, users func() (*os.File, error), put func(*mount.Tree) error) (record volume.Record, err error) {
+func (n healing) replace(dead stack, users func() (*os.File, error), put func(*mount.Tree) error) (record volume.Record, err error) {
 	record, err = n.Volumes().Get(dead.volume)
 	if errors.Is(err, os.ErrNotExist) {
 		err = errNoRecord
@@ -433,7 +426,7 @@ func Lines(all []Healed) (lines []string) {
 	return lines
 }
 
-func (n Node) logHealed(all []Healed) {
+func (n healing) logHealed(all []Healed) {
 	for _, line := range Lines(all) {
 		n.Log("%s", line)
 	}

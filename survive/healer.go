@@ -30,11 +30,14 @@ const (
 	treeFD
 )
 
+// healerTime is how long a healer may take for a mount. It takes milliseconds.
+const healerTime = 5 * time.Second
+
 var errHangs = errors.New("a file system on the way does not answer; the attempt was given up")
 
-// replaceIn puts a tree in the place of a dead mount in a namespace, in a healer.
-func replaceIn(namespace *os.File, tree *mount.Tree, dead stack) error {
-	process, result, err := startHealer(namespace, tree.File(), dead.top.Mountpoint, fmt.Sprint(dead.count), fmt.Sprint(dead.device()))
+// replaceIn puts a tree in the place of so many mounts of a device, on a path in a namespace, in a healer.
+func replaceIn(namespace *os.File, tree *mount.Tree, path string, mounts int, device uint64) error {
+	process, result, err := startHealer(namespace, tree.File(), path, fmt.Sprint(mounts), fmt.Sprint(device))
 	if err != nil {
 		return fmt.Errorf("start a process to enter the namespace: %w", err)
 	}
@@ -101,4 +104,8 @@ func healNamespace(args []string) error {
 		fmt.Fprint(os.NewFile(resultFD, "result"), err)
 	}
 	return err
+}
+
+func notByHand(command string) error {
+	return fmt.Errorf("%q is what the driver starts by itself, not a command", command)
 }

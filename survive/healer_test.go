@@ -29,7 +29,7 @@ func TestWhatAHealerDidNotFindIsToldIfItIsStillThere(t *testing.T) {
 			t.Errorf("%q: %v is not %v", told, err, want.is)
 		}
 		healed := []Healed{{Path: "/no/such/directory", Err: err}}
-		if left := (Node{}).withoutUnmounted(healed, mount.Own(), dead{}); len(left) != want.left {
+		if left := (healing{}).withoutUnmounted(healed, mount.Own(), dead{}); len(left) != want.left {
 			t.Errorf("%q: %v", told, left)
 		}
 	}

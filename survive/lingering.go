@@ -31,7 +31,7 @@ const lingeringMost = 8
 func (n Node) lingeringPath(id volume.ID) string { return n.path("lingering/" + id.String()) }
 
 // Lingers tells whether a volume is unmounted, and has a record for the containers that may have it.
-func (n Node) Lingers(id volume.ID) bool { return exists(n.lingeringPath(id)) }
+func (n callOut) Lingers(id volume.ID) bool { return exists(n.lingeringPath(id)) }
 
 // lingering lists the volumes that linger.
 func (n Node) lingering() (all []volume.ID, err error) {
@@ -70,7 +70,7 @@ func podIsThere(dir string) bool {
 
 // endRecord removes the record of a volume that was unmounted, or has the volume linger. The caller
 // has locked the volume.
-func (n Node) endRecord(dir string) error {
+func (n callOut) endRecord(dir string) error {
 	id := volume.NewID(dir)
 	if _, err := n.Volumes().Get(id); err == nil && podIsThere(dir) {
 		if err = n.linger(id); err == nil {
@@ -83,7 +83,7 @@ func (n Node) endRecord(dir string) error {
 
 // forgetLingering removes the records of volumes whose pods are gone. It looks at no more volumes
 // than most.
-func (n Node) forgetLingering(most int) {
+func (n callOut) forgetLingering(most int) {
 	all, err := n.lingering()
 	if err != nil {
 		n.Log("list the volumes that linger: %v", err)
@@ -102,7 +102,7 @@ func (n Node) forgetLingering(most int) {
 	}
 }
 
-func (n Node) removeIfLingering(id volume.ID) error {
+func (n callOut) removeIfLingering(id volume.ID) error {
 	unlock, err := n.lockVolumeUntil(id, time.Time{})
 	if err != nil {
 		return err

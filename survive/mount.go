@@ -14,7 +14,7 @@ import (
 // mountVolume mounts the volume, with the daemon that is there or a new one, and reports whether
 // it is a new mount, also in the place of a dead one: false, if the volume was mounted already, or
 // was healed with the others.
-func (n Node) mountVolume(record volume.Record) (mounted bool, err error) {
+func (n callOut) mountVolume(record volume.Record) (mounted bool, err error) {
 	point, err := volume.OpenDir(record.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("directory %q does not exist; the kubelet makes it before it calls mount", record.Dir)
@@ -40,7 +40,7 @@ func (n Node) mountVolume(record volume.Record) (mounted bool, err error) {
 // stays so if anything before it fails, for a kubelet may remove it otherwise (kubernetes before
 // v1.37 and the patches of v1.34 to v1.36 that have pull request 139045,
 // pkg/volume/csi/csi_mounter.go, SetUpAt).
-func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
+func (n callOut) mountOn(record volume.Record) (mounted bool, err error) {
 	point, err := volume.OpenDir(record.Dir)
 	if err != nil {
 		return false, err
@@ -97,7 +97,7 @@ func (n Node) mountOn(record volume.Record) (mounted bool, err error) {
 // bindNew writes the record, from which the daemon knows the volume, asks the daemon for the
 // volume's directory, and puts it on the kubelet's. If the daemon does not answer, its connection
 // is ended: errSilent. The next use starts another daemon.
-func (n Node) bindNew(record volume.Record, on *mount.Point, put func(on, source *mount.Point) error) error {
+func (n callOut) bindNew(record volume.Record, on *mount.Point, put func(on, source *mount.Point) error) error {
 	if err := n.Volumes().Put(record); err != nil {
 		return fmt.Errorf("record the volume: %w", err)
 	}
@@ -109,7 +109,7 @@ func (n Node) bindNew(record volume.Record, on *mount.Point, put func(on, source
 	if !errors.Is(err, unix.EIO) || isDead(err) {
 		return err
 	}
-	if serving := n.versionNote(); serving != n.Version {
+	if serving := n.note(noteOfVersion); serving != n.Version {
 		return fmt.Errorf("version %s serves and cannot read what version %s records of the volume; "+
 			"run %s upgrade, which says why version %[2]s does not serve: %[4]w", serving, n.Version, n.Program, err)
 	}
@@ -118,7 +118,7 @@ func (n Node) bindNew(record volume.Record, on *mount.Point, put func(on, source
 
 // replaceAll removes the mounts of ours from a directory, of which the topmost is open, and binds
 // the source there.
-func (n Node) replaceAll(top, source *mount.Point) error {
+func (n callOut) replaceAll(top, source *mount.Point) error {
 	if err := n.detachAll(top.Path); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (n Node) replaceAll(top, source *mount.Point) error {
 
 // unmountVolume implements CallOuts.Unmount. Where the volume may linger, it keeps its record for
 // as long as its pod is there.
-func (n Node) unmountVolume(dir string, mayLinger bool) error {
+func (n callOut) unmountVolume(dir string, mayLinger bool) error {
 	unlock, err := n.LockVolume(volume.NewID(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without a run directory there may be mounts, but no records.
@@ -158,7 +158,7 @@ func (n Node) unmountVolume(dir string, mayLinger bool) error {
 }
 
 // detachAll removes all mounts of ours from the directory.
-func (n Node) detachAll(dir string) error {
+func (n callOut) detachAll(dir string) error {
 	const tries = 100 // more than are ever stacked
 	for range tries {
 		if more, err := n.detach(dir); err != nil || !more {
@@ -170,7 +170,7 @@ func (n Node) detachAll(dir string) error {
 
 // detach removes the topmost mount from the directory and reports whether
 // there was one.
-func (n Node) detach(dir string) (bool, error) {
+func (n callOut) detach(dir string) (bool, error) {
 	point, err := openDir(dir)
 	if err != nil || point == nil {
 		return false, err
@@ -187,4 +187,14 @@ func (n Node) detach(dir string) (bool, error) {
 		return true, err
 	}
 	return true, nil // another process was faster; look again
+}
+
+// removeAll removes all mounts of the driver from the directory.
+func (n callOut) removeAll(dir string) error {
+	if n.OtherVolumes != nil {
+		if err := n.OtherVolumes(n.Node).Unmount(dir); err != nil {
+			return err
+		}
+	}
+	return n.detachAll(dir)
 }

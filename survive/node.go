@@ -1,19 +1,27 @@
 package survive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/internal/filelock"
+	"example.com/pod-info-fuse/internal/inside"
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -22,7 +30,7 @@ import (
 // up. The kubelet itself waits for ever.
 const patience = 10 * time.Second
 
-// Node is one installation of a driver on this node.
+// Node is one installation of a driver on this node, and what it has there: paths, locks, notes and records.
 type Node struct {
 	Driver
 	Settings
@@ -30,8 +38,28 @@ type Node struct {
 	RunDir string    // in memory: after a reboot there are no mounts, and no records of them
 	log    calllog.Log
 
-	deadline time.Time // of the call-out; see begin
+	deadline time.Time // of the call-out that this is a part of; zero: see until
 }
+
+// What is done with a node has three floors. Each uses those below it.
+type (
+	// daemon is the pair of processes that serve, as root sees it from without: to find, to ask, to give something,
+	// to end.
+	daemon struct{ Node }
+	// healing is what is done for mounts that are dead, or not where they should be.
+	healing struct{ daemon }
+	// callOut is a call-out at work, or a command. It implements [inside.Node].
+	callOut struct{ healing }
+)
+
+// begin begins a call-out: from now on its time runs.
+func (n Node) begin() callOut {
+	n.deadline = n.until()
+	return callOut{healing{daemon{n}}}
+}
+
+// Inside is for other packages of this module. No driver needs it.
+func (n Node) Inside() inside.Node { return n.begin() }
 
 // Log writes a line that concerns the node, and not a call-out.
 func (n Node) Log(format string, args ...any) { n.log.Line("daemon: "+format, args...) }
@@ -48,6 +76,9 @@ func (n Node) fileSystem(site Site) FileSystem {
 	return n.FileSystem(site)
 }
 
+// shownFileSystem is the one that only shows the call-out what it is.
+func (n Node) shownFileSystem() FileSystem { return n.fileSystem(Site{CallOut: true}) }
+
 // errNoFileSystem says that the driver could not make one.
 var errNoFileSystem = errors.New("the driver has no file system: its field FileSystem is nil, or has returned nil")
 
@@ -55,30 +86,30 @@ var errNoFileSystem = errors.New("the driver has no file system: its field FileS
 func (n Node) problem(problem string) { n.Log("%s", problem) }
 
 // serveArgs are the arguments of the command of a process that serves.
-func (n Node) serveArgs() []string { return []string{"--driver", n.Name.String()} }
+func (n Node) serveArgs(more ...string) []string {
+	return append([]string{"--driver", n.Name.String()}, more...)
+}
 
 // firstArgs are those of one that root starts, which becomes the daemon's user.
 func (n Node) firstArgs() []string {
-	return append(n.serveArgs(), "--user", strconv.FormatUint(uint64(n.User().UID), 10))
+	return n.serveArgs("--user", strconv.FormatUint(uint64(n.User().UID), 10))
 }
-
-// standbyArgs are those of one that a confined process starts.
-func (n Node) standbyArgs() []string { return append(n.serveArgs(), "--confined") }
 
 // Volumes are the records of the driver's volumes.
 func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes")} }
-
-// crashFile is where a process that serves says why it ends; see crash.go.
-func (n Node) crashFile() string { return n.path("crash") }
 
 func (n Node) fsPath() string { return n.path("fs") }
 
 // pair says where to find the processes that serve.
 func (n Node) pair() pair.Place {
-	return pair.Place{Socket: n.socket(), Lock: n.path("daemon.lock"), User: confine.User(n.User())}
+	return pair.Place{Socket: n.path("control"), Lock: n.path("daemon.lock"), User: confine.User(n.User())}
 }
 
-func (n Node) socket() string { return n.path("control") }
+// note is the content of a file in the run directory; "" if there is none.
+func (n Node) note(name string) string {
+	text, _ := os.ReadFile(n.path(name))
+	return string(text)
+}
 
 func (n Node) path(name string) string { return filepath.Join(n.RunDir, name) }
 
@@ -100,7 +131,7 @@ type look struct {
 }
 
 func (n Node) look() (there look, err error) {
-	if there.locks, err = n.daemon(); err != nil {
+	if there.locks, err = n.locks(); err != nil {
 		return there, err
 	}
 	point, err := openMounted(n.fsPath())
@@ -142,20 +173,6 @@ func (n Node) MountState() (MountState, error) {
 	return there.state(), err
 }
 
-// Died tells whether the daemon is gone. A file system that is being mounted has no daemon
-// yet; so it is an error if a call-out is starting one, or ending it.
-func (n Node) Died() (bool, error) {
-	unlock, err := n.lockFile(os.O_RDONLY, time.Time{}, filelock.Flock(shared))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // nor is there a mount
-	} else if err != nil {
-		return false, fmt.Errorf("tell whether a call-out starts or ends the daemon: %w", err)
-	}
-	defer unlock()
-	state, err := n.MountState()
-	return state == MountDead, err
-}
-
 // openMounted opens a directory that something is mounted on; nil: it is no such directory.
 func openMounted(path string) (*mount.Point, error) {
 	point, err := mount.Open(path)
@@ -175,4 +192,245 @@ func openMounted(path string) (*mount.Point, error) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// NodeFor returns the presence on this node of the installation that has a name. It touches
+// nothing.
+func (d Driver) NodeFor(name flex.Name, settings Settings) Node {
+	return Node{
+		Driver: d, Name: name, Settings: settings,
+		RunDir: filepath.Join("/run", d.Program, name.Dir()),
+		log:    calllog.New(d.Program, settings.Log),
+	}
+}
+
+// CheckName returns an error if the driver cannot have an installation of this name: both
+// its own name and that of the program are in the path of a socket. It checks the program's
+// name, the version and the State, too.
+func (d Driver) CheckName(name flex.Name) error {
+	const longest = 107 // bytes (man 7 unix)
+	if strings.TrimLeft(d.Program, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || d.Program == "" || d.Program[0] == '-' {
+		return fmt.Errorf("the program's name %q does not consist of lower-case letters, digits and dashes", d.Program)
+	}
+	if len(d.Version) == 0 || len(d.Version) > 256 || !utf8.ValidString(d.Version) {
+		return fmt.Errorf("the driver's version %.20q, of %d bytes, is no text of 1 to 256 bytes", d.Version, len(d.Version))
+	}
+	if more := len(d.NodeFor(name, Settings{}).path("control")) - longest; more > 0 {
+		return fmt.Errorf("the driver's name %q has %d bytes, and its program's, %q, %d: together they are %d too long for the path of a socket",
+			name, len(name.String()), d.Program, len(d.Program), more)
+	}
+	if d.State < 0 || d.State > mostState {
+		return fmt.Errorf("the driver's State has %d bytes; it can have 0 to %d", d.State, mostState)
+	}
+	return nil
+}
+
+// NameOf is the name of the installation that has mounted the directory, or the file system that
+// it is in; false: none of this driver has. Nobody is asked but the kernel.
+func (d Driver) NameOf(dir string) (name flex.Name, ok bool) {
+	point, err := mount.Open(dir)
+	if err != nil {
+		return name, false
+	}
+	defer point.Close()
+	info, err := point.Info()
+	if err != nil || info == nil || info.FSType != d.fsType() {
+		return name, false
+	}
+	name, err = flex.ParseName(info.Source)
+	return name, err == nil
+}
+
+// options are what holds for a connection that this version begins.
+func (d Driver) options() connection.Options {
+	return connection.Options{MaxRead: cmp.Or(d.MaxRead, connection.Default.MaxRead)}
+}
+
+// fsType is the type that mountinfo shows for the driver's file systems.
+func (d Driver) fsType() string { return "fuse." + d.Program }
+
+// cgroupName begins the names of the cgroups of the node's driver.
+func (n Node) cgroupName() string { return n.Program + "-" + n.Name.String() }
+
+// callOutTimeout is how long a call-out waits, for locks, the daemon and containers together. It is
+// longer than it takes to find that a daemon is silent, to end it, and to start another one.
+const callOutTimeout = 25 * time.Second
+
+// until is the deadline of the call-out; of what is no part of one, it begins now.
+func (n Node) until() time.Time {
+	if n.deadline.IsZero() {
+		return time.Now().Add(callOutTimeout)
+	}
+	return n.deadline
+}
+
+// within is the limit of a wait, or what is left until the deadline.
+func (n Node) within(limit time.Duration) time.Duration {
+	return max(min(limit, time.Until(n.until())), 0)
+}
+
+// glance is how long to wait for a report that nothing depends on.
+const glance = time.Second
+
+const (
+	// polite is how long to wait for a daemon that was asked to end, until it is killed; and
+	// for one of unknown PID, which cannot be killed.
+	polite = time.Second
+	// stubborn is how long to wait for one that was killed.
+	stubborn = 5 * time.Second
+)
+
+// leastAsk is the least time after which a daemon that does not answer loses its connection: a standby needs
+// six seconds to replace a process that hangs. Whoever has less left asks, and gives up.
+const leastAsk = 7 * time.Second
+
+// gone is how long to wait for an answer where no process seems to live that could give it:
+// we may have asked before a new one had its lock.
+const gone = 2 * time.Second
+
+var (
+	errNoTime = errors.New("no time is left for it")
+	errUntold = errors.New("the kernel does not tell which namespace it is in, while it executes a program; call again")
+)
+
+// locks finds who has the locks of the daemon's pair.
+func (n Node) locks() (pair.Locks, error) {
+	locks, err := n.pair().Find()
+	if err != nil {
+		return pair.Locks{}, fmt.Errorf("find the daemon: %w", err)
+	}
+	return locks, nil
+}
+
+// User is the user and the group of the two processes that serve.
+type User struct{ UID, GID uint32 }
+
+// gid is the daemon's group.
+func (n Node) gid() int { return int(confine.GroupOf(n.Program)) }
+
+// User is the user of the daemon, as root has noted it when it started that. No process has the
+// one that it is without a note. Only version 0.1.1 has noted its version, and no user: its user
+// had the group's number, and stays that of the daemon that takes over.
+func (n Node) User() User {
+	note, err := os.ReadFile(n.path(noteOfUser))
+	if errors.Is(err, fs.ErrNotExist) && exists(n.path(noteOfVersion)) {
+		return User{UID: uint32(n.gid()), GID: uint32(n.gid())}
+	}
+	uid, err := strconv.ParseUint(string(note), 10, 32)
+	if err != nil || uid == 0 {
+		uid = confine.NoUser
+	}
+	return User{UID: uint32(uid), GID: uint32(n.gid())}
+}
+
+// noteOfUser is a file that only root can read.
+const noteOfUser = "user"
+
+// The notes of which daemon was started.
+const (
+	noteOfCompanion = "companion"
+	noteOfInput     = "input"
+	noteOfVersion   = "version"
+)
+
+// noteOfRefusal is there while the driver refuses new volumes.
+const noteOfRefusal = "no-new-volumes"
+
+// unkept is the name of a note of a daemon that may not serve yet.
+func unkept(note string) string { return ".new-" + note }
+
+func deviceOf(info *mountinfo.Info) uint64 { return unix.Mkdev(uint32(info.Major), uint32(info.Minor)) }
+
+// How call-outs lock the run directory. The exclusive lock is held while a daemon is started, replaced or
+// ended, and not while one is asked that may not answer: other pods' mounts wait for it.
+const (
+	shared    = unix.LOCK_SH // uses the daemon
+	exclusive = unix.LOCK_EX // starts or ends the daemon
+)
+
+// lock takes the run directory's lock, making the directory if need be. It waits for a
+// call-out that starts a daemon, and for others that wait for it.
+func (n Node) lock(how int) (unlock func(), err error) {
+	for deadline := n.until(); ; {
+		if err = os.MkdirAll(n.RunDir, 0o750); err != nil {
+			err = fmt.Errorf("make the run directory: %w", err)
+		} else {
+			unlock, err = n.lockFile(os.O_RDWR|os.O_CREATE, deadline, filelock.Flock(how))
+		}
+		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+			return unlock, err
+		}
+		// Between the two steps, Stop has removed the directory. Or another driver's Stop has removed the directory
+		// above, which both have.
+	}
+}
+
+// LockVolume keeps other call-outs off a volume: mount and unmount look at the volume, and
+// change it, in more than one step. The lock is that byte of the lock file which has the
+// volume's id for its number, and belongs to the open file (fcntl(2), F_OFD_SETLK). So it
+// needs no file of its own, and is independent of lock, for which an unmount must not wait.
+// The error is fs.ErrNotExist where the driver has nothing on the node.
+func (n daemon) LockVolume(id volume.ID) (unlock func(), err error) {
+	return n.lockVolumeUntil(id, n.until())
+}
+
+// lockVolumeUntil does the same. With the zero time, it does not wait.
+func (n Node) lockVolumeUntil(id volume.ID, deadline time.Time) (unlock func(), err error) {
+	return n.lockBytes(int64(id), 1, deadline)
+}
+
+// LockMount keeps off others that mount by this method, for a program that must know what is mounted
+// until it has mounted itself. It makes the run directory if need be. The lock is the byte that no
+// volume has: call-outs and Stop do not wait for it.
+func (n daemon) LockMount() (unlock func(), err error) {
+	for {
+		unlock, err := n.lockBytes(0, 1, n.until())
+		if !errors.Is(err, fs.ErrNotExist) {
+			return unlock, err
+		}
+		made, err := n.lock(shared)
+		if err != nil {
+			return nil, err
+		}
+		made()
+	}
+}
+
+// lockVolumes waits for all call-outs that have locked a volume, and keeps others off.
+func (n Node) lockVolumes() (unlock func(), err error) {
+	return n.lockBytes(1, 0, n.until())
+}
+
+// lockBytes locks length bytes of the lock file, or all from the first on.
+func (n Node) lockBytes(first, length int64, deadline time.Time) (unlock func(), err error) {
+	bytes := unix.Flock_t{Type: unix.F_WRLCK, Start: first, Len: length}
+	return n.lockFile(os.O_RDWR, deadline, func(file *os.File) error {
+		return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &bytes)
+	})
+}
+
+// lockFile opens the lock file, and locks it or a part of it.
+func (n Node) lockFile(flags int, deadline time.Time, try func(*os.File) error) (unlock func(), err error) {
+	for {
+		file, err := os.OpenFile(n.path("lock"), flags, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = filelock.Within(deadline, file, try)
+		if err == nil && isAt(file, n.path("lock")) {
+			return func() { file.Close() }, nil
+		}
+		file.Close()
+		if err != nil {
+			return nil, err
+		}
+		// Stop removed the file while we waited: it locks nothing.
+	}
+}
+
+// isAt tells whether a file is the one that has a path.
+func isAt(file *os.File, path string) bool {
+	held, heldErr := file.Stat()
+	there, err := os.Stat(path)
+	return err == nil && heldErr == nil && os.SameFile(held, there)
 }

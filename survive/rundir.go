@@ -23,7 +23,7 @@ import (
 // modes that they must have: root writes, the daemon reads, and nobody else sees
 // which pods there are. Files get the group from the directory that they are made
 // in, by its set-group-ID bit.
-func (n Node) makeDirs() error {
+func (n callOut) makeDirs() error {
 	for _, d := range []struct {
 		path  string
 		group int
@@ -41,30 +41,9 @@ func (n Node) makeDirs() error {
 	return nil
 }
 
-// gid is the daemon's group.
-func (n Node) gid() int { return int(confine.GroupOf(n.Program)) }
-
-// User is the user of the daemon, as root has noted it when it started that. No process has the
-// one that it is without a note. Only version 0.1.1 has noted its version, and no user: its user
-// had the group's number, and stays that of the daemon that takes over.
-func (n Node) User() User {
-	note, err := os.ReadFile(n.path(noteOfUser))
-	if errors.Is(err, fs.ErrNotExist) && exists(n.path(noteOfVersion)) {
-		return User{UID: uint32(n.gid()), GID: uint32(n.gid())}
-	}
-	uid, err := strconv.ParseUint(string(note), 10, 32)
-	if err != nil || uid == 0 {
-		uid = confine.NoUser
-	}
-	return User{UID: uint32(uid), GID: uint32(n.gid())}
-}
-
-// noteOfUser is a file that only root can read.
-const noteOfUser = "user"
-
 // chooseUser chooses the user of a daemon that is about to be started. It stays that of all the
 // daemon's processes until another daemon is started, also in an upgrade.
-func (n Node) chooseUser() error {
+func (n callOut) chooseUser() error {
 	if err := os.Remove(n.path(noteOfUser)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -80,10 +59,6 @@ func (n Node) chooseUser() error {
 
 // readable is the mode of directories that the daemon reads.
 const readable = os.ModeSetgid | 0o750
-
-// MakeReadable makes a directory in the run directory, or takes the one that is there, whatever the umask is: root
-// writes there, the daemon reads, and nobody else sees it.
-func (n Node) MakeReadable(path string) error { return makeDir(path, n.gid(), readable) }
 
 // makeDir makes a directory, or takes the one that is there, if it is root's.
 func makeDir(path string, group int, mode os.FileMode) error {
@@ -111,7 +86,7 @@ func makeDir(path string, group int, mode os.FileMode) error {
 
 // removeRunDir removes the driver's files, the lock last: from then on another call-out may
 // build anew.
-func (n Node) removeRunDir() error {
+func (n callOut) removeRunDir() error {
 	if err := errors.Join(os.RemoveAll(n.Volumes().Dir), os.RemoveAll(n.path("lingering"))); err != nil {
 		return err
 	}
@@ -132,10 +107,10 @@ func (n Node) removeRunDir() error {
 	return nil
 }
 
-// CleanDir is [volume.CleanDir], and refuses the driver's own run directory with all that is above it
+// cleanDir is [volume.CleanDir], and refuses the driver's own run directory with all that is above it
 // and below: what is mounted there covers what the driver needs, and a process that serves would
 // wait for itself.
-func (n Node) CleanDir(dir string) (string, error) {
+func (n Node) cleanDir(dir string) (string, error) {
 	clean, err := volume.CleanDir(dir)
 	if err != nil {
 		return "", err
@@ -160,4 +135,37 @@ func withoutLinks(path string) string {
 		return path
 	}
 	return filepath.Join(parent, filepath.Base(path))
+}
+
+// MakeReadable makes a directory in the run directory, or takes the one that is there, whatever the umask is: root
+// writes there, the daemon reads, and nobody else sees it.
+func (n callOut) MakeReadable(path string) error { return makeDir(path, n.gid(), readable) }
+
+// RefuseNew has the driver refuse new volumes, or take them again. One that is being removed would
+// otherwise never be without volumes on a node whose pods come and go. Where the driver has no run
+// directory, it has no volumes, and nothing is noted. A reboot forgets it.
+func (n callOut) RefuseNew(refuse bool) (err error) {
+	path := n.path(noteOfRefusal)
+	if refuse {
+		err = os.WriteFile(path, nil, 0o640)
+	} else {
+		err = os.Remove(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// RefusesNew tells whether the driver refuses new volumes.
+func (n callOut) RefusesNew() bool { return exists(n.path(noteOfRefusal)) }
+
+// CheckNew is the error of a mount that would be of a new volume while the driver refuses them.
+// A volume that is mounted, or has a record, is not new: its kubelet may repeat the call.
+func (n callOut) CheckNew() error {
+	if !n.RefusesNew() {
+		return nil
+	}
+	return fmt.Errorf("the driver is being removed from this node and takes no new volumes; "+
+		"%s install takes the removal back", n.Program)
 }

@@ -26,6 +26,9 @@ var (
 	answering = func(_ Node, given []*os.File, files FileSystem) FileSystem { return files }
 )
 
+// process is one of the two that serve.
+type process struct{ Node }
+
 // serve is the life of a process of the daemon's pair, which a call-out or such a process
 // has started with serveArgs. It may read nothing but the run directory, the input, and the
 // driver's Reads.
@@ -44,7 +47,7 @@ func (d Driver) serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	n := d.NodeFor(name, Settings{Config: pair.InheritedConfig()})
+	n := process{d.NodeFor(name, Settings{Config: pair.InheritedConfig()})}
 	n.log = pair.InheritedLog(d.Program)
 	limitFiles(n.log.IsFile())
 	input, given := pair.InheritedInput(), pair.InheritedGiven()
@@ -59,10 +62,10 @@ func (d Driver) serve(args []string) error {
 	}
 	// Once the process is confined: what a standby cannot open, the first process must not have.
 	files := sync.OnceValue(func() FileSystem {
-		return answering(n, companion, n.fileSystem(Site{Input: input, CompanionFiles: companion, State: state}))
+		return answering(n.Node, companion, n.fileSystem(Site{Input: input, CompanionFiles: companion, State: state}))
 	})
 	err = pair.Main(pair.Config{
-		Args:        n.standbyArgs(),
+		Args:        n.serveArgs("--confined"),
 		Version:     n.Version,
 		Confine:     func() (bool, error) { return n.confine(input, inherits) },
 		Open:        n.opener(files, counts),
@@ -91,12 +94,12 @@ func (d Driver) becomeUser(uid string) error {
 
 // tookOver notes that this process takes over: it counts that, and says what the process before may have died
 // of.
-func (n Node) tookOver(files FileSystem, counts *counters.Counters, cause pair.Cause, inherits bool) {
+func (n process) tookOver(files FileSystem, counts *counters.Counters, cause pair.Cause, inherits bool) {
 	count(counts, cause, inherits)
 	if cause == pair.Planned || cause == pair.Started {
 		return
 	}
-	n.logText(takeCrash(os.Stderr))
+	logCrash(takeCrash(os.Stderr), n.Log)
 	for _, s := range counts.Suspects.Judge(cause == pair.Hang, time.Now()) {
 		n.Log("two processes have ended, or hung, as they answered such a request, and it is answered with EIO for at least %v from now on: %s",
 			suspects.RefusalTime, n.describe(s, files))
@@ -105,14 +108,14 @@ func (n Node) tookOver(files FileSystem, counts *counters.Counters, cause pair.C
 
 // lostStandby takes the text of a standby that is dead, or it would be taken for that of the process that dies
 // next. Of many that die in a row, it logs the first ones' texts only.
-func (n Node) lostStandby(oneOfMany bool) {
+func (n process) lostStandby(oneOfMany bool) {
 	if text := takeCrash(os.Stderr); !oneOfMany {
-		n.logText(text)
+		logCrash(text, n.Log)
 	}
 }
 
 // describe is a request that is suspected, for people.
-func (n Node) describe(s suspects.Subject, files FileSystem) string {
+func (n process) describe(s suspects.Subject, files FileSystem) string {
 	text := fmt.Sprintf("%s of node %d", s.Operation(), s.Node)
 	sharer, is := files.(VolumeMapper)
 	if !is {
@@ -144,7 +147,7 @@ func count(counts *counters.Counters, cause pair.Cause, inherits bool) {
 }
 
 // confine confines this process, in full or as one that a confined process started.
-func (n Node) confine(input *os.File, already bool) (landlocked bool, err error) {
+func (n process) confine(input *os.File, already bool) (landlocked bool, err error) {
 	var problems []string
 	if already {
 		err = confine.Repeat(n.Program)
@@ -155,14 +158,14 @@ func (n Node) confine(input *os.File, already bool) (landlocked bool, err error)
 		n.Log("it goes on with less confinement: %s", problem)
 	}
 	if err == nil {
-		confined(n)
+		confined(n.Node)
 	}
 	return confine.Landlocked(), err
 }
 
 // opener returns the function that prepares to serve the connection that a call-out has
 // initialised. All services share the buffers, which the first call makes.
-func (n Node) opener(files func() FileSystem, counts *counters.Counters) func(device int) (pair.Service, error) {
+func (n process) opener(files func() FileSystem, counts *counters.Counters) func(device int) (pair.Service, error) {
 	var buffers *connection.Buffers
 	return func(device int) (pair.Service, error) {
 		data, err := os.ReadFile(n.path("connection.json"))
@@ -218,7 +221,7 @@ func (s service) Serve() error {
 }
 
 // rules are what the daemon may do.
-func (n Node) rules(input *os.File) confine.Rules {
+func (n process) rules(input *os.File) confine.Rules {
 	rules := confine.Rules{Read: []string{n.RunDir}, Sockets: n.Sockets}
 	if input != nil {
 		rules.Read = append(rules.Read, fmt.Sprintf("/proc/self/fd/%d", input.Fd()))
@@ -227,4 +230,16 @@ func (n Node) rules(input *os.File) confine.Rules {
 		rules.Read = append(rules.Read, n.Reads()...)
 	}
 	return rules
+}
+
+// Internal returns what executes a command that the driver starts by itself, nil for any
+// other. A driver's main calls it before it looks for commands of its own.
+func (d Driver) Internal(command string) func(args []string) error {
+	switch command {
+	case pair.Verb:
+		return d.serve
+	case healVerb:
+		return healNamespace
+	}
+	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/selinux"
 	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/metrics"
@@ -20,12 +22,12 @@ import (
 // start mounts the node's file system and starts its daemon. The caller holds
 // the exclusive lock, and heals next. When it fails, it leaves nothing behind. It returns
 // what adopt does.
-func (n Node) start() (adopted []Healed, err error) {
+func (n callOut) start() (adopted []Healed, err error) {
 	// A daemon that died, or lost its mount, may have left something.
 	if err := n.keepNodeMount(); err != nil {
 		return nil, err
 	}
-	n.logCrash()
+	n.logLastCrash()
 	if err := n.clear(); err != nil {
 		return nil, err
 	}
@@ -58,13 +60,13 @@ func (n Node) start() (adopted []Healed, err error) {
 // mountAndServe does so, and leaves the descriptor that serves to the daemon: when that dies, so does the
 // connection. Whoever asks the file system must not have it: killed while the daemon dies, too, he would keep the
 // connection that he waits for.
-func (n Node) mountAndServe() error {
+func (n callOut) mountAndServe() error {
 	device, err := n.mountFS()
 	if err != nil {
 		return err
 	}
 	defer unix.Close(device)
-	files := n.fileSystem(Site{CallOut: true})
+	files := n.shownFileSystem()
 	if files == nil {
 		return errNoFileSystem
 	}
@@ -87,7 +89,7 @@ const introduceTime = 5 * time.Second
 
 // introduceAll introduces the volumes that healing is about to bring back. Where that fails, or
 // takes too long, they work without.
-func (n Node) introduceAll() {
+func (n callOut) introduceAll() {
 	varying := n.varying()
 	if len(varying) == 0 {
 		return
@@ -109,7 +111,7 @@ func (n Node) introduceAll() {
 
 // startDaemon starts the daemon's pair on the device and returns when it
 // serves.
-func (n Node) startDaemon(device int) error {
+func (n callOut) startDaemon(device int) error {
 	lock, err := n.pair().OpenLock()
 	if err != nil {
 		return err
@@ -131,7 +133,7 @@ func (n Node) startDaemon(device int) error {
 	}
 	defer given.close()
 	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files, Config: n.Config}
-	keepNotes, err := n.noteStarted(given)
+	keepNotes, err := n.noteStarted(given.notes, given.fresh)
 	if err == nil {
 		err = keepNotes()
 	}
@@ -148,24 +150,24 @@ func (n Node) startDaemon(device int) error {
 }
 
 // listen makes the control socket. Only its owner, root, can connect to it.
-func (n Node) listen() (*os.File, error) {
-	if err := os.Remove(n.socket()); err != nil && !os.IsNotExist(err) {
+func (n callOut) listen() (*os.File, error) {
+	if err := os.Remove(n.path("control")); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: n.socket(), Net: "unixpacket"})
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: n.path("control"), Net: "unixpacket"})
 	if err != nil {
 		return nil, err
 	}
 	defer listener.Close()
 	listener.SetUnlinkOnClose(false)
-	if err := os.Chmod(n.socket(), 0o600); err != nil {
+	if err := os.Chmod(n.path("control"), 0o600); err != nil {
 		return nil, err
 	}
 	return listener.File()
 }
 
 // mountFS mounts the node's file system and returns the descriptor that serves it.
-func (n Node) mountFS() (device int, err error) {
+func (n callOut) mountFS() (device int, err error) {
 	point, err := mount.Open(n.fsPath())
 	if err != nil {
 		return -1, err
@@ -175,7 +177,7 @@ func (n Node) mountFS() (device int, err error) {
 }
 
 // keepNodeMount has the file system of the node mount healed when it is gone.
-func (n Node) keepNodeMount() error {
+func (n callOut) keepNodeMount() error {
 	point, err := openMounted(n.fsPath())
 	if err != nil || point == nil {
 		return err
@@ -188,3 +190,207 @@ func (n Node) keepNodeMount() error {
 	n.logLoss()
 	return n.keep(point)
 }
+
+// mountLabelled opens /dev/fuse and mounts it with the SELinux label, where
+// SELinux is enabled. A volume that some containers may not read is better than
+// none: when the label is refused, it mounts without.
+func (n callOut) mountLabelled(point *mount.Point) (device int, err error) {
+	if n.Label != "" && selinux.CurrentMode() != selinux.Absent {
+		device, err := n.mountDevice(point, n.Label)
+		// The policy does not know the label, or does not let the kubelet use it.
+		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EACCES) {
+			return device, err
+		}
+		n.Log("the SELinux label %s is refused, mounting without it; see %s status: %v", n.Label, n.Program, err)
+	}
+	return n.mountDevice(point, "")
+}
+
+// mountDevice mounts a new file system. After a failure, the descriptor is of no
+// use: before Linux 5.19, the kernel looks up the label only when the file system has taken
+// the descriptor.
+func (n callOut) mountDevice(point *mount.Point, label string) (int, error) {
+	device, err := mount.OpenDevice()
+	if err != nil {
+		return -1, err
+	}
+	err = point.FUSE(device, mount.Options{Type: n.fsType(), Source: n.Name.String(), MaxRead: n.options().MaxRead, Label: label})
+	if err != nil {
+		unix.Close(device)
+		return -1, err
+	}
+	return device, nil
+}
+
+// stopIdleCompanion ends the companion, if there is no volume that it could be for.
+func (n callOut) stopIdleCompanion() error {
+	ids, err := n.Volumes().IDs()
+	others, othersErr := n.others()
+	if err = errors.Join(err, othersErr); err != nil || len(ids)+len(others) > 0 {
+		return err
+	}
+	return n.stopCompanion()
+}
+
+// used tells whether the driver has ever mounted anything. Where there are no records,
+// they may have been lost.
+func (n callOut) used() (bool, error) {
+	if exists(n.Volumes().Dir) {
+		return true, nil
+	}
+	count, err := n.Unrecorded()
+	return count > 0, err
+}
+
+// ensure starts the daemon if it does not serve, and its companion, and heals dead mounts in our
+// own namespace. The caller calls healOthers next, and has no lock. Where the driver has nothing, it
+// starts the daemon only if somebody needs it, and returns errStopped otherwise.
+func (n callOut) ensure(needed bool) error {
+	unlock, served, err := n.lockServed()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if !needed {
+		if used, err := n.used(); err != nil {
+			return err
+		} else if !used {
+			return errors.Join(errStopped, n.removeRunDir()) // which the lock has made
+		}
+	}
+	healed, err := n.restore(served, false)
+	n.logHealed(healed)
+	return err
+}
+
+// lockServed takes the exclusive lock, and tells whether the daemon serves. It asks the daemon before it
+// has the lock, and again if another call-out has changed the node mount since, or started the daemon.
+func (n callOut) lockServed() (unlock func(), served bool, err error) {
+	for {
+		whom, err := n.locks()
+		if err != nil {
+			return nil, false, err
+		}
+		asked, served, err := n.served()
+		if err != nil {
+			return nil, false, err
+		}
+		unlock, err := n.lock(exclusive)
+		if err != nil {
+			return nil, false, err
+		}
+		now, err := n.look()
+		if err == nil && now.device == asked && (served || now.locks.Active == whom.Active) {
+			return unlock, served, nil
+		}
+		unlock()
+		if err == nil && time.Now().After(n.deadline) { // others change it all the time
+			err = fmt.Errorf("lock a daemon that was asked: %w", errNoTime)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// restore does the same, and reports what it healed. With all, it also looks for volumes
+// whose record is lost, which costs time with the number of mounts on the node. Where all
+// records may be lost, it does so anyway. The caller holds the exclusive lock, of lockServed.
+func (n callOut) restore(served, all bool) ([]Healed, error) {
+	var err error
+	if served && all {
+		served, err = n.servesWhole()
+	}
+	if err == nil && served {
+		_, err = n.ensureCompanion()
+	}
+	var adopted []Healed
+	switch {
+	case err != nil:
+		return nil, err
+	case !served:
+		adopted, err = n.start()
+	case all || !exists(n.Volumes().Dir):
+		if err = makeDir(n.Volumes().Dir, n.gid(), readable); err == nil {
+			adopted, err = n.adopt()
+		}
+	}
+	if err != nil {
+		return adopted, err
+	}
+	healed := n.heal()
+	adopted = n.withoutUnmountedLost(adopted)
+	healed = slices.DeleteFunc(healed, func(h Healed) bool { // one line for each is enough
+		return slices.ContainsFunc(adopted, func(a Healed) bool { return a.Path == h.Path })
+	})
+	return append(adopted, healed...), nil
+}
+
+// served tells whether the node mount is there and answers, and its device number; 0: it is not there. If
+// the daemon serves in another mount namespace, it mounts that in this one, too. It asks the mount itself, not the locks:
+// the kernel answers at once when the last process that had the connection is gone.
+//
+// A healthy pair is never taken for dead, however loaded the node is, nor while one process
+// takes over from the other: its answer comes late then, and served waits longer than the
+// pair needs to replace a process that hangs (package pair, patience). A node that was
+// suspended has not waited, see [mount.Point.Below]. A daemon that is silent for so long
+// answers no pod either, and no standby is left to replace it.
+func (n callOut) served() (device uint64, served bool, err error) {
+	// All questions of a call-out to a daemon that was there before share one wait.
+	until := n.until().Add(patience - callOutTimeout)
+	if least := time.Now().Add(glance); until.Before(least) {
+		until = least
+	}
+	for range 2 { // a dead mount is absent once it was asked
+		there, err := n.look()
+		if err == nil && there.device == 0 {
+			there, err = n.attachFromElsewhere(there, until)
+		}
+		if err != nil || there.device == 0 || !exists(n.path("daemon.lock")) { // without that file, its processes cannot be found
+			return there.device, false, err
+		}
+		limit := patience
+		if there.locks.State() <= pair.Dead {
+			limit = gone
+		}
+		if answers, err := n.answers(limit); err != nil || answers {
+			return there.device, answers, err
+		}
+		device = there.device
+	}
+	return device, false, nil
+}
+
+// servesWhole tells whether no volume's root is bad, see [mount.Point.Bad]. A daemon that has
+// answered so for one is not trusted with the others: another one is started.
+func (n callOut) servesWhole() (bool, error) {
+	there, err := n.look()
+	if err != nil {
+		return false, err
+	}
+	ids, err := n.Volumes().IDs()
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		record, err := n.Volumes().Get(id)
+		if err != nil {
+			continue // no daemon can serve it
+		}
+		point, err := openDir(record.Dir)
+		if err != nil || point == nil {
+			continue // status tells
+		}
+		bad := point.Bad() && point.Device() == there.device
+		point.Close()
+		if bad {
+			n.Log("it has answered that the root of %s is no directory, as no honest version does: "+
+				"another one is started", record.Dir)
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// errStopped says that Stop was faster.
+var errStopped = errors.New("the driver was stopped meanwhile")

@@ -4,20 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/internal/cgroup"
 	"example.com/pod-info-fuse/survive/internal/pair"
-	"example.com/pod-info-fuse/survive/volume"
 )
 
 // Status is the condition of the driver on this node.
@@ -105,31 +102,10 @@ type Limits struct {
 	Memory  uint64 `json:"memory,omitempty"`  // bytes; 0: none
 }
 
-// Volume is a recorded volume and its condition.
-type Volume struct {
-	volume.Record
-	State VolumeState
-	// Problem says why the record could not be read; all but its ID is unknown then.
-	Problem error
-	ID      volume.ID
-}
-
-// VolumeState is the condition of a volume on its mount directory.
-type VolumeState string
-
-const (
-	VolumeOK         VolumeState = "ok"         // mounted and served
-	VolumeDead       VolumeState = "dead"       // mounted, but by a daemon that is gone
-	VolumeNotMounted VolumeState = "notMounted" // recorded only
-	VolumeForeign    VolumeState = "foreign"    // somebody else's mount is in its place
-	VolumeUnknown    VolumeState = "unknown"    // the record or the mount cannot be read
-	VolumeUnrecorded VolumeState = "unrecorded" // mounted, but its record is lost
-	VolumeLingering  VolumeState = "lingering"  // unmounted, and its pod is there: a container may have it
-)
-
 // Status looks at the node. It waits for the daemon for little more than two seconds, and changes
-// nothing but that syslog hears the daemon again; see report.
-func (n Node) Status() (Status, error) {
+// nothing but that syslog hears the daemon again.
+func (node Node) Status() (Status, error) {
+	n := node.begin()
 	there, err := n.look()
 	if err != nil {
 		return Status{}, err
@@ -147,7 +123,7 @@ func (n Node) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	status.Volumes, status.CgroupProblem, status.FailedUpgrade = []Volume{}, n.cgroupProblem(), n.failedUpgrade()
+	status.Volumes, status.CgroupProblem, status.FailedUpgrade = []Volume{}, n.note("cgroup-problem"), n.failedUpgrade()
 	for _, id := range ids {
 		v := Volume{ID: id, State: VolumeUnknown}
 		v.Record, v.Problem = n.Volumes().Get(id)
@@ -170,7 +146,10 @@ func (n Node) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	status.Volumes = append(append(status.Volumes, lost...), others...)
+	for _, id := range slices.Sorted(maps.Keys(lost)) {
+		status.Volumes = append(status.Volumes, Volume{ID: id, Record: lost[id], State: VolumeUnrecorded})
+	}
+	status.Volumes = append(status.Volumes, others...)
 	return status, nil
 }
 
@@ -181,10 +160,10 @@ func (n Node) Processes() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return n.processes(there)
+	return n.begin().processes(there)
 }
 
-func (n Node) processes(there look) (Status, error) {
+func (n callOut) processes(there look) (Status, error) {
 	status := Status{Mount: there.state(), locks: there.locks}
 	if !there.locks.Held() {
 		return status, nil
@@ -197,32 +176,16 @@ func (n Node) processes(there look) (Status, error) {
 			return status, nil
 		}
 		var err error
-		if status.locks, err = n.daemon(); err != nil {
+		if status.locks, err = n.locks(); err != nil {
 			return Status{}, err
 		}
 	}
 }
 
-// NameOf is the name of the installation that has mounted the directory, or the file system that
-// it is in; false: none of this driver has. Nobody is asked but the kernel.
-func (d Driver) NameOf(dir string) (name flex.Name, ok bool) {
-	point, err := mount.Open(dir)
-	if err != nil {
-		return name, false
-	}
-	defer point.Close()
-	info, err := point.Info()
-	if err != nil || info == nil || info.FSType != d.fsType() {
-		return name, false
-	}
-	name, err = flex.ParseName(info.Source)
-	return name, err == nil
-}
-
 // inspect looks at the processes that the daemon names, or if it does not answer, at the one that
 // has the active lock, and tells whether it knows them. Somebody who has taken the daemon over
 // can name any process.
-func (n Node) inspect(status *Status) (known bool) {
+func (n callOut) inspect(status *Status) (known bool) {
 	known, status.Active, status.Standby, status.Takeovers = true, nil, nil, nil
 	look := func(says *pair.Process) *Process {
 		if says == nil {
@@ -263,61 +226,4 @@ func (n Node) inspect(status *Status) (known bool) {
 		status.Active.Confinement = nil // it did not say whether Landlock is in force
 	}
 	return known
-}
-
-func (n Node) volumeState(dir string, living uint64, table *mount.Table) (VolumeState, error) {
-	point, err := openDir(dir)
-	if err != nil {
-		return VolumeUnknown, err
-	} else if point == nil {
-		return VolumeNotMounted, nil
-	}
-	defer point.Close()
-	return n.mountedOn(point, living, table)
-}
-
-// openDir opens the directory of a volume; nil: no volume of ours can be there.
-func openDir(dir string) (*mount.Point, error) {
-	point, err := volume.OpenDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, mount.ErrLink) {
-		return nil, nil
-	}
-	return point, err
-}
-
-// mountedOn tells what is mounted on a directory. The file system with the number living is
-// served.
-func (n Node) mountedOn(point *mount.Point, living uint64, table *mount.Table) (VolumeState, error) {
-	switch mounted, err := point.Mounted(); {
-	case err != nil:
-		return VolumeUnknown, err
-	case !mounted:
-		return VolumeNotMounted, nil
-	case point.Device() == living && !point.Bad():
-		return VolumeOK, nil
-	}
-	// Of no use. mountinfo tells whether it is ours.
-	info, err := table.Info(point)
-	switch {
-	case err != nil:
-		return VolumeUnknown, err
-	case info == nil: // unmounted just now
-		return VolumeNotMounted, nil
-	case info.FSType == n.fsType() && info.Source == n.Name.String():
-		return VolumeDead, nil
-	}
-	return VolumeForeign, nil
-}
-
-// lookOn tells the same, with the node mount as it is now. It looks at that only if something
-// is mounted, which is rare for a volume that is to be mounted.
-func (n Node) lookOn(point *mount.Point) (VolumeState, error) {
-	if mounted, err := point.Mounted(); err != nil || !mounted {
-		return VolumeNotMounted, err
-	}
-	there, err := n.look()
-	if err != nil {
-		return VolumeUnknown, err
-	}
-	return n.mountedOn(point, there.living(), new(mount.Table))
 }

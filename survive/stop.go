@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"example.com/pod-info-fuse/survive/internal/cgroup"
 )
@@ -11,7 +12,9 @@ import (
 // Stop ends the daemon and removes the node mount and the run directory. When
 // volumes are mounted it does not, and returns them; with force it unmounts each of them
 // first, and the pods that use them keep a dead mount until they end.
-func (n Node) Stop(force bool) (inUse []Volume, err error) {
+func (node Node) Stop(force bool) (inUse []Volume, err error) {
+	n := node.begin()
+	n.deadline = time.Time{} // each wait has a time of its own: there may be many volumes
 	if !exists(n.RunDir) {
 		if count, err := n.Unrecorded(); err != nil || count == 0 {
 			return nil, err

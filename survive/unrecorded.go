@@ -28,7 +28,7 @@ import (
 // in the node mount is the hash of that.
 
 // volumeMounts lists the mounts of whole volumes in our own namespace.
-func (n Node) volumeMounts(table *mount.Table) (found []*mountinfo.Info, err error) {
+func (n healing) volumeMounts(table *mount.Table) (found []*mountinfo.Info, err error) {
 	infos, err := table.All(n.fsType(), n.Name.String())
 	for _, info := range infos {
 		if _, ok := wholeVolumeOf(info); ok && !n.isKept(info.Mountpoint) &&
@@ -46,15 +46,15 @@ func wholeVolumeOf(info *mountinfo.Info) (id volume.ID, ok bool) {
 }
 
 // unrecorded lists the volumes of the node mount that are mounted, but have no record.
-func (n Node) unrecorded(table *mount.Table) ([]Volume, error) {
+func (n healing) unrecorded(table *mount.Table) (map[volume.ID]volume.Record, error) {
 	infos, err := n.volumeMounts(table)
 	return n.WithoutRecord(infos, n.Volumes()), err
 }
 
-// WithoutRecord lists the volumes that mounts in this mount namespace show as a whole, but of which
-// there are no records, each once. The root of such a mount is /<id>. It is for the driver's [Others],
-// too: the caller knows that these mounts are of the driver.
-func (n Node) WithoutRecord(mounts []*mountinfo.Info, records volume.Store) (all []Volume) {
+// WithoutRecord makes records of the volumes that mounts in this mount namespace show as a whole, and of
+// which there are none. The root of such a mount is /<id>. The caller knows that the mounts are of the driver.
+func (n healing) WithoutRecord(mounts []*mountinfo.Info, records volume.Store) map[volume.ID]volume.Record {
+	all := map[volume.ID]volume.Record{}
 	for _, info := range mounts {
 		id, ok := wholeVolumeOf(info)
 		if !ok {
@@ -64,11 +64,8 @@ func (n Node) WithoutRecord(mounts []*mountinfo.Info, records volume.Store) (all
 			continue
 		}
 		record, known := n.recordOf(id, info.Mountpoint)
-		at := slices.IndexFunc(all, func(v Volume) bool { return v.ID == id })
-		if at < 0 {
-			all = append(all, Volume{ID: id, Record: record, State: VolumeUnrecorded})
-		} else if known {
-			all[at].Record = record
+		if _, is := all[id]; known || !is {
+			all[id] = record
 		}
 	}
 	return all
@@ -76,7 +73,7 @@ func (n Node) WithoutRecord(mounts []*mountinfo.Info, records volume.Store) (all
 
 // Unrecorded counts the volumes of any kind that are mounted, but have no record. It costs time
 // with the number of mounts on the node.
-func (n Node) Unrecorded() (int, error) {
+func (n healing) Unrecorded() (int, error) {
 	all, err := n.unrecorded(new(mount.Table))
 	lost, lostErr := n.lostOthers()
 	return len(all) + len(lost), errors.Join(err, lostErr)
@@ -84,7 +81,7 @@ func (n Node) Unrecorded() (int, error) {
 
 // recordOf makes a volume's record of where it is mounted. It reports false where that does not
 // tell: the directory is not of the kubelet's form, or the volume was mounted elsewhere first.
-func (n Node) recordOf(id volume.ID, mountPoint string) (record volume.Record, known bool) {
+func (n healing) recordOf(id volume.ID, mountPoint string) (record volume.Record, known bool) {
 	record = volume.Record{Dir: mountPoint, Mounted: time.Now().UTC().Round(0)}
 	_, rest, ok := volume.SplitDir(mountPoint)
 	if !ok {
@@ -100,7 +97,7 @@ func (n Node) recordOf(id volume.ID, mountPoint string) (record volume.Record, k
 // mounted, but not known as dead. It is for when the run directory may have been lost; the
 // caller holds the exclusive lock. It returns the volumes whose records were lost, but not those that
 // are to be healed next.
-func (n Node) adopt() (adopted []Healed, err error) {
+func (n healing) adopt() (adopted []Healed, err error) {
 	// The node mount's own file system may have no lock holder for a moment, during a
 	// hand-over. It is not dead.
 	there, err := n.look()
@@ -137,7 +134,7 @@ func (n Node) adopt() (adopted []Healed, err error) {
 
 // withoutUnmountedLost leaves out the volumes that an unmount was faster to remove, as
 // withoutUnmounted does.
-func (n Node) withoutUnmountedLost(adopted []Healed) []Healed {
+func (n healing) withoutUnmountedLost(adopted []Healed) []Healed {
 	perhaps := func(h Healed) bool { return h.Err != nil && !errors.Is(h.Err, errNotTold) }
 	if !slices.ContainsFunc(adopted, perhaps) {
 		return adopted
@@ -166,7 +163,7 @@ func openOn(info *mountinfo.Info) (*mount.Point, error) {
 }
 
 // keepMount has the file system of a mount healed.
-func (n Node) keepMount(info *mountinfo.Info) error {
+func (n healing) keepMount(info *mountinfo.Info) error {
 	point, err := openOn(info)
 	if err != nil || point == nil {
 		return err
@@ -179,7 +176,7 @@ func (n Node) keepMount(info *mountinfo.Info) error {
 }
 
 // adoptVolume makes a volume's record if it has none.
-func (n Node) adoptVolume(info *mountinfo.Info) (record volume.Record, made bool, err error) {
+func (n healing) adoptVolume(info *mountinfo.Info) (record volume.Record, made bool, err error) {
 	id, _ := volumeOf(info)
 	unlock, err := n.lockVolumeUntil(id, time.Now().Add(n.within(healLockTimeout))) // an unmount removes both
 	if err != nil {
@@ -214,4 +211,10 @@ func isNodes() bool {
 	own, ownErr := os.Readlink("/proc/self/ns/mnt")
 	first, err := os.Readlink("/proc/1/ns/mnt")
 	return ownErr == nil && err == nil && own == first
+}
+
+// lostOthers lists those of them that are mounted, but have no record.
+func (n healing) lostOthers() ([]Volume, error) {
+	all, err := n.others()
+	return slices.DeleteFunc(all, func(v Volume) bool { return v.State != VolumeUnrecorded }), err
 }

@@ -5,26 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/survive/internal/cgroup"
-	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
 // Upgrade lets this version take over from the one that serves, if that is
 // another one.
-func (n Node) Upgrade() (from string, err error) {
+func (node Node) Upgrade() (from string, err error) {
+	n := node.begin()
 	if !exists(n.Volumes().Dir) {
 		return "", nil
 	}
-	n = n.begin()
 	from, err = n.upgrade(func() bool { return true })
 	n.logHealed(n.healOthers()) // where it had to be started anew
 	return from, err
@@ -32,7 +28,7 @@ func (n Node) Upgrade() (from string, err error) {
 
 // upgrade also starts a daemon of this version anew if it is to be given something else. Where the caller does
 // not want it, it only looks. The caller has no lock: the daemon is asked first, without one.
-func (n Node) upgrade(wanted func() bool) (from string, err error) {
+func (n callOut) upgrade(wanted func() bool) (from string, err error) {
 	unlock, err := n.lock(shared)
 	if err != nil {
 		return "", err
@@ -52,7 +48,7 @@ func (n Node) upgrade(wanted func() bool) (from string, err error) {
 	}
 	// On a loaded node, an honest daemon may only be late. It is asked once more, without the lock, and has the time
 	// for that which the attempt took.
-	n.deadline = n.begin().deadline.Add(time.Since(begun))
+	n.deadline = n.until().Add(time.Since(begun))
 	if ensureErr := n.ensure(false); ensureErr != nil {
 		return from, errors.Join(err, ensureErr)
 	}
@@ -69,7 +65,7 @@ func (n Node) upgrade(wanted func() bool) (from string, err error) {
 }
 
 // tryUpgrade has a daemon of this version take over, unless there is a problem, and notes a failure.
-func (n Node) tryUpgrade(problem error) (from string, err error) {
+func (n callOut) tryUpgrade(problem error) (from string, err error) {
 	unlock, err := n.lock(exclusive)
 	if err != nil {
 		return "", err
@@ -103,15 +99,15 @@ func isSilent(err error) bool {
 // noted: a daemon that claims another one is replaced all the same. So is one whose start was noted, but
 // not its end: a call-out was killed in an upgrade. The caller has a lock, or the companion might be started
 // for a driver that is being stopped.
-func (n Node) upgradeDue() (from string, due bool, err error) {
-	if locks, err := n.daemon(); err != nil || !locks.Held() {
+func (n callOut) upgradeDue() (from string, due bool, err error) {
+	if locks, err := n.locks(); err != nil || !locks.Held() {
 		return "", false, err
 	}
 	given, err := n.isGiven()
 	if err != nil {
 		return "", false, err
 	}
-	from = cmp.Or(n.versionNote(), "unknown") // somebody has removed the note
+	from = cmp.Or(n.note(noteOfVersion), "unknown") // somebody has removed the note
 	if from == n.Version && given && !exists(n.path(unkept(noteOfVersion))) {
 		n.forgetFailedUpgrade() // the failed change has been taken back
 		return from, false, nil
@@ -122,11 +118,11 @@ func (n Node) upgradeDue() (from string, due bool, err error) {
 // mayReplace tells whether this version can read all records, and the daemon answers. It does so late on a
 // loaded node, and while a standby replaces a process that hangs. An answer that says no comes from one
 // that lives, and the upgrade itself tells why.
-func (n Node) mayReplace() error {
+func (n callOut) mayReplace() error {
 	if err := n.Volumes().Check(n.CheckRecord); err != nil {
 		return err
 	}
-	if _, err := n.report(n.within(patience)); err != nil && !isRefusal(err) {
+	if _, err := n.report(n.within(patience)); err != nil && !errors.As(err, new(pair.Refusal)) {
 		return fmt.Errorf("ask the daemon, which is to hand over, for %v: %w", patience, err)
 	}
 	return nil
@@ -137,18 +133,18 @@ func (n Node) mayReplace() error {
 const upgradeTimeout = 15 * time.Second
 
 // replaceDaemon has a daemon of this version take over. The caller holds the exclusive lock.
-func (n Node) replaceDaemon() error {
+func (n callOut) replaceDaemon() error {
 	log, err := n.log.Open()
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	defer log.Close()
-	given, err := n.give(n.versionNote() == n.Version) // what has ended one version may not end another
+	given, err := n.give(n.note(noteOfVersion) == n.Version) // what has ended one version may not end another
 	if err != nil {
 		return err
 	}
 	defer given.close()
-	keepNotes, err := n.noteStarted(given)
+	keepNotes, err := n.noteStarted(given.notes, given.fresh)
 	if err != nil {
 		return err
 	}
@@ -183,78 +179,15 @@ func (n Node) replaceDaemon() error {
 	return nil
 }
 
-// noteStarted notes which daemon is to be started: its version, and the identities of what it is
-// given. The notes hold once keep is called, which needs no space in the run directory: after a
-// hand-over that was not noted, each call-out would replace the daemon.
-func (n Node) noteStarted(g given) (keep func() error, err error) {
-	notes := maps.Clone(g.notes)
-	notes[noteOfVersion] = n.Version
-	for name, note := range notes {
-		if err := volume.WriteFile(n.path(unkept(name)), []byte(note)); err != nil {
-			n.dropNotes()
-			return nil, fmt.Errorf("note the daemon's %s: %w", name, err)
-		}
-	}
-	return func() (err error) {
-		for _, name := range g.fresh {
-			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
-		}
-		for _, name := range slices.Sorted(maps.Keys(notes)) { // the version last, whose presence tells of all
-			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
-		}
-		return err
-	}, nil
-}
-
-// The notes of which daemon was started.
-const (
-	noteOfCompanion = "companion"
-	noteOfInput     = "input"
-	noteOfVersion   = "version"
-)
-
-// unkept is the name of a note of a daemon that may not serve yet.
-func unkept(note string) string { return ".new-" + note }
-
-func (n Node) dropNotes() {
-	for _, name := range []string{noteOfCompanion, counters.FileName, stateFile, noteOfInput, noteOfVersion} {
-		_ = os.Remove(n.path(unkept(name)))
-	}
-}
-
-// versionNote returns the version of the daemon that was started; "" where it was not noted.
-func (n Node) versionNote() string {
-	version, _ := os.ReadFile(n.path(noteOfVersion))
-	return string(version)
-}
-
-// FailedUpgrade is the last attempt to replace the daemon, if it failed.
-type FailedUpgrade struct {
-	At     time.Time
-	Reason string
-	// The binary and the input that were to take over. The same would fail again.
-	By    string // see identity
-	Input string // see inputIdentity
-}
-
-// upgradePause is the time between two attempts at the same. A mount may have to wait for an
-// attempt.
-const upgradePause = time.Hour
-
-// inVain tells whether an attempt with this input would repeat the failed one.
-func (f *FailedUpgrade) inVain(input string) bool {
-	return f != nil && f.Input == input && time.Since(f.At).Abs() < upgradePause
-}
-
 // upgradeInVain tells whether this binary, as it is now, has failed to take over
 // lately. The caller has a lock, as for upgradeDue.
-func (n Node) upgradeInVain() bool {
+func (n callOut) upgradeInVain() bool {
 	failed := n.failedUpgrade()
 	return failed != nil && failed.By == n.identity() && failed.inVain(n.inputIdentity())
 }
 
 // identity identifies everything that decides whether this binary can take over.
-func (n Node) identity() string {
+func (n callOut) identity() string {
 	var stat unix.Stat_t
 	if err := unix.Stat("/proc/self/exe", &stat); err != nil {
 		return ""
@@ -264,7 +197,7 @@ func (n Node) identity() string {
 	return fmt.Sprintf("%s %d:%d %d %o %q %+v%s", n.Version, stat.Dev, stat.Ino, stat.Size, stat.Mode, n.Label, n.log, companion)
 }
 
-func (n Node) noteFailedUpgrade(reason error) error {
+func (n callOut) noteFailedUpgrade(reason error) error {
 	note, err := json.Marshal(FailedUpgrade{time.Now().Round(0), reason.Error(), n.identity(), n.inputIdentity()})
 	if err == nil {
 		err = volume.WriteFile(n.path("upgrade-failed"), note)
@@ -275,17 +208,8 @@ func (n Node) noteFailedUpgrade(reason error) error {
 	return nil
 }
 
-// failedUpgrade returns what was noted; nil: nothing.
-func (n Node) failedUpgrade() *FailedUpgrade {
-	note, err := os.ReadFile(n.path("upgrade-failed"))
-	if err != nil {
-		return nil
-	}
-	failed := new(FailedUpgrade)
-	if err := json.Unmarshal(note, failed); err != nil {
-		return nil
-	}
-	return failed
+// givenTried tells whether the pair was given that, or an attempt to do so has failed.
+func (n callOut) givenTried() bool {
+	given, err := n.isGiven()
+	return err == nil && (given || n.upgradeInVain())
 }
-
-func (n Node) forgetFailedUpgrade() { _ = os.Remove(n.path("upgrade-failed")) }

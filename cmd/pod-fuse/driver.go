@@ -48,6 +48,6 @@ func client(n survive.Node) mounter.Client {
 			Layout: podfuse.Layout{RunDir: n.RunDir}, Type: "fuse." + n.Program, Source: n.Name.String(), Version: n.Version,
 		},
 		Log:    calllog.New(n.Program, n.Settings.Log),
-		Settle: func(pid int) error { return n.Escape(pid, mounter.MaxThreads) },
+		Settle: func(pid int) error { return n.Inside().Escape(pid, mounter.MaxThreads) },
 	}
 }

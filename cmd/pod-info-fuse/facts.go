@@ -10,6 +10,7 @@ import (
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/fs"
 	"example.com/pod-info-fuse/internal/facts"
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/command"
 )
@@ -32,13 +33,13 @@ func factsSection(n survive.Node) command.Section {
 		return s
 	}
 	var all []facts.Fact
-	directory, err := survive.OpenInput(n.Input)
+	directory, err := mount.OpenLocal(n.Input)
 	if err == nil {
 		defer directory.Close()
 		all, r.LeftOut, err = fs.FactsIn(directory).Scan()
 	}
 	var due bool
-	r.Stale, due = n.InputStale()
+	r.Stale, due = n.Inside().InputStale()
 	r.Count = len(all)
 	add("facts", fmt.Sprintf("%d in %s", r.Count, r.Dir))
 	switch {
@@ -81,7 +82,7 @@ func deliver(set *pflag.FlagSet) func(flex.Name, survive.Settings) error {
 // local returns an error if the directory of facts is there, but not on a local file system:
 // an installer that goes there may wait for ever, so none has delivered anything there.
 func local(dir string) error {
-	directory, err := survive.OpenInput(dir)
+	directory, err := mount.OpenLocal(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -55,7 +55,7 @@ func newSELinuxReport(n survive.Node) selinuxReport {
 	if r.Boolean.State, err = selinux.BooleanState(selinux.Root); err != nil {
 		r.Error = err.Error()
 	}
-	if r.Context, err = n.MountedLabel(); err != nil {
+	if r.Context, err = n.Inside().MountedLabel(); err != nil {
 		r.Error = err.Error()
 	}
 	return r

@@ -44,6 +44,9 @@ func openLocal(path string, flags uint64) (*os.File, error) {
 	if errors.Is(err, unix.EXDEV) || isOld(err) {
 		fd, err = openBelowMount(path, flags)
 	}
+	if errors.Is(err, ErrNotLocal) {
+		err = fmt.Errorf("%w; configure the path of a directory on a local one, without such a link", err)
+	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}

@@ -93,7 +93,7 @@ func (i installation) run(p Program) error {
 	}
 	switch {
 	case *i.rollback:
-		if err := errors.Join(target.Rollback(), p.silent(target).RefuseNew(false)); err != nil {
+		if err := errors.Join(target.Rollback(), p.silent(target).Inside().RefuseNew(false)); err != nil {
 			return err
 		}
 		return i.report(installReport{"", target.Binary(), target.PluginDir, why, true}, "%s is the version before again (%s)", target.Binary(), why)
@@ -101,7 +101,7 @@ func (i installation) run(p Program) error {
 		i.log("version %s is to be %s (%s)", p.Version, target.Binary(), why)
 		keeper := &install.Keeper{
 			Target: target, Binary: i.binary, Config: configuration, Log: i.log,
-			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) || p.silent(target).CompanionDue() },
+			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) || p.silent(target).Inside().CompanionDue() },
 		}
 		if *i.closeFlex != "" {
 			former := target
@@ -132,7 +132,7 @@ func (i installation) run(p Program) error {
 		what = "is installed already as"
 	}
 	return errors.Join(i.report(installReport{p.Version, target.Binary(), target.PluginDir, why, changed},
-		"version %s %s %s (%s)", p.Version, what, target.Binary(), why), err, p.silent(target).RefuseNew(false), deliver())
+		"version %s %s %s (%s)", p.Version, what, target.Binary(), why), err, p.silent(target).Inside().RefuseNew(false), deliver())
 }
 
 // report prints what was done, for scripts or for people.
@@ -154,7 +154,7 @@ func (p Program) silent(t install.Target) survive.Node {
 func (p Program) inputDue(t install.Target) bool {
 	settings, err := p.settingsIn(t.Dir())
 	settings.Log = "off"
-	_, due := p.NodeFor(t.Driver, settings).InputStale()
+	_, due := p.NodeFor(t.Driver, settings).Inside().InputStale()
 	return err == nil && due
 }
 
@@ -186,7 +186,7 @@ func (i *installer) uninstall(p Program, kubeletDir string, force bool) error {
 		if removed {
 			return target.CloseCSI() // the plugin may have begun only now
 		}
-		err := p.silent(target).RefuseNew(true)
+		err := p.silent(target).Inside().RefuseNew(true)
 		if err == nil {
 			err = remove()
 		}

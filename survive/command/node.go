@@ -34,7 +34,7 @@ func (p Program) installationIn(dir string, id flex.Name) survive.CallOuts {
 	settings, problem := p.settingsIn(dir)
 	n := p.NodeFor(id, settings)
 	if problem != nil {
-		n.KeepInput()
+		n.Input, n.Config = n.Inside().NotedInput()
 	}
 	return survive.CallOuts{Node: n, ConfigError: problem, Check: p.Check}
 }

@@ -94,7 +94,7 @@ func (p Program) at(dir string) (i survive.CallOuts, clean string, err error) {
 
 func (p Program) named(id string) (i survive.CallOuts, err error) {
 	if i, err = p.installation(p.Program + "/" + id); err == nil {
-		i.Node.KeepInput()
+		i.Node.Input, i.Node.Config = i.Node.Inside().NotedInput()
 		i.Node.Label = "" // the default is for containers
 	}
 	return i, err
@@ -138,7 +138,7 @@ func (s Standalone) mount(p Program, args []string) error {
 			return fmt.Errorf("%q has a line feed in its path; rename it", source) // the note of it has a line for the path
 		}
 		i.Node.Input = source
-		if err := i.Node.CheckInput(); err != nil {
+		if err := i.Node.Inside().CheckInput(); err != nil {
 			return err
 		}
 	}
@@ -150,12 +150,12 @@ func (s Standalone) mount(p Program, args []string) error {
 	}
 	point.Close()
 	// Another process may be mounting there.
-	unlock, err := i.Node.LockMount()
+	unlock, err := i.Node.Inside().LockMount()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	i.Node.KeepInput()
+	i.Node.Input, i.Node.Config = i.Node.Inside().NotedInput()
 	before := i.Node.Input
 	if before != "" && before != source {
 		return fmt.Errorf("%s is mounted from %s; unmount it first", dir, before)

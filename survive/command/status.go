@@ -96,7 +96,7 @@ func printJSON(i survive.CallOuts, now survive.Status, sections []Section) error
 		"mount":  map[string]any{"state": now.Mount},
 		"daemon": newDaemonReport(now), "volumes": volumes,
 	}
-	if i.Node.RefusesNew() {
+	if i.Node.Inside().RefusesNew() {
 		report["refusesNewVolumes"] = true
 	}
 	if i.ConfigError != nil {
@@ -119,7 +119,7 @@ func printTable(i survive.CallOuts, now survive.Status, sections []Section) erro
 	for _, s := range sections {
 		lines = append(lines, s.Lines...)
 	}
-	if i.Node.RefusesNew() {
+	if i.Node.Inside().RefusesNew() {
 		lines = append(lines, [2]string{"new volumes", "refused, as the driver is being removed"})
 	}
 	if i.ConfigError != nil {
