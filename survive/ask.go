@@ -15,14 +15,6 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// varying returns the numbers of the files that vary.
-func (n daemon) varying() []uint8 {
-	if files, vary := n.shownFileSystem().(SizeVarier); vary {
-		return files.VaryingSizes()
-	}
-	return nil
-}
-
 // introduce has the kernel keep the attributes of a volume's files that vary, see
 // [SizeVarier], and opens the volume's directory. Nobody else may have the volume yet.
 func (n daemon) introduce(record volume.Record, varying []uint8) (*mount.Point, error) {

@@ -57,14 +57,7 @@ func (c CallOuts) Mount(dir string, options flex.Options) error {
 	if err != nil {
 		return err
 	}
-	n := c.Node.begin()
-	defer n.forgetLingering(lingeringMost)
-	mounted, err := n.mountVolume(record)
-	if isDead(err) {
-		// It is known now that this daemon is of no use any more, or that all of it died
-		// while it was asked; another call-out may have removed its mount by then.
-		mounted, err = n.mountVolume(record)
-	}
+	mounted, err := c.Node.begin().mountVolume(record)
 	if err == nil && !mounted && c.Repeated != nil {
 		c.Repeated()
 	}
@@ -82,9 +75,7 @@ func (c CallOuts) Unmount(dir string) error {
 	if err != nil {
 		return flex.Invalid(err)
 	}
-	n := c.Node.begin()
-	defer n.forgetLingering(lingeringMost)
-	return n.unmountVolume(dir, !c.Ends)
+	return c.Node.begin().unmountVolume(dir, !c.Ends)
 }
 
 // Record makes a volume's record of the arguments of mount, and writes it nowhere. It trusts or

@@ -2,9 +2,11 @@ package survive
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -77,4 +79,16 @@ func limitFiles(logsToFile bool) {
 	signal.Ignore(unix.SIGXFSZ) // the write fails
 	limit := unix.Rlimit{Cur: mostOfAFile, Max: mostOfAFile}
 	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)
+}
+
+// lastWords are the reason of a panic, which is the last line before the goroutines.
+func lastWords(text string) (words string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "goroutine ") {
+			return words
+		}
+		words = cmp.Or(line, words)
+	}
+	return words
 }

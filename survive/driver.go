@@ -86,3 +86,26 @@ type Settings struct {
 	// without a zero byte. When it has changed, the next call-out starts the pair anew, as in an upgrade.
 	Config string
 }
+
+// Companion is a process beside the pair, of the driver's own: one with rights that the pair must
+// not have, for example. A call-out starts it, as root, and gives descriptors of it to the pair,
+// such as an end of a pair of sockets and a socket that listens.
+//
+// Each process of the pair has the same descriptors, in [Site.CompanionFiles], and hands them on to the
+// next: a standby takes over with what it has. The first process of a pair, and of another version,
+// gets them from Give.
+type Companion interface {
+	// Ensure makes sure that the process is there, in this version. Each mount calls it, also several at
+	// the same time, so it must be quick when all is well. Its error fails the mount. The identity is a short
+	// text that is another one when what was given before is of no use any more: the pair is then
+	// started anew, as in an upgrade. If that fails, the pair goes on with what it has, and so
+	// does the one of another version that an upgrade could not replace.
+	Ensure() (identity string, err error)
+	// Identity returns that of the process that is there, and "" if there is none. It starts none.
+	Identity() (string, error)
+	// Give returns the descriptors for a process of the pair that is about to be started. It follows
+	// Ensure. The caller closes them.
+	Give() ([]*os.File, error)
+	// Stop ends the process. The pair has ended, and will not be started any more.
+	Stop() error
+}

@@ -1,21 +1,16 @@
 package survive
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -116,93 +111,6 @@ func (n daemon) stopCompanion() error {
 	return n.Companion(n.Node).Stop()
 }
 
-// companionLost tells whether the pair has descriptors of a companion that is not there any more. It makes sure that
-// there is one.
-func (n daemon) companionLost() bool {
-	identity, err := n.ensureCompanion()
-	return err == nil && identity != n.note(noteOfCompanion)
-}
-
-// A file system may read a directory beside the records, its input. An operator configures
-// its path, which may lead to a file system that never answers; and nothing ends a process
-// that waits for one. So it must be on a local one.
-//
-// A call-out opens it, and the processes of the pair inherit the descriptor. They never look
-// up its path, so that a later mount over it, or on the way, cannot stop them. Landlock, too,
-// knows the directory by its inode. If the path leads to another directory by now, the pair is
-// given that.
-
-// openInput opens the input as well, nil for none, and tells what the file system is given: which directory
-// that is, in two lines, and the Config. It is compared with what was noted; "" if nothing could be found out.
-func (n daemon) openInput() (directory *os.File, identity string, err error) {
-	open := mount.OpenLocal
-	if n.InputFile {
-		open = mount.OpenLocalInput
-	}
-	directory, err = open(n.Input)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return nil, n.Input + "\nis not there\n" + n.Config, err
-	case errors.Is(err, mount.ErrNotLocal):
-		return nil, n.Input + "\nis not local\n" + n.Config, err
-	case err != nil:
-		return nil, "", err
-	}
-	info, err := directory.Stat()
-	if err != nil {
-		directory.Close()
-		return nil, "", err
-	}
-	stat := info.Sys().(*syscall.Stat_t)
-	return directory, fmt.Sprintf("%s\n%d %d\n%s", n.Input, stat.Dev, stat.Ino, n.Config), nil
-}
-
-// giveInput opens the input for a process that is about to be started.
-func (n daemon) giveInput() (directory *os.File, identity string) {
-	directory, identity, err := n.openInput()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		n.Log("it starts without the directory %s: %v", n.Input, err)
-	}
-	return directory, identity
-}
-
-// inputIdentity identifies the directory that is there. If that cannot be found out, it
-// returns what was noted.
-func (n daemon) inputIdentity() string {
-	directory, identity, err := n.openInput()
-	directory.Close()
-	if identity == "" {
-		n.Log("look at the directory %s: %v", n.Input, err)
-		return n.note(noteOfInput)
-	}
-	return identity
-}
-
-// checkConfig returns an error if the Config cannot be handed to a process.
-func checkConfig(config string) error {
-	if len(config) > maxConfig || strings.ContainsRune(config, 0) {
-		return fmt.Errorf("the driver's Settings have a Config of %d bytes; it can have %d, and none that is zero", len(config), maxConfig)
-	}
-	return nil
-}
-
-const maxConfig = 64 << 10
-
-// CheckInput tells why the input cannot be opened for a process that serves, which would start without
-// it.
-func (n daemon) CheckInput() error {
-	file, _, err := n.openInput()
-	file.Close()
-	return err
-}
-
-// NotedInput is the input and the Config that the pair was given.
-func (n daemon) NotedInput() (input, config string) {
-	input, rest, _ := strings.Cut(n.note(noteOfInput), "\n")
-	_, config, _ = strings.Cut(rest, "\n")
-	return input, config
-}
-
 // InputStale tells whether the pair was given another input than the one that is there, and
 // whether the next call-out tries to change that.
 func (n daemon) InputStale() (stale, due bool) {
@@ -219,29 +127,6 @@ func (n daemon) CompanionDue() bool {
 	}
 	identity, err := n.Companion(n.Node).Identity()
 	return err == nil && identity != noted && (identity == "" || !n.failedUpgrade().inVain(n.inputIdentity()))
-}
-
-// Companion is a process beside the pair, of the driver's own: one with rights that the pair must
-// not have, for example. A call-out starts it, as root, and gives descriptors of it to the pair,
-// such as an end of a pair of sockets and a socket that listens.
-//
-// Each process of the pair has the same descriptors, in [Site.CompanionFiles], and hands them on to the
-// next: a standby takes over with what it has. The first process of a pair, and of another version,
-// gets them from Give.
-type Companion interface {
-	// Ensure makes sure that the process is there, in this version. Each mount calls it, also several at
-	// the same time, so it must be quick when all is well. Its error fails the mount. The identity is a short
-	// text that is another one when what was given before is of no use any more: the pair is then
-	// started anew, as in an upgrade. If that fails, the pair goes on with what it has, and so
-	// does the one of another version that an upgrade could not replace.
-	Ensure() (identity string, err error)
-	// Identity returns that of the process that is there, and "" if there is none. It starts none.
-	Identity() (string, error)
-	// Give returns the descriptors for a process of the pair that is about to be started. It follows
-	// Ensure. The caller closes them.
-	Give() ([]*os.File, error)
-	// Stop ends the process. The pair has ended, and will not be started any more.
-	Stop() error
 }
 
 // noteStarted notes which daemon is to be started: its version, and the identities of what it is
@@ -317,18 +202,6 @@ func withLastWords(err error, crash *os.File) error {
 		return err
 	}
 	return fmt.Errorf("%w; it said %.300q", err, words)
-}
-
-// lastWords are the reason of a panic, which is the last line before the goroutines.
-func lastWords(text string) (words string) {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "goroutine ") {
-			return words
-		}
-		words = cmp.Or(line, words)
-	}
-	return words
 }
 
 // logLastCrash logs the crash of a daemon of which nobody is left, and removes its file: the daemon that is to be

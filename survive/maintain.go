@@ -28,68 +28,62 @@ func (n callOut) maintain() error {
 }
 
 // Restore heals dead volumes, and those that have lost their record, and reports them.
-func (node Node) Restore() ([]Healed, error) {
-	n := node.begin()
-	if used, err := n.used(); err != nil || !used {
+func (n Node) Restore() ([]Healed, error) {
+	c := n.begin()
+	if used, err := c.used(); err != nil || !used {
 		return nil, err
 	}
-	unlock, served, err := n.lockServed()
-	if err != nil {
+	unlock, served, err := c.lockUsed()
+	if errors.Is(err, errStopped) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
-	if used, err := n.used(); err != nil || !used { // any more
-		if err == nil {
-			err = n.removeRunDir() // which the lock has made
-		}
-		unlock()
-		return nil, err
-	}
-	healed, err := n.restore(served, true)
+	healed, err := c.restore(served, true)
 	unlock()
 	if err != nil {
 		return nil, err
 	}
-	n.reviveLog()
-	if from, err := n.upgrade(n.companionLost); from != "" || err != nil {
+	if from, err := c.upgrade(c.companionLost); from != "" || err != nil {
 		healed = append(healed, Healed{Path: "the daemon's link to its companion, which had died", Err: err})
 	}
-	healed = append(healed, n.healOthers()...)
-	n.forgetLingering(math.MaxInt)
+	healed = append(healed, c.healOthers()...)
+	c.forgetLingering(math.MaxInt)
 	return healed, nil
 }
 
 // Acquire makes sure that the node mount is there and served, and keeps Stop away until release
 // is called, which heals dead mounts in containers. It is for a driver's own call-outs: those of
 // [CallOuts] use the node by themselves.
-func (node Node) Acquire() (release func(), err error) {
-	n := node.begin()
+func (n Node) Acquire() (release func(), err error) {
+	c := n.begin()
 	if os.Geteuid() != 0 {
 		return nil, errors.New("mounting needs root")
 	}
 	for ensured := false; ; ensured = true {
-		unlock, err := n.lock(shared)
+		unlock, err := c.lock(shared)
 		if err != nil {
 			return nil, err
 		}
-		there, err := n.look()
+		there, err := c.look()
 		switch {
-		case err == nil && there.seemsServed() && n.givenTried() && exists(n.Volumes().Dir) && !ensured:
+		case err == nil && there.seemsServed() && c.givenTried() && exists(c.Volumes().Dir) && !ensured:
 			return unlock, nil
 		case err == nil && ensured && there.device != 0:
-			return func() { unlock(); n.logHealed(n.healOthers()) }, nil
+			return func() { unlock(); c.logHealed(c.healOthers()) }, nil
 		}
 		unlock()
-		if err == nil && ensured && time.Now().After(n.deadline) {
+		if err == nil && ensured && time.Now().After(c.deadline) {
 			err = fmt.Errorf("make sure that the daemon serves: %w", errNoTime)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := n.ensure(true); err != nil {
+		if err := c.ensure(true); err != nil {
 			return nil, err
 		}
-		if _, err := n.upgrade(func() bool { return !n.givenTried() }); err != nil {
-			n.Log("%v", err) // volumes work with what the pair has
+		if _, err := c.upgrade(func() bool { return !c.givenTried() }); err != nil {
+			c.Log("%v", err) // volumes work with what the pair has
 		}
 	}
 }

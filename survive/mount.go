@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -15,6 +18,17 @@ import (
 // it is a new mount, also in the place of a dead one: false, if the volume was mounted already, or
 // was healed with the others.
 func (n callOut) mountVolume(record volume.Record) (mounted bool, err error) {
+	defer n.forgetLingering(lingeringMost)
+	mounted, err = n.mountOnce(record)
+	if isDead(err) {
+		// It is known now that this daemon is of no use any more, or that all of it died
+		// while it was asked; another call-out may have removed its mount by then.
+		mounted, err = n.mountOnce(record)
+	}
+	return mounted, err
+}
+
+func (n callOut) mountOnce(record volume.Record) (mounted bool, err error) {
 	point, err := volume.OpenDir(record.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("directory %q does not exist; the kubelet makes it before it calls mount", record.Dir)
@@ -133,6 +147,9 @@ func (n callOut) replaceAll(top, source *mount.Point) error {
 // unmountVolume implements CallOuts.Unmount. Where the volume may linger, it keeps its record for
 // as long as its pod is there.
 func (n callOut) unmountVolume(dir string, mayLinger bool) error {
+	if mayLinger {
+		defer n.forgetLingering(lingeringMost)
+	}
 	unlock, err := n.LockVolume(volume.NewID(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without a run directory there may be mounts, but no records.
@@ -198,3 +215,62 @@ func (n callOut) removeAll(dir string) error {
 	}
 	return n.detachAll(dir)
 }
+
+// cleanDir is [volume.CleanDir], and refuses the driver's own run directory with all that is above it
+// and below: what is mounted there covers what the driver needs, and a process that serves would
+// wait for itself.
+func (n Node) cleanDir(dir string) (string, error) {
+	clean, err := volume.CleanDir(dir)
+	if err != nil {
+		return "", err
+	}
+	// By the text first: what is below its own file system would be asked of a daemon that may not answer.
+	if overlap(clean, n.RunDir) || overlap(withoutLinks(clean), withoutLinks(n.RunDir)) {
+		return "", fmt.Errorf("directory %q cannot be a volume: the driver has its files in %s; name another one", dir, n.RunDir)
+	}
+	return clean, nil
+}
+
+// overlap tells whether two directories are the same, or one is below the other.
+func overlap(one, other string) bool {
+	return strings.HasPrefix(one+"/", other+"/") || strings.HasPrefix(other+"/", one+"/")
+}
+
+// withoutLinks is a path without links in the middle: /var/run is a link to /run. A path whose parent is not
+// there stays as it is: nothing can be mounted there.
+func withoutLinks(path string) string {
+	parent, err := mount.Real(filepath.Dir(path))
+	if err != nil {
+		return path
+	}
+	return filepath.Join(parent, filepath.Base(path))
+}
+
+// CheckNew is the error of a mount that would be of a new volume while the driver refuses them.
+// A volume that is mounted, or has a record, is not new: its kubelet may repeat the call.
+func (n callOut) CheckNew() error {
+	if !n.RefusesNew() {
+		return nil
+	}
+	return fmt.Errorf("the driver is being removed from this node and takes no new volumes; "+
+		"%s install takes the removal back", n.Program)
+}
+
+// RefuseNew has the driver refuse new volumes, or take them again. One that is being removed would
+// otherwise never be without volumes on a node whose pods come and go. Where the driver has no run
+// directory, it has no volumes, and nothing is noted. A reboot forgets it.
+func (n callOut) RefuseNew(refuse bool) (err error) {
+	path := n.path(noteOfRefusal)
+	if refuse {
+		err = os.WriteFile(path, nil, 0o640)
+	} else {
+		err = os.Remove(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// RefusesNew tells whether the driver refuses new volumes.
+func (n callOut) RefusesNew() bool { return exists(n.path(noteOfRefusal)) }

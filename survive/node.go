@@ -8,9 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -202,43 +200,6 @@ func (d Driver) NodeFor(name flex.Name, settings Settings) Node {
 		RunDir: filepath.Join("/run", d.Program, name.Dir()),
 		log:    calllog.New(d.Program, settings.Log),
 	}
-}
-
-// CheckName returns an error if the driver cannot have an installation of this name: both
-// its own name and that of the program are in the path of a socket. It checks the program's
-// name, the version and the State, too.
-func (d Driver) CheckName(name flex.Name) error {
-	const longest = 107 // bytes (man 7 unix)
-	if strings.TrimLeft(d.Program, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || d.Program == "" || d.Program[0] == '-' {
-		return fmt.Errorf("the program's name %q does not consist of lower-case letters, digits and dashes", d.Program)
-	}
-	if len(d.Version) == 0 || len(d.Version) > 256 || !utf8.ValidString(d.Version) {
-		return fmt.Errorf("the driver's version %.20q, of %d bytes, is no text of 1 to 256 bytes", d.Version, len(d.Version))
-	}
-	if more := len(d.NodeFor(name, Settings{}).path("control")) - longest; more > 0 {
-		return fmt.Errorf("the driver's name %q has %d bytes, and its program's, %q, %d: together they are %d too long for the path of a socket",
-			name, len(name.String()), d.Program, len(d.Program), more)
-	}
-	if d.State < 0 || d.State > mostState {
-		return fmt.Errorf("the driver's State has %d bytes; it can have 0 to %d", d.State, mostState)
-	}
-	return nil
-}
-
-// NameOf is the name of the installation that has mounted the directory, or the file system that
-// it is in; false: none of this driver has. Nobody is asked but the kernel.
-func (d Driver) NameOf(dir string) (name flex.Name, ok bool) {
-	point, err := mount.Open(dir)
-	if err != nil {
-		return name, false
-	}
-	defer point.Close()
-	info, err := point.Info()
-	if err != nil || info == nil || info.FSType != d.fsType() {
-		return name, false
-	}
-	name, err = flex.ParseName(info.Source)
-	return name, err == nil
 }
 
 // options are what holds for a connection that this version begins.
@@ -434,3 +395,81 @@ func isAt(file *os.File, path string) bool {
 	there, err := os.Stat(path)
 	return err == nil && heldErr == nil && os.SameFile(held, there)
 }
+
+// varying returns the numbers of the files that vary.
+func (n Node) varying() []uint8 {
+	if files, vary := n.shownFileSystem().(SizeVarier); vary {
+		return files.VaryingSizes()
+	}
+	return nil
+}
+
+func (n Node) volumeState(dir string, living uint64, table *mount.Table) (VolumeState, error) {
+	point, err := openDir(dir)
+	if err != nil {
+		return VolumeUnknown, err
+	} else if point == nil {
+		return VolumeNotMounted, nil
+	}
+	defer point.Close()
+	return n.mountedOn(point, living, table)
+}
+
+// openDir opens the directory of a volume; nil: no volume of ours can be there.
+func openDir(dir string) (*mount.Point, error) {
+	point, err := volume.OpenDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, mount.ErrLink) {
+		return nil, nil
+	}
+	return point, err
+}
+
+// mountedOn tells what is mounted on a directory. The file system with the number living is
+// served.
+func (n Node) mountedOn(point *mount.Point, living uint64, table *mount.Table) (VolumeState, error) {
+	switch mounted, err := point.Mounted(); {
+	case err != nil:
+		return VolumeUnknown, err
+	case !mounted:
+		return VolumeNotMounted, nil
+	case point.Device() == living && !point.Bad():
+		return VolumeOK, nil
+	}
+	// Of no use. mountinfo tells whether it is ours.
+	info, err := table.Info(point)
+	switch {
+	case err != nil:
+		return VolumeUnknown, err
+	case info == nil: // unmounted just now
+		return VolumeNotMounted, nil
+	case info.FSType == n.fsType() && info.Source == n.Name.String():
+		return VolumeDead, nil
+	}
+	return VolumeForeign, nil
+}
+
+// lookOn tells the same, with the node mount as it is now. It looks at that only if something
+// is mounted, which is rare for a volume that is to be mounted.
+func (n Node) lookOn(point *mount.Point) (VolumeState, error) {
+	if mounted, err := point.Mounted(); err != nil || !mounted {
+		return VolumeNotMounted, err
+	}
+	there, err := n.look()
+	if err != nil {
+		return VolumeUnknown, err
+	}
+	return n.mountedOn(point, there.living(), new(mount.Table))
+}
+
+// others lists the driver's other volumes.
+func (n Node) others() ([]Volume, error) {
+	if n.OtherVolumes == nil {
+		return nil, nil
+	}
+	return n.OtherVolumes(n).Volumes()
+}
+
+const (
+	stateFile = "state"
+	mostState = 1 << 20 // bytes, of the memory of the run directory's file system
+)

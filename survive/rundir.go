@@ -7,16 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/confine"
-	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/metrics"
-	"example.com/pod-info-fuse/survive/volume"
 )
 
 // makeDirs makes the run directory's directories, or gives them the owners and the
@@ -107,65 +104,6 @@ func (n callOut) removeRunDir() error {
 	return nil
 }
 
-// cleanDir is [volume.CleanDir], and refuses the driver's own run directory with all that is above it
-// and below: what is mounted there covers what the driver needs, and a process that serves would
-// wait for itself.
-func (n Node) cleanDir(dir string) (string, error) {
-	clean, err := volume.CleanDir(dir)
-	if err != nil {
-		return "", err
-	}
-	// By the text first: what is below its own file system would be asked of a daemon that may not answer.
-	if overlap(clean, n.RunDir) || overlap(withoutLinks(clean), withoutLinks(n.RunDir)) {
-		return "", fmt.Errorf("directory %q cannot be a volume: the driver has its files in %s; name another one", dir, n.RunDir)
-	}
-	return clean, nil
-}
-
-// overlap tells whether two directories are the same, or one is below the other.
-func overlap(one, other string) bool {
-	return strings.HasPrefix(one+"/", other+"/") || strings.HasPrefix(other+"/", one+"/")
-}
-
-// withoutLinks is a path without links in the middle: /var/run is a link to /run. A path whose parent is not
-// there stays as it is: nothing can be mounted there.
-func withoutLinks(path string) string {
-	parent, err := mount.Real(filepath.Dir(path))
-	if err != nil {
-		return path
-	}
-	return filepath.Join(parent, filepath.Base(path))
-}
-
 // MakeReadable makes a directory in the run directory, or takes the one that is there, whatever the umask is: root
 // writes there, the daemon reads, and nobody else sees it.
 func (n callOut) MakeReadable(path string) error { return makeDir(path, n.gid(), readable) }
-
-// RefuseNew has the driver refuse new volumes, or take them again. One that is being removed would
-// otherwise never be without volumes on a node whose pods come and go. Where the driver has no run
-// directory, it has no volumes, and nothing is noted. A reboot forgets it.
-func (n callOut) RefuseNew(refuse bool) (err error) {
-	path := n.path(noteOfRefusal)
-	if refuse {
-		err = os.WriteFile(path, nil, 0o640)
-	} else {
-		err = os.Remove(path)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// RefusesNew tells whether the driver refuses new volumes.
-func (n callOut) RefusesNew() bool { return exists(n.path(noteOfRefusal)) }
-
-// CheckNew is the error of a mount that would be of a new volume while the driver refuses them.
-// A volume that is mounted, or has a record, is not new: its kubelet may repeat the call.
-func (n callOut) CheckNew() error {
-	if !n.RefusesNew() {
-		return nil
-	}
-	return fmt.Errorf("the driver is being removed from this node and takes no new volumes; "+
-		"%s install takes the removal back", n.Program)
-}

@@ -61,7 +61,7 @@ func (n callOut) start() (adopted []Healed, err error) {
 // connection. Whoever asks the file system must not have it: killed while the daemon dies, too, he would keep the
 // connection that he waits for.
 func (n callOut) mountAndServe() error {
-	device, err := n.mountFS()
+	device, err := n.mountLabelled()
 	if err != nil {
 		return err
 	}
@@ -166,16 +166,6 @@ func (n callOut) listen() (*os.File, error) {
 	return listener.File()
 }
 
-// mountFS mounts the node's file system and returns the descriptor that serves it.
-func (n callOut) mountFS() (device int, err error) {
-	point, err := mount.Open(n.fsPath())
-	if err != nil {
-		return -1, err
-	}
-	defer point.Close()
-	return n.mountLabelled(point)
-}
-
 // keepNodeMount has the file system of the node mount healed when it is gone.
 func (n callOut) keepNodeMount() error {
 	point, err := openMounted(n.fsPath())
@@ -191,10 +181,15 @@ func (n callOut) keepNodeMount() error {
 	return n.keep(point)
 }
 
-// mountLabelled opens /dev/fuse and mounts it with the SELinux label, where
-// SELinux is enabled. A volume that some containers may not read is better than
+// mountLabelled mounts the node's file system, with the SELinux label where SELinux is enabled, and
+// returns the descriptor that serves it. A volume that some containers may not read is better than
 // none: when the label is refused, it mounts without.
-func (n callOut) mountLabelled(point *mount.Point) (device int, err error) {
+func (n callOut) mountLabelled() (device int, err error) {
+	point, err := mount.Open(n.fsPath())
+	if err != nil {
+		return -1, err
+	}
+	defer point.Close()
 	if n.Label != "" && selinux.CurrentMode() != selinux.Absent {
 		device, err := n.mountDevice(point, n.Label)
 		// The policy does not know the label, or does not let the kubelet use it.
@@ -246,21 +241,37 @@ func (n callOut) used() (bool, error) {
 // own namespace. The caller calls healOthers next, and has no lock. Where the driver has nothing, it
 // starts the daemon only if somebody needs it, and returns errStopped otherwise.
 func (n callOut) ensure(needed bool) error {
-	unlock, served, err := n.lockServed()
+	lock := n.lockUsed
+	if needed {
+		lock = n.lockServed
+	}
+	unlock, served, err := lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if !needed {
-		if used, err := n.used(); err != nil {
-			return err
-		} else if !used {
-			return errors.Join(errStopped, n.removeRunDir()) // which the lock has made
-		}
-	}
 	healed, err := n.restore(served, false)
 	n.logHealed(healed)
 	return err
+}
+
+// lockUsed does what lockServed does, where the driver has mounted something, and otherwise returns errStopped.
+func (n callOut) lockUsed() (unlock func(), served bool, err error) {
+	unlock, served, err = n.lockServed()
+	if err != nil {
+		return nil, false, err
+	}
+	used, err := n.used()
+	if err == nil && !used {
+		if err = n.removeRunDir(); err == nil { // which the lock has made
+			err = errStopped
+		}
+	}
+	if err != nil {
+		unlock()
+		return nil, false, err
+	}
+	return unlock, served, nil
 }
 
 // lockServed takes the exclusive lock, and tells whether the daemon serves. It asks the daemon before it

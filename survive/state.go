@@ -13,11 +13,6 @@ import (
 // process of the pair inherits a descriptor, the last of those that are given, and maps it. It cannot grow beyond the
 // limit of limitFiles, and nobody but root can cut it.
 
-const (
-	stateFile = "state"
-	mostState = 1 << 20 // bytes, of the memory of the run directory's file system
-)
-
 // openState opens the file for a process that is about to be started. One of another size is replaced by an
 // empty one, which is not kept until that process serves.
 func (n Node) openState() (file *os.File, fresh bool, err error) {

@@ -104,45 +104,45 @@ type Limits struct {
 
 // Status looks at the node. It waits for the daemon for little more than two seconds, and changes
 // nothing but that syslog hears the daemon again.
-func (node Node) Status() (Status, error) {
-	n := node.begin()
-	there, err := n.look()
+func (n Node) Status() (Status, error) {
+	c := n.begin()
+	there, err := c.look()
 	if err != nil {
 		return Status{}, err
 	}
-	ids, err := n.Volumes().IDs()
+	ids, err := c.Volumes().IDs()
 	if err != nil {
 		return Status{}, err
 	}
-	lingering, err := n.lingering()
+	lingering, err := c.lingering()
 	if err != nil {
 		return Status{}, err
 	}
 	living, table := there.living(), new(mount.Table) // once, for all volumes
-	status, err := n.processes(there)
+	status, err := c.processes(there)
 	if err != nil {
 		return Status{}, err
 	}
-	status.Volumes, status.CgroupProblem, status.FailedUpgrade = []Volume{}, n.note("cgroup-problem"), n.failedUpgrade()
+	status.Volumes, status.CgroupProblem, status.FailedUpgrade = []Volume{}, c.note("cgroup-problem"), c.failedUpgrade()
 	for _, id := range ids {
 		v := Volume{ID: id, State: VolumeUnknown}
-		v.Record, v.Problem = n.Volumes().Get(id)
+		v.Record, v.Problem = c.Volumes().Get(id)
 		if errors.Is(v.Problem, fs.ErrNotExist) {
 			continue // unmounted just now
 		}
 		if v.Problem == nil {
-			v.State, _ = n.volumeState(v.Dir, living, table)
+			v.State, _ = c.volumeState(v.Dir, living, table)
 		}
 		if v.State == VolumeNotMounted && slices.Contains(lingering, id) {
 			v.State = VolumeLingering
 		}
 		status.Volumes = append(status.Volumes, v)
 	}
-	lost, err := n.unrecorded(table)
+	lost, err := c.unrecorded(table)
 	if err != nil {
 		return Status{}, err
 	}
-	others, err := n.others()
+	others, err := c.others()
 	if err != nil {
 		return Status{}, err
 	}

@@ -12,20 +12,20 @@ import (
 // Stop ends the daemon and removes the node mount and the run directory. When
 // volumes are mounted it does not, and returns them; with force it unmounts each of them
 // first, and the pods that use them keep a dead mount until they end.
-func (node Node) Stop(force bool) (inUse []Volume, err error) {
-	n := node.begin()
-	n.deadline = time.Time{} // each wait has a time of its own: there may be many volumes
-	if !exists(n.RunDir) {
-		if count, err := n.Unrecorded(); err != nil || count == 0 {
+func (n Node) Stop(force bool) (inUse []Volume, err error) {
+	c := n.begin()
+	c.deadline = time.Time{} // each wait has a time of its own: there may be many volumes
+	if !exists(c.RunDir) {
+		if count, err := c.Unrecorded(); err != nil || count == 0 {
 			return nil, err
 		}
 	}
-	unlock, err := n.lock(exclusive)
+	unlock, err := c.lock(exclusive)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	status, err := n.Status()
+	status, err := c.Status()
 	if err != nil {
 		return nil, err
 	}
@@ -38,35 +38,35 @@ func (node Node) Stop(force bool) (inUse []Volume, err error) {
 		// If a record cannot be read, the volume's directory is not known; and mounts of
 		// others on top of it are theirs.
 		if v.Problem == nil && v.State != VolumeForeign {
-			failed = errors.Join(failed, n.unmountVolume(v.Dir, false))
+			failed = errors.Join(failed, c.unmountVolume(v.Dir, false))
 		}
 	}
 	if failed != nil {
 		return nil, failed
 	}
-	if err := n.clear(); err != nil {
+	if err := c.clear(); err != nil {
 		return nil, err
 	}
-	if err := n.stopCompanion(); err != nil {
+	if err := c.stopCompanion(); err != nil {
 		return nil, fmt.Errorf("stop the daemon's companion: %w", err)
 	}
 	// An unmount may be about to remove its record, and a mount may have written that record
 	// anew.
-	unlockVolumes, err := n.lockVolumes()
+	unlockVolumes, err := c.lockVolumes()
 	if err != nil {
 		return nil, err
 	}
 	defer unlockVolumes()
-	all, err := n.dead()
+	all, err := c.dead()
 	if err != nil {
 		return nil, err
 	}
 	defer all.close()
 	for _, point := range all {
-		n.forget(point) // no volume is left
+		c.forget(point) // no volume is left
 	}
-	if err := cgroup.Remove(n.cgroupName()); err != nil {
-		n.Log("%v", err) // an empty cgroup does no harm
+	if err := cgroup.Remove(c.cgroupName()); err != nil {
+		c.Log("%v", err) // an empty cgroup does no harm
 	}
-	return nil, n.removeRunDir()
+	return nil, c.removeRunDir()
 }

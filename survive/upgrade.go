@@ -16,13 +16,13 @@ import (
 
 // Upgrade lets this version take over from the one that serves, if that is
 // another one.
-func (node Node) Upgrade() (from string, err error) {
-	n := node.begin()
-	if !exists(n.Volumes().Dir) {
+func (n Node) Upgrade() (from string, err error) {
+	c := n.begin()
+	if !exists(c.Volumes().Dir) {
 		return "", nil
 	}
-	from, err = n.upgrade(func() bool { return true })
-	n.logHealed(n.healOthers()) // where it had to be started anew
+	from, err = c.upgrade(func() bool { return true })
+	c.logHealed(c.healOthers()) // where it had to be started anew
 	return from, err
 }
 
@@ -212,4 +212,11 @@ func (n callOut) noteFailedUpgrade(reason error) error {
 func (n callOut) givenTried() bool {
 	given, err := n.isGiven()
 	return err == nil && (given || n.upgradeInVain())
+}
+
+// companionLost tells whether the pair has descriptors of a companion that is not there any more. It makes sure that
+// there is one.
+func (n callOut) companionLost() bool {
+	identity, err := n.ensureCompanion()
+	return err == nil && identity != n.note(noteOfCompanion)
 }
