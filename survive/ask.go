@@ -22,7 +22,7 @@ func (n daemon) introduce(record volume.Record, varying []uint8) (*mount.Point, 
 	for i, number := range varying {
 		aliases[i] = connection.Alias(volume.Node(record.ID(), number), record.Generation())
 	}
-	return n.ask("/"+record.ID().String(), patience, aliases...)
+	return n.ask("/"+record.ID().String(), stepTimeout, aliases...)
 }
 
 // errSilent says that the daemon did not answer, and that its connection was aborted.
@@ -50,9 +50,9 @@ func (n daemon) ask(path string, limit time.Duration, names ...string) (*mount.P
 	}
 	defer root.Close()
 	hurried := false
-	if limit > gone { // a pair that is well may need most of it
-		limit = max(n.within(limit), glance)
-		hurried = limit < leastAsk
+	if limit > deadTimeout { // a pair that is well may need most of it
+		limit = max(n.within(limit), reportTimeout)
+		hurried = limit < abortTimeout
 	}
 	found, err := root.Below(path, limit, names...)
 	if errors.Is(err, mount.ErrSilent) && hurried {

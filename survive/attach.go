@@ -44,7 +44,7 @@ func (n healing) attachFromElsewhere(there look, until time.Time) (look, error) 
 			return there, err
 		}
 		ends := there.locks != before || errors.Is(attachErr, fs.ErrNotExist)
-		if !ends || time.Since(begun) > polite {
+		if !ends || time.Since(begun) > endTimeout {
 			return there, attachErr
 		}
 	}

@@ -57,8 +57,8 @@ func condemn(name string) {
 	}
 }
 
-// ordering has each process that serves give orders of its own by the link that it was given, in the place of
-// those of the driver: one that gets no processor for seconds is replaced.
+// ordering has each process that serves give orders of its own by the link that it was given, in
+// the place of those of the driver: one that gets no processor for seconds is replaced.
 type ordering struct {
 	FileSystem
 	VolumeMapper

@@ -35,7 +35,8 @@ func (w watchedCompanion) Identity() (string, error) { return "", nil }
 func (w watchedCompanion) Give() ([]*os.File, error) { return nil, nil }
 func (w watchedCompanion) Stop() error               { return nil }
 
-// A companion that was started without the lock, while another call-out stops the driver, would stay.
+// A companion that was started without the lock, while another call-out stops the driver, would
+// stay.
 func TestACompanionIsStartedUnderTheLock(t *testing.T) {
 	name, err := flex.ParseName("example.com/companion-test")
 	if err != nil {

@@ -11,24 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that serves has the file RUN/crash as its standard error: Go's runtime writes there why it ends a
-// process, as at a panic or a stack overflow. The process that takes over logs it, and the process that serves
-// logs that of its standby. If both have died, the call-out that starts the daemon anew logs them first.
-// Each takes the text out of the file, so that the next text there is of the process that ends next.
+// A process that serves has the file RUN/crash as its standard error: Go's runtime writes there why
+// it ends a process, as at a panic or a stack overflow. The process that takes over logs it, and
+// the process that serves logs that of its standby. If both have died, the call-out that starts the
+// daemon anew logs them first. Each takes the text out of the file, so that the next text there is
+// of the process that ends next.
 //
-// The file is root's. A process that was taken over can write into it, as into its lock file: so what is
-// read is short and quoted, and limitFiles bounds how large it gets.
+// The file is root's. A process that was taken over can write into it, as into its lock file: so
+// what is read is short and quoted, and limitFiles bounds how large it gets.
 
 const (
-	// crashPage is how much of a text is logged, in bytes, and mostLines how many of its lines: the first ones say
-	// why, and where.
+	// crashPage is how much of a text is logged, in bytes, and mostLines how many of its lines: the
+	// first ones say why, and where.
 	crashPage = 4096
 	mostLines = 25
 	// mostOfAFile is how large a process that serves can make any file, in bytes.
 	mostOfAFile = 64 << 10
 )
 
-// openCrash opens the file for a process that is about to be started, and makes it if it is not there.
+// openCrash opens the file for a process that is about to be started, and makes it if it is not
+// there.
 func openCrash(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -41,8 +43,8 @@ func openCrash(path string) (*os.File, error) {
 	return file, nil
 }
 
-// takeCrash returns the first page of what a file has, and has the next text begin there. A process that
-// serves can neither open nor cut the file: it has the descriptor that the other one had.
+// takeCrash returns the first page of what a file has, and has the next text begin there. A process
+// that serves can neither open nor cut the file: it has the descriptor that the other one had.
 func takeCrash(file *os.File) []byte {
 	var page [2 * crashPage]byte
 	n, _ := file.ReadAt(page[:], 0)
@@ -70,8 +72,8 @@ func logCrash(text []byte, log func(format string, args ...any)) {
 	}
 }
 
-// limitFiles keeps this process, and those that it starts, from filling the file system of the run directory
-// by one of the files that it has open. A log that is a file may grow, and is elsewhere.
+// limitFiles keeps this process, and those that it starts, from filling the file system of the run
+// directory by one of the files that it has open. A log that is a file may grow, and is elsewhere.
 func limitFiles(logsToFile bool) {
 	if logsToFile {
 		return

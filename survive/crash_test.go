@@ -10,8 +10,8 @@ import (
 	"example.com/pod-info-fuse/internal/calllog"
 )
 
-// A standby of before the upgrade has left a text, and the new process ends: its words are told, and the
-// standby's are in the log.
+// A standby of before the upgrade has left a text, and the new process ends: its words are told,
+// and the standby's are in the log.
 func TestTheLastWordsAreOfTheNewProcess(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	n := daemon{Node{RunDir: t.TempDir(), log: calllog.New("test", log)}}

@@ -34,7 +34,7 @@ func (n daemon) report(limit time.Duration) (*pair.Report, error) {
 // now.
 func (n daemon) reviveLog() {
 	if n.log.HasListener() {
-		_, _ = n.report(glance)
+		_, _ = n.report(reportTimeout)
 	}
 }
 
@@ -88,7 +88,8 @@ func (n daemon) abort() error {
 // itself alone.
 func (n daemon) end() error {
 	group := n.group()
-	// unseen is how often in a row no holder was seen. Once may be one that has ended since the kernel named it.
+	// unseen is how often in a row no holder was seen. Once may be one that has ended since the
+	// kernel named it.
 	unseen := 0
 	for begun := time.Now(); ; time.Sleep(2 * time.Millisecond) {
 		locks, err := n.locks()
@@ -109,8 +110,8 @@ func (n daemon) end() error {
 			unseen = 0
 		}
 		switch took := time.Since(begun); {
-		case took < polite && state > pair.Stopped, unseen == 1:
-		case took > stubborn, unseen > 0 && len(left) == 0:
+		case took < endTimeout && state > pair.Stopped, unseen == 1:
+		case took > killTimeout, unseen > 0 && len(left) == 0:
 			n.Log("somebody is left of the daemon that is replaced, and does not end; its locks have %s and %s, in its cgroup are processes %v",
 				locks.Active, locks.Standby, left)
 			return nil
@@ -174,7 +175,7 @@ func (n daemon) endBefore(ours cgroup.Group) {
 		if len(left) == 0 {
 			break
 		}
-		if err := n.killAll(before, left); time.Since(begun) > stubborn {
+		if err := n.killAll(before, left); time.Since(begun) > killTimeout {
 			n.Log("what the daemon before has left does not end: processes %v: %v", left, err)
 			return
 		}

@@ -1,8 +1,8 @@
 // Package survive keeps a FUSE mount alive when a process that serves it dies, hangs, or is
 // replaced by another version. It is for any file system: a driver describes itself once
-// ([Driver]), the kubelet calls it ([CallOuts]), and package command makes a program of that.
-// What a file system must do for it says [FileSystem], and package survivetest tests it. Package iofs
-// is one, of a tree of package io/fs. Without a kubelet, package command makes a program of a driver
+// ([Driver]), the kubelet calls it ([CallOuts]), and package command makes a program of that. What
+// a file system must do for it says [FileSystem], and package survivetest tests it. Package iofs is
+// one, of a tree of package io/fs. Without a kubelet, package command makes a program of a driver
 // as well.
 //
 // A node has one FUSE mount of an installation, with a directory for each volume, and a pair of

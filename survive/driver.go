@@ -36,39 +36,42 @@ type Driver struct {
 	MaxRead int
 	// InputFile: Settings.Input may also name a regular file.
 	InputFile bool
-	// State is how many bytes of memory the processes that serve share, as [Site.State]; the most is 1 MiB.
-	// It keeps its content when a process dies, hangs or is replaced, also by a version that has the same
-	// State. Where all processes have died, and in a version that has another State, its bytes are 0 at first.
+	// State is how many bytes of memory the processes that serve share, as [Site.State]; the most
+	// is 1 MiB. It keeps its content when a process dies, hangs or is replaced, also by a version
+	// that has the same State. Where all processes have died, and in a version that has another
+	// State, its bytes are 0 at first.
 	State int
 	// Reads lists the files and directories that the file system must read beside the
 	// site's; nil: none. The kernel refuses all others to it.
 	Reads func() []string
 	// Companion is the process beside the two that serve; nil: none.
 	Companion func(n Node) Companion
-	// OtherVolumes are the node's volumes that its call-outs mount beside those of [CallOuts]; nil: none.
+	// OtherVolumes are the node's volumes that its call-outs mount beside those of [CallOuts]; nil:
+	// none.
 	OtherVolumes func(n Node) OtherVolumes
-	// Sockets lets the two processes serve clients by sockets that the Companion gives: accept them,
-	// and send to them, also descriptors, and have 4096 descriptors open in the place of 128.
+	// Sockets lets the two processes serve clients by sockets that the Companion gives: accept
+	// them, and send to them, also descriptors, and have 4096 descriptors open in the place of 128.
 	Sockets bool
 }
 
 // Site is what a file system is given by the process that serves it.
 type Site struct {
 	Volumes volume.Store // the records of the node's volumes
-	// Input is the directory, or the file, that Settings name, open; nil for none. A file system that goes
-	// by its path, or to what is mounted in it, may wait for ever for another file system;
-	// openat2(2) with this descriptor and RESOLVE_NO_XDEV does not.
+	// Input is the directory, or the file, that Settings name, open; nil for none. A file system
+	// that goes by its path, or to what is mounted in it, may wait for ever for another file
+	// system; openat2(2) with this descriptor and RESOLVE_NO_XDEV does not.
 	Input *os.File
-	// CompanionFiles are the descriptors of the [Companion], in the order in which it gave them. All
-	// processes of the pair have the same, and one hands them on to the next: do not close them. A
-	// call-out has none.
+	// CompanionFiles are the descriptors of the [Companion], in the order in which it gave them.
+	// All processes of the pair have the same, and one hands them on to the next: do not close
+	// them. A call-out has none.
 	CompanionFiles []*os.File
 	// Config is that of Settings. All processes of a pair have the same.
 	Config string
-	// State is the memory of Driver.State bytes that all processes of the pair have mapped. Two may use it at
-	// the same time, for moments, and one can die in the middle of a write: use package sync/atomic, or write so
-	// that what is half written can be told. A pointer means nothing there. A version reads what the version before
-	// has written, which somebody may have taken over. A call-out has memory of its own.
+	// State is the memory of Driver.State bytes that all processes of the pair have mapped. Two may
+	// use it at the same time, for moments, and one can die in the middle of a write: use package
+	// sync/atomic, or write so that what is half written can be told. A pointer means nothing
+	// there. A version reads what the version before has written, which somebody may have taken
+	// over. A call-out has memory of its own.
 	State []byte
 	// CallOut: this is not a process that serves, but the call-out that mounts, in which the file
 	// system answers FUSE_INIT and nothing else.
@@ -82,8 +85,9 @@ type Settings struct {
 	Log   string // where lines go: "syslog" or "", "off", or the path of a file
 	Label string // the SELinux context to mount with; "" for what the policy says
 	Input string // a directory on a local file system that the file system reads, beside the volumes' records, or see Driver.InputFile; "" for none
-	// Config is what the file system is to know of the configuration, for [Site]: a text of at most 64 KiB,
-	// without a zero byte. When it has changed, the next call-out starts the pair anew, as in an upgrade.
+	// Config is what the file system is to know of the configuration, for [Site]: a text of at most
+	// 64 KiB, without a zero byte. When it has changed, the next call-out starts the pair anew, as
+	// in an upgrade.
 	Config string
 }
 
@@ -91,20 +95,20 @@ type Settings struct {
 // not have, for example. A call-out starts it, as root, and gives descriptors of it to the pair,
 // such as an end of a pair of sockets and a socket that listens.
 //
-// Each process of the pair has the same descriptors, in [Site.CompanionFiles], and hands them on to the
-// next: a standby takes over with what it has. The first process of a pair, and of another version,
-// gets them from Give.
+// Each process of the pair has the same descriptors, in [Site.CompanionFiles], and hands them on to
+// the next: a standby takes over with what it has. The first process of a pair, and of another
+// version, gets them from Give.
 type Companion interface {
-	// Ensure makes sure that the process is there, in this version. Each mount calls it, also several at
-	// the same time, so it must be quick when all is well. Its error fails the mount. The identity is a short
-	// text that is another one when what was given before is of no use any more: the pair is then
-	// started anew, as in an upgrade. If that fails, the pair goes on with what it has, and so
-	// does the one of another version that an upgrade could not replace.
+	// Ensure makes sure that the process is there, in this version. Each mount calls it, also
+	// several at the same time, so it must be quick when all is well. Its error fails the mount.
+	// The identity is a short text that is another one when what was given before is of no use any
+	// more: the pair is then started anew, as in an upgrade. If that fails, the pair goes on with
+	// what it has, and so does the one of another version that an upgrade could not replace.
 	Ensure() (identity string, err error)
 	// Identity returns that of the process that is there, and "" if there is none. It starts none.
 	Identity() (string, error)
-	// Give returns the descriptors for a process of the pair that is about to be started. It follows
-	// Ensure. The caller closes them.
+	// Give returns the descriptors for a process of the pair that is about to be started. It
+	// follows Ensure. The caller closes them.
 	Give() ([]*os.File, error)
 	// Stop ends the process. The pair has ended, and will not be started any more.
 	Stop() error

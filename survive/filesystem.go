@@ -29,8 +29,8 @@ import "github.com/hanwen/go-fuse/v2/fuse"
 type FileSystem = fuse.RawFileSystem
 
 // VolumeMapper is implemented by file systems whose nodes belong to volumes. Volumes are served in
-// turn, so that the readers of one do not keep those of another waiting. Without it, all requests are
-// answered in the order in which they come. [volume.Root] implements it.
+// turn, so that the readers of one do not keep those of another waiting. Without it, all requests
+// are answered in the order in which they come. [volume.Root] implements it.
 type VolumeMapper interface {
 	// VolumeOf returns the number of the volume that a node belongs to.
 	VolumeOf(node uint64) (volume uint64)
@@ -38,18 +38,19 @@ type VolumeMapper interface {
 
 // NonBlocker is implemented by file systems that answer some requests without any wait. Of the
 // answers that may take long, one is given at a time, so that the others are never waited for, but
-// for two cases: an answer that takes more than a second, and, before Linux 6.9 or of a name of more
-// than 119 bytes, a second one at the same time. Without a NonBlocker, every answer may take long.
+// for two cases: an answer that takes more than a second, and, before Linux 6.9 or of a name of
+// more than 119 bytes, a second one at the same time. Without a NonBlocker, every answer may take
+// long.
 type NonBlocker interface {
-	// NeverBlocks tells whether requests about a node are answered without any wait, but for files that
-	// are in memory, such as those of the run directory: with names, the requests for names in a
-	// directory (Lookup, ReadDir), and otherwise all others.
+	// NeverBlocks tells whether requests about a node are answered without any wait, but for files
+	// that are in memory, such as those of the run directory: with names, the requests for names in
+	// a directory (Lookup, ReadDir), and otherwise all others.
 	NeverBlocks(node uint64, names bool) bool
 }
 
 // SizeVarier is implemented by file systems with files whose size depends on who asks. The kernel
-// keeps what it needs of them to check permissions, so that an open asks for nothing else; that is so
-// from Linux 6.1 on, and before, every open asks for attributes.
+// keeps what it needs of them to check permissions, so that an open asks for nothing else; that is
+// so from Linux 6.1 on, and before, every open asks for attributes.
 //
 // They are regular files in the directory of a volume, whose mode and owner never change, and
 // Open sets FOPEN_DIRECT_IO. GetAttr answers for them also where there is no such volume. Lookup

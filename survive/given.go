@@ -119,7 +119,8 @@ func (n daemon) InputStale() (stale, due bool) {
 	return stale, stale && !n.failedUpgrade().inVain(identity)
 }
 
-// CompanionDue tells whether the companion has been lost, and the next call-out gives the pair another one.
+// CompanionDue tells whether the companion has been lost, and the next call-out gives the pair
+// another one.
 func (n daemon) CompanionDue() bool {
 	noted := n.note(noteOfCompanion)
 	if n.Companion == nil || noted == "" {
@@ -169,12 +170,12 @@ type FailedUpgrade struct {
 
 // inVain tells whether an attempt with this input would repeat the failed one.
 func (f *FailedUpgrade) inVain(input string) bool {
-	return f != nil && f.Input == input && time.Since(f.At).Abs() < upgradePause
+	return f != nil && f.Input == input && time.Since(f.At).Abs() < upgradeInterval
 }
 
-// upgradePause is the time between two attempts at the same. A mount may have to wait for an
+// upgradeInterval is the time between two attempts at the same. A mount may have to wait for an
 // attempt.
-const upgradePause = time.Hour
+const upgradeInterval = time.Hour
 
 // failedUpgrade returns what was noted; nil: nothing.
 func (n Node) failedUpgrade() *FailedUpgrade {
@@ -204,8 +205,8 @@ func withLastWords(err error, crash *os.File) error {
 	return fmt.Errorf("%w; it said %.300q", err, words)
 }
 
-// logLastCrash logs the crash of a daemon of which nobody is left, and removes its file: the daemon that is to be
-// started gets one of its own.
+// logLastCrash logs the crash of a daemon of which nobody is left, and removes its file: the daemon
+// that is to be started gets one of its own.
 func (n daemon) logLastCrash() {
 	file, err := os.OpenFile(n.path("crash"), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

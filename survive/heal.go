@@ -41,13 +41,13 @@ type Healed struct {
 const (
 	// healers is how many namespaces are healed at a time, each by a process.
 	healers = 4
-	// healTime is how long all of it may take; the next call-out does the rest.
-	healTime = 20 * time.Second
-	// healLockTimeout is how long it waits for a call-out that has locked a volume of our own namespace.
-	// Other call-outs wait meanwhile, and so do the other volumes.
+	// healTimeout is how long all of it may take; the next call-out does the rest.
+	healTimeout = 20 * time.Second
+	// healLockTimeout is how long it waits for a call-out that has locked a volume of our own
+	// namespace. Other call-outs wait meanwhile, and so do the other volumes.
 	healLockTimeout = 5 * time.Second
-	// lockTime is how long all of it waits for locked namespaces.
-	lockTime = time.Second
+	// lockTimeout is how long all of it waits for locked namespaces.
+	lockTimeout = time.Second
 	// healMost is how many paths in a namespace are healed at a time.
 	healMost = 100
 	// linesMost is how many lines report all of it.
@@ -118,8 +118,8 @@ func (n healing) heal() (healed []Healed) {
 	return n.withoutUnmounted(healed, mount.Own(), all)
 }
 
-// withoutUnmounted leaves out what could not be healed because an unmount, which needs no more than the
-// volume's lock, or the end of a container was faster.
+// withoutUnmounted leaves out what could not be healed because an unmount, which needs no more than
+// the volume's lock, or the end of a container was faster.
 func (n healing) withoutUnmounted(healed []Healed, namespace mount.Namespace, all dead) []Healed {
 	perhaps := func(h Healed) bool { return errors.Is(h.Err, errNoRecord) || errors.Is(h.Err, fs.ErrNotExist) }
 	if !slices.ContainsFunc(healed, perhaps) {
@@ -162,7 +162,7 @@ func (n healing) healOthers() (healed []Healed) {
 	if len(all) == 0 {
 		return nil
 	}
-	until := time.Now().Add(n.within(healTime))
+	until := time.Now().Add(n.within(healTimeout))
 	namespaces, _, err := mount.Others()
 	if err != nil {
 		return unlisted(err)
@@ -171,13 +171,11 @@ func (n healing) healOthers() (healed []Healed) {
 	// Namespaces with many dead mounts come last, so that nobody can use up the time of others
 	// by making them.
 	slices.SortStableFunc(patients, func(a, b patient) int { return len(a.dead) - len(b.dead) })
-	healed, locked, unknown := n.healEach(patients, all, until, time.Time{})
-	more, _, unknownLocked := n.healEach(locked, all, until, time.Now().Add(lockTime))
-	healed = append(healed, more...)
-	switch err := graver(graver(unseen, unknown), unknownLocked); {
+	healed, unknown := n.healEach(patients, all, until)
+	switch err := worse(unseen, unknown); {
 	case proc.IsShort(err):
 		healed = append(healed, unlisted(err)...)
-	case unknown == nil && unknownLocked == nil: // what the survey has not seen, this one does, or has no time left either
+	case unknown == nil: // what the survey has not seen, this one does, or has no time left either
 		healed = append(healed, n.forgetHealed(all, until)...)
 	}
 	return healed
@@ -194,8 +192,8 @@ type patient struct {
 	dead map[string]stack
 }
 
-// graver is the one of two errors that is to be told: that something was short, before all others.
-func graver(one, other error) error {
+// worse is the one of two errors that is to be told: that something was short, before all others.
+func worse(one, other error) error {
 	if one == nil || proc.IsShort(other) {
 		return other
 	}
@@ -206,11 +204,11 @@ func graver(one, other error) error {
 func (n healing) survey(namespaces []mount.Namespace, all dead, until time.Time) (patients []patient, err error) {
 	for _, namespace := range namespaces {
 		if time.Now().After(until) {
-			return patients, graver(errNoTime, err)
+			return patients, worse(errNoTime, err)
 		}
 		found, foundErr := n.stacksIn(namespace, all)
 		if foundErr != nil { // its process has ended, but others may be in it
-			err = graver(err, foundErr)
+			err = worse(err, foundErr)
 			continue
 		}
 		patients = append(patients, patient{namespace, found})
@@ -219,8 +217,8 @@ func (n healing) survey(namespaces []mount.Namespace, all dead, until time.Time)
 }
 
 // forgetHealed forgets the file systems of which nothing is mounted any more. It lists the
-// namespaces afresh: the process by which one was seen may have ended, and others be in it. It returns
-// what is dead in those of processes that cannot be asked now, into which nobody can go.
+// namespaces afresh: the process by which one was seen may have ended, and others be in it. It
+// returns what is dead in those of processes that cannot be asked now, into which nobody can go.
 func (n healing) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 	var missed error
 	for range 10 { // it may end here, too, and where containers come and go one often does
@@ -230,7 +228,7 @@ func (n healing) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 		}
 		patients, err := n.survey(slices.Concat(namespaces, []mount.Namespace{mount.Own()}, untold), all, until)
 		if err != nil {
-			missed = graver(missed, err)
+			missed = worse(missed, err)
 			continue
 		}
 		left := map[uint64]bool{}
@@ -255,34 +253,28 @@ func (n healing) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
 	return nil
 }
 
-// healEach heals namespaces, some at a time. It waits for their locks until lockUntil; with
-// a time in the past, it returns those that are locked, and does not report them. The error says that
-// not all dead mounts in the others are known: another healer may be at work there, or hang.
-func (n healing) healEach(patients []patient, all dead, until, lockUntil time.Time) (healed []Healed, locked []patient, unknown error) {
+// healEach heals namespaces, some at a time. The error says that not all dead mounts in them are
+// known: another healer may be at work there, or hang.
+func (n healing) healEach(patients []patient, all dead, until time.Time) (healed []Healed, unknown error) {
 	var (
-		group sync.WaitGroup
-		mu    sync.Mutex // guards the results
-		again = time.Now().After(lockUntil)
-		turns = make(chan struct{}, healers)
+		group     sync.WaitGroup
+		mu        sync.Mutex                    // guards the results
+		lockUntil = time.Now().Add(lockTimeout) // for all together: whoever has locked many delays the others once
+		turns     = make(chan struct{}, healers)
 	)
 	for _, p := range patients {
 		turns <- struct{}{} // here, so that they begin in order
 		group.Go(func() {
 			defer func() { <-turns }()
-			some, lockErr := n.healNamespace(p, all, until, lockUntil)
+			some, err := n.healNamespace(p, all, until, lockUntil)
 			some = n.withoutUnmounted(some, p.Namespace, all)
 			mu.Lock()
 			defer mu.Unlock()
-			if again && errors.Is(lockErr, filelock.ErrLocked) {
-				locked = append(locked, p)
-				return
-			}
-			healed = append(healed, some...)
-			unknown = graver(unknown, lockErr)
+			healed, unknown = append(healed, some...), worse(unknown, err)
 		})
 	}
 	group.Wait()
-	return healed, locked, unknown
+	return healed, unknown
 }
 
 // healNamespace heals the dead mounts in a namespace. It returns an error when it could not
@@ -343,6 +335,8 @@ func (n healing) healNamespace(p patient, all dead, until, lockUntil time.Time) 
 	return healed, lockErr
 }
 
+var errUntold = errors.New("the kernel does not tell which namespace it is in, while it executes a program; call again")
+
 func (n healing) healOther(namespace *os.File, dead stack) (volume.Record, error) {
 	users := func() (*os.File, error) { return mount.Users(namespace) }
 	return n.replace(dead, users, func(tree *mount.Tree) error {
@@ -359,7 +353,7 @@ func (n healing) replace(dead stack, users func() (*os.File, error), put func(*m
 	if err != nil {
 		return record, err
 	}
-	source, err := n.ask(rootOf(dead.top), patience)
+	source, err := n.ask(rootOf(dead.top), stepTimeout)
 	if err != nil {
 		return record, err
 	}

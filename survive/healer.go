@@ -30,12 +30,13 @@ const (
 	treeFD
 )
 
-// healerTime is how long a healer may take for a mount. It takes milliseconds.
-const healerTime = 5 * time.Second
+// healerTimeout is how long a healer may take for a mount. It takes milliseconds.
+const healerTimeout = 5 * time.Second
 
 var errHangs = errors.New("a file system on the way does not answer; the attempt was given up")
 
-// replaceIn puts a tree in the place of so many mounts of a device, on a path in a namespace, in a healer.
+// replaceIn puts a tree in the place of so many mounts of a device, on a path in a namespace, in a
+// healer.
 func replaceIn(namespace *os.File, tree *mount.Tree, path string, mounts int, device uint64) error {
 	process, result, err := startHealer(namespace, tree.File(), path, fmt.Sprint(mounts), fmt.Sprint(device))
 	if err != nil {
@@ -43,7 +44,7 @@ func replaceIn(namespace *os.File, tree *mount.Tree, path string, mounts int, de
 	}
 	defer result.Close()
 	var text []byte
-	if err = result.SetReadDeadline(time.Now().Add(healerTime)); err == nil {
+	if err = result.SetReadDeadline(time.Now().Add(healerTimeout)); err == nil {
 		text, err = io.ReadAll(result) // until its end
 	}
 	if err != nil {
@@ -59,8 +60,8 @@ func replaceIn(namespace *os.File, tree *mount.Tree, path string, mounts int, de
 	return healerError(cmp.Or(string(text), state.String()))
 }
 
-// healerError is the error that a healer has told. A container that is being made has the node's mounts until it has
-// a root directory of its own: that a path was not there must be known.
+// healerError is the error that a healer has told. A container that is being made has the node's
+// mounts until it has a root directory of its own: that a path was not there must be known.
 func healerError(text string) error {
 	if text == mount.ErrGone.Error() {
 		return mount.ErrGone

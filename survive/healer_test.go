@@ -10,8 +10,8 @@ import (
 	"example.com/pod-info-fuse/internal/mount"
 )
 
-// A container that is being made leaves the node's mounts between two looks of a healing: what could not be healed
-// for that is not told.
+// A container that is being made leaves the node's mounts between two looks of a healing: what
+// could not be healed for that is not told.
 func TestWhatAHealerDidNotFindIsToldIfItIsStillThere(t *testing.T) {
 	_, err := mount.Open("/no/such/directory")
 	for told, want := range map[string]struct {

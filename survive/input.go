@@ -22,8 +22,9 @@ import (
 // knows the directory by its inode. If the path leads to another directory by now, the pair is
 // given that.
 
-// openInput opens the input as well, nil for none, and tells what the file system is given: which directory
-// that is, in two lines, and the Config. It is compared with what was noted; "" if nothing could be found out.
+// openInput opens the input as well, nil for none, and tells what the file system is given: which
+// directory that is, in two lines, and the Config. It is compared with what was noted; "" if
+// nothing could be found out.
 func (n daemon) openInput() (directory *os.File, identity string, err error) {
 	open := mount.OpenLocal
 	if n.InputFile {
@@ -78,8 +79,8 @@ func checkConfig(config string) error {
 
 const maxConfig = 64 << 10
 
-// CheckInput tells why the input cannot be opened for a process that serves, which would start without
-// it.
+// CheckInput tells why the input cannot be opened for a process that serves, which would start
+// without it.
 func (n daemon) CheckInput() error {
 	file, _, err := n.openInput()
 	file.Close()

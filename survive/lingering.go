@@ -30,7 +30,8 @@ const lingeringMost = 8
 
 func (n Node) lingeringPath(id volume.ID) string { return n.path("lingering/" + id.String()) }
 
-// Lingers tells whether a volume is unmounted, and has a record for the containers that may have it.
+// Lingers tells whether a volume is unmounted, and has a record for the containers that may have
+// it.
 func (n callOut) Lingers(id volume.ID) bool { return exists(n.lingeringPath(id)) }
 
 // lingering lists the volumes that linger.
@@ -47,9 +48,9 @@ func (n Node) lingering() (all []volume.ID, err error) {
 	return all, err
 }
 
-// podIsThere tells whether the kubelet has the directory of the pod that a volume's directory is of.
-// Where the directory of all pods cannot be seen, as in another mount namespace, it may have. The
-// directories are on a disk of the node's, and no server is asked about them.
+// podIsThere tells whether the kubelet has the directory of the pod that a volume's directory is
+// of. Where the directory of all pods cannot be seen, as in another mount namespace, it may have.
+// The directories are on a disk of the node's, and no server is asked about them.
 func podIsThere(dir string) bool {
 	pods, rest, ok := volume.SplitDir(dir)
 	if !ok {
@@ -117,7 +118,8 @@ func (n callOut) removeIfLingering(id volume.ID) error {
 	} else if err != nil {
 		return nil // status names what cannot be read
 	}
-	// A mount that was killed, or an older version, which knows no marks, may have mounted it since.
+	// A mount that was killed, or an older version, which knows no marks, may have mounted it
+	// since.
 	switch state, err := n.volumeState(record.Dir, 0, new(mount.Table)); {
 	case err != nil:
 		return err

@@ -96,7 +96,8 @@ func (n callOut) mountOn(record volume.Record) (mounted bool, err error) {
 		}
 		return true, nil
 	}
-	// Whoever heals, or stops the driver, knows what is mounted by its record: where it may be, a record stays.
+	// Whoever heals, or stops the driver, knows what is mounted by its record: where it may be, a
+	// record stays.
 	switch state, _ := n.volumeState(record.Dir, 0, new(mount.Table)); {
 	case known && state == VolumeNotMounted: // a container may have it
 		err = errors.Join(err, n.Volumes().Put(before), n.linger(record.ID()))
@@ -216,15 +217,16 @@ func (n callOut) removeAll(dir string) error {
 	return n.detachAll(dir)
 }
 
-// cleanDir is [volume.CleanDir], and refuses the driver's own run directory with all that is above it
-// and below: what is mounted there covers what the driver needs, and a process that serves would
+// cleanDir is [volume.CleanDir], and refuses the driver's own run directory with all that is above
+// it and below: what is mounted there covers what the driver needs, and a process that serves would
 // wait for itself.
 func (n Node) cleanDir(dir string) (string, error) {
 	clean, err := volume.CleanDir(dir)
 	if err != nil {
 		return "", err
 	}
-	// By the text first: what is below its own file system would be asked of a daemon that may not answer.
+	// By the text first: what is below its own file system would be asked of a daemon that may not
+	// answer.
 	if overlap(clean, n.RunDir) || overlap(withoutLinks(clean), withoutLinks(n.RunDir)) {
 		return "", fmt.Errorf("directory %q cannot be a volume: the driver has its files in %s; name another one", dir, n.RunDir)
 	}
@@ -236,8 +238,8 @@ func overlap(one, other string) bool {
 	return strings.HasPrefix(one+"/", other+"/") || strings.HasPrefix(other+"/", one+"/")
 }
 
-// withoutLinks is a path without links in the middle: /var/run is a link to /run. A path whose parent is not
-// there stays as it is: nothing can be mounted there.
+// withoutLinks is a path without links in the middle: /var/run is a link to /run. A path whose
+// parent is not there stays as it is: nothing can be mounted there.
 func withoutLinks(path string) string {
 	parent, err := mount.Real(filepath.Dir(path))
 	if err != nil {

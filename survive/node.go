@@ -24,11 +24,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// patience is how long a step that should take milliseconds may take before a call-out gives
-// up. The kubelet itself waits for ever.
-const patience = 10 * time.Second
-
-// Node is one installation of a driver on this node, and what it has there: paths, locks, notes and records.
+// Node is one installation of a driver on this node, and what it has there: paths, locks, notes and
+// records.
 type Node struct {
 	Driver
 	Settings
@@ -41,8 +38,8 @@ type Node struct {
 
 // What is done with a node has three floors. Each uses those below it.
 type (
-	// daemon is the pair of processes that serve, as root sees it from without: to find, to ask, to give something,
-	// to end.
+	// daemon is the pair of processes that serve, as root sees it from without: to find, to ask, to
+	// give something, to end.
 	daemon struct{ Node }
 	// healing is what is done for mounts that are dead, or not where they should be.
 	healing struct{ daemon }
@@ -59,139 +56,6 @@ func (n Node) begin() callOut {
 // Inside is for other packages of this module. No driver needs it.
 func (n Node) Inside() inside.Node { return n.begin() }
 
-// Log writes a line that concerns the node, and not a call-out.
-func (n Node) Log(format string, args ...any) { n.log.Line("daemon: "+format, args...) }
-
-// fileSystem makes the file system of the node mount.
-func (n Node) fileSystem(site Site) FileSystem {
-	if n.FileSystem == nil {
-		return nil
-	}
-	site.Volumes, site.Config, site.Report = n.Volumes(), n.Config, n.problem
-	if site.CallOut {
-		site.State = make([]byte, n.State)
-	}
-	return n.FileSystem(site)
-}
-
-// shownFileSystem is the one that only shows the call-out what it is.
-func (n Node) shownFileSystem() FileSystem { return n.fileSystem(Site{CallOut: true}) }
-
-// errNoFileSystem says that the driver could not make one.
-var errNoFileSystem = errors.New("the driver has no file system: its field FileSystem is nil, or has returned nil")
-
-// problem logs a problem that does not end the process.
-func (n Node) problem(problem string) { n.Log("%s", problem) }
-
-// serveArgs are the arguments of the command of a process that serves.
-func (n Node) serveArgs(more ...string) []string {
-	return append([]string{"--driver", n.Name.String()}, more...)
-}
-
-// firstArgs are those of one that root starts, which becomes the daemon's user.
-func (n Node) firstArgs() []string {
-	return n.serveArgs("--user", strconv.FormatUint(uint64(n.User().UID), 10))
-}
-
-// Volumes are the records of the driver's volumes.
-func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes")} }
-
-func (n Node) fsPath() string { return n.path("fs") }
-
-// pair says where to find the processes that serve.
-func (n Node) pair() pair.Place {
-	return pair.Place{Socket: n.path("control"), Lock: n.path("daemon.lock"), User: confine.User(n.User())}
-}
-
-// note is the content of a file in the run directory; "" if there is none.
-func (n Node) note(name string) string {
-	text, _ := os.ReadFile(n.path(name))
-	return string(text)
-}
-
-func (n Node) path(name string) string { return filepath.Join(n.RunDir, name) }
-
-// MountState is the condition of the node mount.
-type MountState string
-
-const (
-	MountOK     MountState = "ok"     // mounted and served
-	MountDead   MountState = "dead"   // mounted, but the daemon is gone
-	MountAbsent MountState = "absent" // not mounted
-)
-
-// look is the node mount, and who has the daemon's locks, at one moment. Nobody is asked for
-// it but the kernel.
-type look struct {
-	device uint64 // of the node mount; 0: nothing is mounted there
-	bad    bool   // its root is bad, see mount.Point
-	locks  pair.Locks
-}
-
-func (n Node) look() (there look, err error) {
-	if there.locks, err = n.locks(); err != nil {
-		return there, err
-	}
-	point, err := openMounted(n.fsPath())
-	if err != nil || point == nil {
-		return there, err
-	}
-	defer point.Close()
-	there.device, there.bad = point.Device(), point.Bad()
-	return there, nil
-}
-
-func (l look) state() MountState {
-	switch {
-	case l.device == 0:
-		return MountAbsent
-	case l.bad, l.locks.State() <= pair.Dead:
-		return MountDead
-	}
-	return MountOK
-}
-
-// living is the device number of the file system that is served; 0: none is.
-func (l look) living() uint64 {
-	if l.state() != MountOK {
-		return 0
-	}
-	return l.device
-}
-
-// seemsServed is enough for a mount call-out. Without a standby, the active process may have
-// been killed and unable to end, so its state counts, too.
-func (l look) seemsServed() bool {
-	return l.device != 0 && !l.bad && l.locks.Active.Held && (l.locks.Standby.Held || l.locks.Active.State() == pair.Alive)
-}
-
-// MountState returns the condition of the node mount.
-func (n Node) MountState() (MountState, error) {
-	there, err := n.look()
-	return there.state(), err
-}
-
-// openMounted opens a directory that something is mounted on; nil: it is no such directory.
-func openMounted(path string) (*mount.Point, error) {
-	point, err := mount.Open(path)
-	if os.IsNotExist(err) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	mounted, err := point.Mounted()
-	if err != nil || !mounted {
-		point.Close()
-		return nil, err
-	}
-	return point, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // NodeFor returns the presence on this node of the installation that has a name. It touches
 // nothing.
 func (d Driver) NodeFor(name flex.Name, settings Settings) Node {
@@ -202,66 +66,42 @@ func (d Driver) NodeFor(name flex.Name, settings Settings) Node {
 	}
 }
 
-// options are what holds for a connection that this version begins.
-func (d Driver) options() connection.Options {
-	return connection.Options{MaxRead: cmp.Or(d.MaxRead, connection.Default.MaxRead)}
-}
+// Log writes a line that concerns the node, and not a call-out.
+func (n Node) Log(format string, args ...any) { n.log.Line("daemon: "+format, args...) }
 
-// fsType is the type that mountinfo shows for the driver's file systems.
-func (d Driver) fsType() string { return "fuse." + d.Program }
+// problem logs a problem that does not end the process.
+func (n Node) problem(problem string) { n.Log("%s", problem) }
 
-// cgroupName begins the names of the cgroups of the node's driver.
-func (n Node) cgroupName() string { return n.Program + "-" + n.Name.String() }
+func (n Node) path(name string) string { return filepath.Join(n.RunDir, name) }
 
-// callOutTimeout is how long a call-out waits, for locks, the daemon and containers together. It is
-// longer than it takes to find that a daemon is silent, to end it, and to start another one.
-const callOutTimeout = 25 * time.Second
+func (n Node) fsPath() string { return n.path("fs") }
 
-// until is the deadline of the call-out; of what is no part of one, it begins now.
-func (n Node) until() time.Time {
-	if n.deadline.IsZero() {
-		return time.Now().Add(callOutTimeout)
-	}
-	return n.deadline
-}
-
-// within is the limit of a wait, or what is left until the deadline.
-func (n Node) within(limit time.Duration) time.Duration {
-	return max(min(limit, time.Until(n.until())), 0)
-}
-
-// glance is how long to wait for a report that nothing depends on.
-const glance = time.Second
-
+// Files of the run directory that are named in more than one place.
 const (
-	// polite is how long to wait for a daemon that was asked to end, until it is killed; and
-	// for one of unknown PID, which cannot be killed.
-	polite = time.Second
-	// stubborn is how long to wait for one that was killed.
-	stubborn = 5 * time.Second
+	noteOfUser      = "user"           // only root can read it
+	noteOfRefusal   = "no-new-volumes" // it is there while the driver refuses them
+	noteOfCompanion = "companion"      // of the daemon that was started, like the next two
+	noteOfInput     = "input"
+	noteOfVersion   = "version"
+	stateFile       = "state" // see state.go
 )
 
-// leastAsk is the least time after which a daemon that does not answer loses its connection: a standby needs
-// six seconds to replace a process that hangs. Whoever has less left asks, and gives up.
-const leastAsk = 7 * time.Second
+// unkept is the name of a note of a daemon that may not serve yet.
+func unkept(note string) string { return ".new-" + note }
 
-// gone is how long to wait for an answer where no process seems to live that could give it:
-// we may have asked before a new one had its lock.
-const gone = 2 * time.Second
-
-var (
-	errNoTime = errors.New("no time is left for it")
-	errUntold = errors.New("the kernel does not tell which namespace it is in, while it executes a program; call again")
-)
-
-// locks finds who has the locks of the daemon's pair.
-func (n Node) locks() (pair.Locks, error) {
-	locks, err := n.pair().Find()
-	if err != nil {
-		return pair.Locks{}, fmt.Errorf("find the daemon: %w", err)
-	}
-	return locks, nil
+// note is the content of a file in the run directory; "" if there is none.
+func (n Node) note(name string) string {
+	text, _ := os.ReadFile(n.path(name))
+	return string(text)
 }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Volumes are the records of the driver's volumes.
+func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes")} }
 
 // User is the user and the group of the two processes that serve.
 type User struct{ UID, GID uint32 }
@@ -284,26 +124,99 @@ func (n Node) User() User {
 	return User{UID: uint32(uid), GID: uint32(n.gid())}
 }
 
-// noteOfUser is a file that only root can read.
-const noteOfUser = "user"
+// pair says where to find the processes that serve.
+func (n Node) pair() pair.Place {
+	return pair.Place{Socket: n.path("control"), Lock: n.path("daemon.lock"), User: confine.User(n.User())}
+}
 
-// The notes of which daemon was started.
+// serveArgs are the arguments of the command of a process that serves.
+func (n Node) serveArgs(more ...string) []string {
+	return append([]string{"--driver", n.Name.String()}, more...)
+}
+
+// firstArgs are those of one that root starts, which becomes the daemon's user.
+func (n Node) firstArgs() []string {
+	return n.serveArgs("--user", strconv.FormatUint(uint64(n.User().UID), 10))
+}
+
+// fsType is the type that mountinfo shows for the driver's file systems.
+func (d Driver) fsType() string { return "fuse." + d.Program }
+
+// options are what holds for a connection that this version begins.
+func (d Driver) options() connection.Options {
+	return connection.Options{MaxRead: cmp.Or(d.MaxRead, connection.Default.MaxRead)}
+}
+
+// cgroupName begins the names of the cgroups of the node's driver.
+func (n Node) cgroupName() string { return n.Program + "-" + n.Name.String() }
+
+// fileSystem makes the file system of the node mount.
+func (n Node) fileSystem(site Site) FileSystem {
+	if n.FileSystem == nil {
+		return nil
+	}
+	site.Volumes, site.Config, site.Report = n.Volumes(), n.Config, n.problem
+	if site.CallOut {
+		site.State = make([]byte, n.State)
+	}
+	return n.FileSystem(site)
+}
+
+// shownFileSystem is the one that only shows the call-out what it is.
+func (n Node) shownFileSystem() FileSystem { return n.fileSystem(Site{CallOut: true}) }
+
+// errNoFileSystem says that the driver could not make one.
+var errNoFileSystem = errors.New("the driver has no file system: its field FileSystem is nil, or has returned nil")
+
+// varying returns the numbers of the files that vary.
+func (n Node) varying() []uint8 {
+	if files, vary := n.shownFileSystem().(SizeVarier); vary {
+		return files.VaryingSizes()
+	}
+	return nil
+}
+
+// How long call-outs wait, and for what. The kubelet itself waits for ever.
 const (
-	noteOfCompanion = "companion"
-	noteOfInput     = "input"
-	noteOfVersion   = "version"
+	// callOutTimeout is for locks, the daemon and containers together. It is longer than it takes to
+	// find that a daemon is silent, to end it, and to start another one.
+	callOutTimeout = 25 * time.Second
+	// stepTimeout is for a step that should take milliseconds.
+	stepTimeout = 10 * time.Second
+	// abortTimeout is the least time after which a daemon that does not answer loses its connection: a
+	// standby needs six seconds to replace a process that hangs. Whoever has less left asks, and gives
+	// up.
+	abortTimeout = 7 * time.Second
+	// deadTimeout is for an answer where no process seems to live that could give it: we may have
+	// asked before a new one had its lock.
+	deadTimeout = 2 * time.Second
+	// reportTimeout is for a report that nothing depends on.
+	reportTimeout = time.Second
+	// endTimeout is for a daemon that was asked to end, until it is killed; and for one of unknown
+	// PID, which cannot be killed.
+	endTimeout = time.Second
+	// killTimeout is for one that was killed.
+	killTimeout = 5 * time.Second
 )
 
-// noteOfRefusal is there while the driver refuses new volumes.
-const noteOfRefusal = "no-new-volumes"
+var errNoTime = errors.New("no time is left for it")
 
-// unkept is the name of a note of a daemon that may not serve yet.
-func unkept(note string) string { return ".new-" + note }
+// until is the deadline of the call-out; of what is no part of one, it begins now.
+func (n Node) until() time.Time {
+	if n.deadline.IsZero() {
+		return time.Now().Add(callOutTimeout)
+	}
+	return n.deadline
+}
 
-func deviceOf(info *mountinfo.Info) uint64 { return unix.Mkdev(uint32(info.Major), uint32(info.Minor)) }
+// within is the limit of a wait, or what is left until the deadline.
+func (n Node) within(limit time.Duration) time.Duration {
+	return max(min(limit, time.Until(n.until())), 0)
+}
 
-// How call-outs lock the run directory. The exclusive lock is held while a daemon is started, replaced or
-// ended, and not while one is asked that may not answer: other pods' mounts wait for it.
+// How call-outs lock the run directory. The exclusive lock is held while a daemon is started,
+// replaced or ended, and not while one is asked that may not answer: other pods' mounts wait for
+// it.
 const (
 	shared    = unix.LOCK_SH // uses the daemon
 	exclusive = unix.LOCK_EX // starts or ends the daemon
@@ -321,8 +234,8 @@ func (n Node) lock(how int) (unlock func(), err error) {
 		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
 			return unlock, err
 		}
-		// Between the two steps, Stop has removed the directory. Or another driver's Stop has removed the directory
-		// above, which both have.
+		// Between the two steps, Stop has removed the directory. Or another driver's Stop has
+		// removed the directory above, which both have.
 	}
 }
 
@@ -396,12 +309,73 @@ func isAt(file *os.File, path string) bool {
 	return err == nil && heldErr == nil && os.SameFile(held, there)
 }
 
-// varying returns the numbers of the files that vary.
-func (n Node) varying() []uint8 {
-	if files, vary := n.shownFileSystem().(SizeVarier); vary {
-		return files.VaryingSizes()
+// MountState is the condition of the node mount.
+type MountState string
+
+const (
+	MountOK     MountState = "ok"     // mounted and served
+	MountDead   MountState = "dead"   // mounted, but the daemon is gone
+	MountAbsent MountState = "absent" // not mounted
+)
+
+// look is the node mount, and who has the daemon's locks, at one moment. Nobody is asked for
+// it but the kernel.
+type look struct {
+	device uint64 // of the node mount; 0: nothing is mounted there
+	bad    bool   // its root is bad, see mount.Point
+	locks  pair.Locks
+}
+
+func (n Node) look() (there look, err error) {
+	if there.locks, err = n.locks(); err != nil {
+		return there, err
 	}
-	return nil
+	point, err := openMounted(n.fsPath())
+	if err != nil || point == nil {
+		return there, err
+	}
+	defer point.Close()
+	there.device, there.bad = point.Device(), point.Bad()
+	return there, nil
+}
+
+// locks finds who has the locks of the daemon's pair.
+func (n Node) locks() (pair.Locks, error) {
+	locks, err := n.pair().Find()
+	if err != nil {
+		return pair.Locks{}, fmt.Errorf("find the daemon: %w", err)
+	}
+	return locks, nil
+}
+
+func (l look) state() MountState {
+	switch {
+	case l.device == 0:
+		return MountAbsent
+	case l.bad, l.locks.State() <= pair.Dead:
+		return MountDead
+	}
+	return MountOK
+}
+
+// living is the device number of the file system that is served; 0: none is.
+func (l look) living() uint64 {
+	if l.state() != MountOK {
+		return 0
+	}
+	return l.device
+}
+
+// seemsServed is enough for a mount call-out. Without a standby, the active process may have
+// been killed and unable to end, so its state counts, too.
+func (l look) seemsServed() bool {
+	return l.device != 0 && !l.bad && l.locks.Active.Held && (l.locks.Standby.Held || l.locks.Active.State() == pair.Alive)
+}
+
+// MountState returns the condition of the node mount.
+func (n Node) MountState() (MountState, error) {
+	there, err := n.look()
+	return there.state(), err
 }
 
 func (n Node) volumeState(dir string, living uint64, table *mount.Table) (VolumeState, error) {
@@ -422,6 +396,22 @@ func openDir(dir string) (*mount.Point, error) {
 		return nil, nil
 	}
 	return point, err
+}
+
+// openMounted opens a directory that something is mounted on; nil: it is no such directory.
+func openMounted(path string) (*mount.Point, error) {
+	point, err := mount.Open(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	mounted, err := point.Mounted()
+	if err != nil || !mounted {
+		point.Close()
+		return nil, err
+	}
+	return point, nil
 }
 
 // mountedOn tells what is mounted on a directory. The file system with the number living is
@@ -461,6 +451,8 @@ func (n Node) lookOn(point *mount.Point) (VolumeState, error) {
 	return n.mountedOn(point, there.living(), new(mount.Table))
 }
 
+func deviceOf(info *mountinfo.Info) uint64 { return unix.Mkdev(uint32(info.Major), uint32(info.Minor)) }
+
 // others lists the driver's other volumes.
 func (n Node) others() ([]Volume, error) {
 	if n.OtherVolumes == nil {
@@ -468,8 +460,3 @@ func (n Node) others() ([]Volume, error) {
 	}
 	return n.OtherVolumes(n).Volumes()
 }
-
-const (
-	stateFile = "state"
-	mostState = 1 << 20 // bytes, of the memory of the run directory's file system
-)

@@ -92,8 +92,8 @@ func (d Driver) becomeUser(uid string) error {
 	return confine.Become(confine.User{UID: uint32(number), GID: confine.GroupOf(d.Program)}, d.Sockets)
 }
 
-// tookOver notes that this process takes over: it counts that, and says what the process before may have died
-// of.
+// tookOver notes that this process takes over: it counts that, and says what the process before may
+// have died of.
 func (n process) tookOver(files FileSystem, counts *counters.Counters, cause pair.Cause, inherits bool) {
 	count(counts, cause, inherits)
 	if cause == pair.Planned || cause == pair.Started {
@@ -106,8 +106,8 @@ func (n process) tookOver(files FileSystem, counts *counters.Counters, cause pai
 	}
 }
 
-// lostStandby takes the text of a standby that is dead, or it would be taken for that of the process that dies
-// next. Of many that die in a row, it logs the first ones' texts only.
+// lostStandby takes the text of a standby that is dead, or it would be taken for that of the
+// process that dies next. Of many that die in a row, it logs the first ones' texts only.
 func (n process) lostStandby(oneOfMany bool) {
 	if text := takeCrash(os.Stderr); !oneOfMany {
 		logCrash(text, n.Log)
@@ -133,8 +133,8 @@ func (n process) describe(s suspects.Subject, files FileSystem) string {
 	return text + ", " + record.Dir
 }
 
-// count counts a take-over. A process that was not started by one of the pair was by a call-out, and then
-// takes over as planned when that replaces the pair.
+// count counts a take-over. A process that was not started by one of the pair was by a call-out,
+// and then takes over as planned when that replaces the pair.
 func count(counts *counters.Counters, cause pair.Cause, inherits bool) {
 	switch {
 	case cause == pair.Started:

@@ -57,9 +57,9 @@ func (n callOut) start() (adopted []Healed, err error) {
 	return adopted, nil
 }
 
-// mountAndServe does so, and leaves the descriptor that serves to the daemon: when that dies, so does the
-// connection. Whoever asks the file system must not have it: killed while the daemon dies, too, he would keep the
-// connection that he waits for.
+// mountAndServe does so, and leaves the descriptor that serves to the daemon: when that dies, so
+// does the connection. Whoever asks the file system must not have it: killed while the daemon dies,
+// too, he would keep the connection that he waits for.
 func (n callOut) mountAndServe() error {
 	device, err := n.mountLabelled()
 	if err != nil {
@@ -70,7 +70,7 @@ func (n callOut) mountAndServe() error {
 	if files == nil {
 		return errNoFileSystem
 	}
-	agreed, err := connection.Handshake(device, n.fsPath(), files, n.options(), patience)
+	agreed, err := connection.Handshake(device, n.fsPath(), files, n.options(), stepTimeout)
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
 	}
@@ -84,8 +84,8 @@ func (n callOut) mountAndServe() error {
 	return n.startDaemon(device)
 }
 
-// introduceTime is how long introduceAll may take. A volume takes a tenth of a millisecond.
-const introduceTime = 5 * time.Second
+// introduceTimeout is how long introduceAll may take. A volume takes a tenth of a millisecond.
+const introduceTimeout = 5 * time.Second
 
 // introduceAll introduces the volumes that healing is about to bring back. Where that fails, or
 // takes too long, they work without.
@@ -95,7 +95,7 @@ func (n callOut) introduceAll() {
 		return
 	}
 	ids, _ := n.Volumes().IDs()
-	for begun := time.Now(); len(ids) > 0 && time.Since(begun) < introduceTime; ids = ids[1:] {
+	for begun := time.Now(); len(ids) > 0 && time.Since(begun) < introduceTimeout; ids = ids[1:] {
 		record, err := n.Volumes().Get(ids[0])
 		if err != nil {
 			continue // healing says what is wrong
@@ -238,8 +238,8 @@ func (n callOut) used() (bool, error) {
 }
 
 // ensure starts the daemon if it does not serve, and its companion, and heals dead mounts in our
-// own namespace. The caller calls healOthers next, and has no lock. Where the driver has nothing, it
-// starts the daemon only if somebody needs it, and returns errStopped otherwise.
+// own namespace. The caller calls healOthers next, and has no lock. Where the driver has nothing,
+// it starts the daemon only if somebody needs it, and returns errStopped otherwise.
 func (n callOut) ensure(needed bool) error {
 	lock := n.lockUsed
 	if needed {
@@ -255,7 +255,8 @@ func (n callOut) ensure(needed bool) error {
 	return err
 }
 
-// lockUsed does what lockServed does, where the driver has mounted something, and otherwise returns errStopped.
+// lockUsed does what lockServed does, where the driver has mounted something, and otherwise returns
+// errStopped.
 func (n callOut) lockUsed() (unlock func(), served bool, err error) {
 	unlock, served, err = n.lockServed()
 	if err != nil {
@@ -274,8 +275,9 @@ func (n callOut) lockUsed() (unlock func(), served bool, err error) {
 	return unlock, served, nil
 }
 
-// lockServed takes the exclusive lock, and tells whether the daemon serves. It asks the daemon before it
-// has the lock, and again if another call-out has changed the node mount since, or started the daemon.
+// lockServed takes the exclusive lock, and tells whether the daemon serves. It asks the daemon
+// before it has the lock, and again if another call-out has changed the node mount since, or
+// started the daemon.
 func (n callOut) lockServed() (unlock func(), served bool, err error) {
 	for {
 		whom, err := n.locks()
@@ -330,16 +332,16 @@ func (n callOut) restore(served, all bool) ([]Healed, error) {
 		return adopted, err
 	}
 	healed := n.heal()
-	adopted = n.withoutUnmountedLost(adopted)
 	healed = slices.DeleteFunc(healed, func(h Healed) bool { // one line for each is enough
 		return slices.ContainsFunc(adopted, func(a Healed) bool { return a.Path == h.Path })
 	})
 	return append(adopted, healed...), nil
 }
 
-// served tells whether the node mount is there and answers, and its device number; 0: it is not there. If
-// the daemon serves in another mount namespace, it mounts that in this one, too. It asks the mount itself, not the locks:
-// the kernel answers at once when the last process that had the connection is gone.
+// served tells whether the node mount is there and answers, and its device number; 0: it is not
+// there. If the daemon serves in another mount namespace, it mounts that in this one, too. It asks
+// the mount itself, not the locks: the kernel answers at once when the last process that had the
+// connection is gone.
 //
 // A healthy pair is never taken for dead, however loaded the node is, nor while one process
 // takes over from the other: its answer comes late then, and served waits longer than the
@@ -348,8 +350,8 @@ func (n callOut) restore(served, all bool) ([]Healed, error) {
 // answers no pod either, and no standby is left to replace it.
 func (n callOut) served() (device uint64, served bool, err error) {
 	// All questions of a call-out to a daemon that was there before share one wait.
-	until := n.until().Add(patience - callOutTimeout)
-	if least := time.Now().Add(glance); until.Before(least) {
+	until := n.until().Add(stepTimeout - callOutTimeout)
+	if least := time.Now().Add(reportTimeout); until.Before(least) {
 		until = least
 	}
 	for range 2 { // a dead mount is absent once it was asked
@@ -360,9 +362,9 @@ func (n callOut) served() (device uint64, served bool, err error) {
 		if err != nil || there.device == 0 || !exists(n.path("daemon.lock")) { // without that file, its processes cannot be found
 			return there.device, false, err
 		}
-		limit := patience
+		limit := stepTimeout
 		if there.locks.State() <= pair.Dead {
-			limit = gone
+			limit = deadTimeout
 		}
 		if answers, err := n.answers(limit); err != nil || answers {
 			return there.device, answers, err

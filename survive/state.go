@@ -9,12 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A driver's state is a file in the run directory, as the counters are (package counters): root makes it, and each
-// process of the pair inherits a descriptor, the last of those that are given, and maps it. It cannot grow beyond the
-// limit of limitFiles, and nobody but root can cut it.
+// A driver's state is a file in the run directory, as the counters are (package counters): root
+// makes it, and each process of the pair inherits a descriptor, the last of those that are given,
+// and maps it. It cannot grow beyond the limit of limitFiles, and nobody but root can cut it.
 
-// openState opens the file for a process that is about to be started. One of another size is replaced by an
-// empty one, which is not kept until that process serves.
+// mostState is in bytes, of the memory of the run directory's file system.
+const mostState = 1 << 20
+
+// openState opens the file for a process that is about to be started. One of another size is
+// replaced by an empty one, which is not kept until that process serves.
 func (n Node) openState() (file *os.File, fresh bool, err error) {
 	path := n.path(stateFile)
 	switch info, err := os.Lstat(path); {
@@ -32,7 +35,8 @@ func (n Node) openState() (file *os.File, fresh bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	// Its memory is allocated: a page that is not there when it is touched would end the process with SIGBUS.
+	// Its memory is allocated: a page that is not there when it is touched would end the process
+	// with SIGBUS.
 	if _, err := file.Write(make([]byte, n.State)); err != nil {
 		file.Close()
 		return nil, false, err

@@ -171,7 +171,7 @@ func (n callOut) processes(there look) (Status, error) {
 	// While processes replace each other, what they say is out of date at once. Those that
 	// are honest answer in milliseconds.
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		status.says, status.DaemonError = n.report(glance)
+		status.says, status.DaemonError = n.report(reportTimeout)
 		if n.inspect(&status) || time.Since(begun) > 200*time.Millisecond {
 			return status, nil
 		}

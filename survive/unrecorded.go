@@ -51,8 +51,9 @@ func (n healing) unrecorded(table *mount.Table) (map[volume.ID]volume.Record, er
 	return n.WithoutRecord(infos, n.Volumes()), err
 }
 
-// WithoutRecord makes records of the volumes that mounts in this mount namespace show as a whole, and of
-// which there are none. The root of such a mount is /<id>. The caller knows that the mounts are of the driver.
+// WithoutRecord makes records of the volumes that mounts in this mount namespace show as a whole,
+// and of which there are none. The root of such a mount is /<id>. The caller knows that the mounts
+// are of the driver.
 func (n healing) WithoutRecord(mounts []*mountinfo.Info, records volume.Store) map[volume.ID]volume.Record {
 	all := map[volume.ID]volume.Record{}
 	for _, info := range mounts {
@@ -94,9 +95,9 @@ func (n healing) recordOf(id volume.ID, mountPoint string) (record volume.Record
 }
 
 // adopt makes records for volumes that have none, and has those file systems healed that are
-// mounted, but not known as dead. It is for when the run directory may have been lost; the
-// caller holds the exclusive lock. It returns the volumes whose records were lost, but not those that
-// are to be healed next.
+// mounted, but not known as dead. It is for when the run directory may have been lost; the caller
+// holds the exclusive lock. It returns the volumes whose records were lost, but not those that are
+// to be healed next.
 func (n healing) adopt() (adopted []Healed, err error) {
 	// The node mount's own file system may have no lock holder for a moment, during a
 	// hand-over. It is not dead.
@@ -132,23 +133,6 @@ func (n healing) adopt() (adopted []Healed, err error) {
 	return adopted, nil
 }
 
-// withoutUnmountedLost leaves out the volumes that an unmount was faster to remove, as
-// withoutUnmounted does.
-func (n healing) withoutUnmountedLost(adopted []Healed) []Healed {
-	perhaps := func(h Healed) bool { return h.Err != nil && !errors.Is(h.Err, errNotTold) }
-	if !slices.ContainsFunc(adopted, perhaps) {
-		return adopted
-	}
-	now, err := n.volumeMounts(new(mount.Table))
-	if err != nil {
-		return adopted
-	}
-	return slices.DeleteFunc(adopted, func(h Healed) bool {
-		is := slices.ContainsFunc(now, func(info *mountinfo.Info) bool { return info.Mountpoint == h.Path })
-		return perhaps(h) && !is
-	})
-}
-
 var errNotTold = errors.New("its record is lost, and its path does not tell what it is for; " +
 	"unmount it, or delete its pod")
 
@@ -178,6 +162,9 @@ func (n healing) keepMount(info *mountinfo.Info) error {
 // adoptVolume makes a volume's record if it has none.
 func (n healing) adoptVolume(info *mountinfo.Info) (record volume.Record, made bool, err error) {
 	id, _ := volumeOf(info)
+	if _, err := n.Volumes().Get(id); !errors.Is(err, fs.ErrNotExist) {
+		return record, false, err // nil, as nearly always
+	}
 	unlock, err := n.lockVolumeUntil(id, time.Now().Add(n.within(healLockTimeout))) // an unmount removes both
 	if err != nil {
 		return record, false, err

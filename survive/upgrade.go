@@ -26,8 +26,9 @@ func (n Node) Upgrade() (from string, err error) {
 	return from, err
 }
 
-// upgrade also starts a daemon of this version anew if it is to be given something else. Where the caller does
-// not want it, it only looks. The caller has no lock: the daemon is asked first, without one.
+// upgrade also starts a daemon of this version anew if it is to be given something else. Where the
+// caller does not want it, it only looks. The caller has no lock: the daemon is asked first,
+// without one.
 func (n callOut) upgrade(wanted func() bool) (from string, err error) {
 	unlock, err := n.lock(shared)
 	if err != nil {
@@ -46,8 +47,8 @@ func (n callOut) upgrade(wanted func() bool) (from string, err error) {
 	if from, err = n.tryUpgrade(problem); err == nil || !isSilent(err) {
 		return from, err
 	}
-	// On a loaded node, an honest daemon may only be late. It is asked once more, without the lock, and has the time
-	// for that which the attempt took.
+	// On a loaded node, an honest daemon may only be late. It is asked once more, without the lock,
+	// and has the time for that which the attempt took.
 	n.deadline = n.until().Add(time.Since(begun))
 	if ensureErr := n.ensure(false); ensureErr != nil {
 		return from, errors.Join(err, ensureErr)
@@ -64,7 +65,8 @@ func (n callOut) upgrade(wanted func() bool) (from string, err error) {
 	return from, nil // it did not answer, and one of this version was started
 }
 
-// tryUpgrade has a daemon of this version take over, unless there is a problem, and notes a failure.
+// tryUpgrade has a daemon of this version take over, unless there is a problem, and notes a
+// failure.
 func (n callOut) tryUpgrade(problem error) (from string, err error) {
 	unlock, err := n.lock(exclusive)
 	if err != nil {
@@ -89,16 +91,17 @@ func (n callOut) tryUpgrade(problem error) (from string, err error) {
 	return from, errors.Join(err, n.noteFailedUpgrade(err))
 }
 
-// isSilent tells whether an upgrade has failed because the process that is to hand over says nothing.
+// isSilent tells whether an upgrade has failed because the process that is to hand over says
+// nothing.
 func isSilent(err error) bool {
 	var problem pair.Unserved
 	return errors.As(err, &problem) && problem.Silent()
 }
 
-// upgradeDue tells whether the daemon is to be replaced, and its version. It goes by the one that root has
-// noted: a daemon that claims another one is replaced all the same. So is one whose start was noted, but
-// not its end: a call-out was killed in an upgrade. The caller has a lock, or the companion might be started
-// for a driver that is being stopped.
+// upgradeDue tells whether the daemon is to be replaced, and its version. It goes by the one that
+// root has noted: a daemon that claims another one is replaced all the same. So is one whose start
+// was noted, but not its end: a call-out was killed in an upgrade. The caller has a lock, or the
+// companion might be started for a driver that is being stopped.
 func (n callOut) upgradeDue() (from string, due bool, err error) {
 	if locks, err := n.locks(); err != nil || !locks.Held() {
 		return "", false, err
@@ -115,21 +118,21 @@ func (n callOut) upgradeDue() (from string, due bool, err error) {
 	return from, true, nil
 }
 
-// mayReplace tells whether this version can read all records, and the daemon answers. It does so late on a
-// loaded node, and while a standby replaces a process that hangs. An answer that says no comes from one
-// that lives, and the upgrade itself tells why.
+// mayReplace tells whether this version can read all records, and the daemon answers. It does so
+// late on a loaded node, and while a standby replaces a process that hangs. An answer that says no
+// comes from one that lives, and the upgrade itself tells why.
 func (n callOut) mayReplace() error {
 	if err := n.Volumes().Check(n.CheckRecord); err != nil {
 		return err
 	}
-	if _, err := n.report(n.within(patience)); err != nil && !errors.As(err, new(pair.Refusal)) {
-		return fmt.Errorf("ask the daemon, which is to hand over, for %v: %w", patience, err)
+	if _, err := n.report(n.within(stepTimeout)); err != nil && !errors.As(err, new(pair.Refusal)) {
+		return fmt.Errorf("ask the daemon, which is to hand over, for %v: %w", stepTimeout, err)
 	}
 	return nil
 }
 
-// upgradeTimeout is how long an upgrade may take, also where the processes that are to hand over die one
-// after the other. The caller has locked the run directory meanwhile.
+// upgradeTimeout is how long an upgrade may take, also where the processes that are to hand over
+// die one after the other. The caller has locked the run directory meanwhile.
 const upgradeTimeout = 15 * time.Second
 
 // replaceDaemon has a daemon of this version take over. The caller holds the exclusive lock.
@@ -214,8 +217,8 @@ func (n callOut) givenTried() bool {
 	return err == nil && (given || n.upgradeInVain())
 }
 
-// companionLost tells whether the pair has descriptors of a companion that is not there any more. It makes sure that
-// there is one.
+// companionLost tells whether the pair has descriptors of a companion that is not there any more.
+// It makes sure that there is one.
 func (n callOut) companionLost() bool {
 	identity, err := n.ensureCompanion()
 	return err == nil && identity != n.note(noteOfCompanion)

@@ -26,12 +26,12 @@ const (
 	VolumeLingering  VolumeState = "lingering"  // unmounted, and its pod is there: a container may have it
 )
 
-// OtherVolumes are the node's volumes that the node mount has no part in, of a driver whose call-outs
-// mount volumes of another kind, too. They are in use like all others: status shows them, and stop
-// refuses while they are mounted.
+// OtherVolumes are the node's volumes that the node mount has no part in, of a driver whose
+// call-outs mount volumes of another kind, too. They are in use like all others: status shows them,
+// and stop refuses while they are mounted.
 type OtherVolumes interface {
-	// Volumes lists those that are recorded, with their states, and those that are mounted, but have
-	// no record: [VolumeUnrecorded]; see [Node.WithoutRecord].
+	// Volumes lists those that are recorded, with their states, and those that are mounted, but
+	// have no record: [VolumeUnrecorded]; see [Node.WithoutRecord].
 	Volumes() ([]Volume, error)
 	// Unmount removes one from a directory, with its record; a directory that has none is a
 	// success. The caller has locked the volume, unless the driver has nothing on the node.
