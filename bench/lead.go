@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// lead is the table that the document begins with: what matters to who runs nodes, or pods.
-// Each of its rows is also among all of them.
+// lead is the table that the document begins with: what matters to those who run nodes or write
+// pods. Each of its rows is also among all of them.
 func (b *bench) lead() section {
 	most := b.settings.levels[len(b.settings.levels)-1]
 	further := b.memoryRow(most, "load")

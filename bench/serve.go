@@ -43,7 +43,7 @@ func serve(args []string) error {
 	if err := serving[*how](fs.New(survive.Site{Volumes: store}), point); err != nil {
 		return err
 	}
-	// As the driver does: who reads does not ask for the way from the root.
+	// As the driver does: a reader does not ask for the directories from the root on.
 	if err := unix.Mount(filepath.Join(point, record.ID().String()), bound, "", unix.MS_BIND, ""); err != nil {
 		return errors.Join(err, unix.Unmount(point, unix.MNT_DETACH))
 	}

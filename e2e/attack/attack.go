@@ -156,7 +156,7 @@ func trace(pid int) error {
 	})
 }
 
-// readMemory reads what cannot be read by whoever may not trace the process.
+// readMemory reads what a process can read only if it may trace the other one.
 func readMemory(pid int) error {
 	buffer := make([]byte, 1)
 	local := []unix.Iovec{{Base: &buffer[0], Len: 1}}

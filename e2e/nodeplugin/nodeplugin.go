@@ -77,7 +77,7 @@ func Start(ctx context.Context, binary string, d Driver) (*Plugin, error) {
 	return p, nil
 }
 
-// PID is that of the plugin.
+// PID returns the PID of the plugin.
 func (p *Plugin) PID() int { return p.process.Process.Pid }
 
 // Stop ends the plugin.

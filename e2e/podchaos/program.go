@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// How a program gets its device, and who starts it again.
+// How a program gets its device, and what starts it again.
 const (
 	byFusermount = "fusermount" // it executes fusermount3, and finds the driver's; podchaos supervise
 	byFD         = "fd"         // its mount point is /dev/fd/N, by pod-fuse run

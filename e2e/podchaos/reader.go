@@ -73,7 +73,7 @@ func (r *reader) seen() seen {
 	return r.last
 }
 
-// beats are how long pulses took, of those that were looked at.
+// beats are the times that observed pulses took.
 func (r *reader) beats() []time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -125,7 +125,7 @@ func (r *report) refute(format string, args ...any) {
 	r.refuted++
 }
 
-// violate tells, for those who have locked.
+// violate reports a violation. The caller holds the lock.
 func (r *report) violate(format string, args ...any) {
 	at := time.Since(r.began)
 	r.violations++
@@ -273,7 +273,7 @@ func middle(times []time.Duration) (median, most string) {
 	return ms(medianOf(times)), ms(slices.Max(times))
 }
 
-// medianOf is that of some times; of two, the shorter one.
+// medianOf returns the median of some times; of two, the shorter one.
 func medianOf(times []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(times))[(len(times)-1)/2]
 }

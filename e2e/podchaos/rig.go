@@ -192,7 +192,8 @@ func (d *driver) mounts() (points []string) {
 	return points
 }
 
-// cgroups are those of the pods, and those that drivers made for themselves, deepest first.
+// cgroups returns the cgroups of the pods, and those that drivers made for themselves, deepest
+// first.
 func (d *driver) cgroups() (found []string) {
 	name := filepath.Base(d.root)
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {

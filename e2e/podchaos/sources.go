@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sources make what the programs serve, and serve those that read from a network.
+// sources make the files that the programs serve, and run the servers of programs that read from a
+// network.
 type sources struct {
 	dir     string
 	uid     int

@@ -89,7 +89,7 @@ func (t *trial) stopOne(one program, first string) (err error) {
 	return p.remove("data-server")
 }
 
-// stopControl stops one that root has mounted: whoever looks at it hangs.
+// stopControl stops a program that root has mounted: every process that looks at its mount hangs.
 func (t *trial) stopControl(one program) error {
 	p, err := t.newPod(one)
 	if err != nil {
@@ -193,7 +193,7 @@ func runFor(limit time.Duration, command []string) error {
 	}
 }
 
-// checkAborted demands that those who were held have got ECONNABORTED.
+// checkAborted demands that all requests that were held have got ECONNABORTED.
 func (t *trial) checkAborted(r *reader) {
 	s, err := r.stop()
 	if err != nil {

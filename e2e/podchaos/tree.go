@@ -14,7 +14,7 @@ import (
 const (
 	treeFiles = 24
 	treeDirs  = 4
-	// scratch is the directory for those who write.
+	// scratch is the directory for operations that write.
 	scratch = "scratch"
 )
 
@@ -44,7 +44,7 @@ func treeNames(links bool) (all []string) {
 	return all
 }
 
-// content is that of a file of the tree.
+// content returns the content of a file of the tree.
 func content(name string) []byte {
 	line := fmt.Appendf(nil, "%s %016x\n", name, hashOf(name))
 	size := sizeOf(name)
@@ -90,7 +90,7 @@ func writeTree(root string, links bool, uid int) error {
 			return err
 		}
 	}
-	// A file, or who keeps no directories would lose it.
+	// A file: a program that keeps no directories would lose an empty one.
 	if err := os.Mkdir(filepath.Join(root, scratch), 0o777); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (t *trial) judgePromised() {
 	}
 }
 
-// wait kills those who wait for a program. What is left of them reads when it comes.
+// wait kills some of the readers that wait for a program. The others read when it comes.
 func (t *trial) wait(ctx context.Context) {
 	t.report.check(t.waitAndKill(ctx))
 	t.judgePromised()
@@ -147,7 +147,7 @@ func (w *waiters) killSome(when string) {
 	w.took[kind] = append(w.took[kind], times...)
 }
 
-// overKill kills the active, and some who wait while nobody serves them.
+// overKill kills the active process, and some readers that wait meanwhile.
 func (w *waiters) overKill(ctx context.Context) error {
 	s, err := w.rig.awaitPair(ctx, 0)
 	if err != nil {
@@ -183,7 +183,7 @@ func (w *waiters) overMounter(ctx context.Context) error {
 	return w.areHeld()
 }
 
-// awaitAll waits for those who are left: each has read.
+// awaitAll waits until every reader that is left has read.
 func (w *waiters) awaitAll() error {
 	deadline := time.After(stepTimeout)
 	stale := 0

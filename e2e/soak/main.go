@@ -100,7 +100,7 @@ var parts = map[string]func(more ...string) *exec.Cmd{
 	},
 }
 
-// runAll runs commands side by side. Who fails keeps none of the others from its end.
+// runAll runs commands side by side. One that fails stops no other.
 func runAll(ctx context.Context, commands map[string]*exec.Cmd) error {
 	var ended sync.WaitGroup
 	var mu sync.Mutex // guards failed, and the output

@@ -69,7 +69,7 @@ func Run(dir, victim string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// isOn tells whether a directory is on the file system of the one above.
+// isOn tells whether a directory is on the file system of its parent.
 func isOn(dir string, above os.FileInfo) bool {
 	info, err := os.Stat(dir)
 	return err != nil || info.Sys().(*syscall.Stat_t).Dev == above.Sys().(*syscall.Stat_t).Dev
