@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if volume := os.Getenv(readerVariable); volume != "" {
 		os.Exit(readMain(volume))
 	}
-	for _, need := range []string{debian, driverBinary, cgroupTest} {
+	for _, need := range []string{debian, driverBinary, cgroupTest, zipBinary} {
 		if _, err := os.Stat(need); err != nil {
 			fmt.Fprintf(os.Stderr, "%v; make build, then e2e/systemd/run.sh\n", err)
 			os.Exit(1)

@@ -16,4 +16,5 @@ fi
 
 export CGO_ENABLED=0
 go test -c -o ../bin/cgroup.test ../../survive/internal/cgroup
+go build -o ../bin/zip ../../examples/zip
 exec go test -tags systemd -count=1 -timeout 30m "$@" .

@@ -3,7 +3,6 @@
 package systemd
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -19,17 +18,6 @@ func TestAShutdownWithVolumesMounted(t *testing.T) {
 		t.Logf("off after %v", took.Round(10*time.Millisecond))
 		if took > 45*time.Second {
 			t.Errorf("the machine took %v to shut down", took)
-		}
-	})
-}
-
-// The test of package cgroup that needs a systemd.
-func TestTheScope(t *testing.T) {
-	onEach(t, func(t *testing.T, layout layout) {
-		m := boot(t, layout)
-		output := m.must("systemd-run", "--pipe", "--wait", "--quiet", "/e2e/cgroup.test", "-test.v", "-test.run=^TestSystemdMakesAScope$")
-		if !strings.Contains(output, "--- PASS: TestSystemdMakesAScope") {
-			t.Error(output)
 		}
 	})
 }

@@ -1,0 +1,126 @@
+//go:build systemd
+
+package systemd
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What run.sh has built.
+const zipBinary = "../bin/zip"
+
+// zipUnits runs the units of examples/zip, as docs/without-kubernetes.md says: they start, survive kill -9, heal,
+// restart, and stop.
+func (m *machine) zipUnits() {
+	m.t.Helper()
+	const want = "content of an archive\n"
+	install := m.installZip(want)
+	m.must("sh", "-euc", `mkdir -p /srv /mnt/site && cp /e2e/site.zip /srv && cd /e2e/zip && `+install)
+	reads := func() {
+		m.t.Helper()
+		if got := m.must("cat", "/mnt/site/file"); got != want {
+			m.t.Errorf("/mnt/site/file has %q", got)
+		}
+	}
+	reads()
+	active, standby := m.zipPair(0)
+	if unit := m.must("systemctl", "status", "--no-pager", fmt.Sprint(active)); !strings.Contains(strings.SplitN(unit, "\n", 2)[0], ".scope") {
+		m.t.Errorf("process %d belongs to\n%s", active, unit)
+	}
+	m.must("sh", "-c", fmt.Sprintf("kill -9 %d", active))
+	reads()
+	active, standby = m.zipPair(active)
+	m.must("sh", "-c", fmt.Sprintf("kill -STOP %[1]d %[2]d && kill -9 %[1]d %[2]d", active, standby)) // so that none takes over
+	m.must("systemctl", "start", "zip-restore")                                                       // or its timer, within ten seconds
+	reads()
+	m.must("systemctl", "restart", "zip@mnt-site")
+	reads()
+	m.must("systemctl", "stop", "zip@mnt-site", "zip-restore.timer")
+	m.eventually(time.Minute, func() error {
+		left := m.must("sh", "-c", `
+			readlink /proc/[0-9]*/exe | grep -x /usr/local/libexec/zip
+			ls /run/zip 2>/dev/null
+			grep fuse.zip /proc/self/mountinfo
+			systemctl list-units --all --plain --no-legend 'zip-*.scope'
+			true`)
+		if left != "" {
+			return fmt.Errorf("left: %s", left)
+		}
+		return nil
+	})
+}
+
+// installZip puts what the document's commands need into the shared directory, and returns these commands.
+func (m *machine) installZip(content string) (commands string) {
+	m.t.Helper()
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	file, err := w.Create("file")
+	if err == nil {
+		_, err = file.Write([]byte(content))
+	}
+	document, errRead := os.ReadFile("../../docs/without-kubernetes.md")
+	units := filepath.Join(m.shared, "zip", "examples", "zip")
+	err = errors.Join(err, errRead, w.Close(), os.WriteFile(filepath.Join(m.shared, "site.zip"), archive.Bytes(), 0o600),
+		os.MkdirAll(units, 0o755), copyFile(zipBinary, filepath.Join(m.shared, "zip", "zip")))
+	found, _ := filepath.Glob("../../examples/zip/zip*.*er*")
+	for _, unit := range found {
+		text, errRead := os.ReadFile(unit)
+		err = errors.Join(err, errRead, os.WriteFile(filepath.Join(units, filepath.Base(unit)), text, 0o644))
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(document), "\n## With systemd\n")
+	for line := range strings.Lines(section) {
+		if command, is := strings.CutPrefix(line, "    "); is {
+			commands += command
+		}
+	}
+	if !strings.Contains(commands, "systemctl enable --now zip@mnt-site") {
+		m.t.Fatalf("docs/without-kubernetes.md has other commands: %q", commands)
+	}
+	return commands
+}
+
+// zipPair waits for two processes, neither of which has ended.
+func (m *machine) zipPair(ended int) (active, standby int) {
+	m.t.Helper()
+	m.eventually(time.Minute, func() error {
+		var all []status
+		text := m.must("/usr/local/libexec/zip", "status", "-o", "json", "/mnt/site")
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			return err
+		}
+		d := all[0].Daemon
+		if d.Active == nil || d.Standby == nil || d.Active.PID*d.Standby.PID == 0 || d.Active.PID == ended || d.Standby.PID == ended {
+			return errors.New(text)
+		}
+		active, standby = d.Active.PID, d.Standby.PID
+		return nil
+	})
+	return active, standby
+}
+
+// The units of examples/zip, and the test of package cgroup that needs a systemd.
+func TestScopeAndUnits(t *testing.T) {
+	onEach(t, func(t *testing.T, layout layout) {
+		m := boot(t, layout)
+		output := m.must("systemd-run", "--pipe", "--wait", "--quiet", "/e2e/cgroup.test", "-test.v", "-test.run=^TestSystemdMakesAScope$")
+		if !strings.Contains(output, "--- PASS: TestSystemdMakesAScope") {
+			t.Error(output)
+		}
+		begun := time.Now()
+		m.zipUnits()
+		t.Logf("the units took %v", time.Since(begun).Round(10*time.Millisecond))
+	})
+}
