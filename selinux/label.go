@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/opencontainers/selinux/go-selinux"
 )
 
 // DefaultLabel is of the type that containers own. Without categories, it is
@@ -28,12 +26,6 @@ func CheckLabel(label string) error {
 }
 
 const inLabel = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:-_"
-
-// typeOf returns a label's type, "" if it has none.
-func typeOf(label string) string {
-	context, _ := selinux.NewContext(label)
-	return context["type"]
-}
 
 // LabelOf returns the label that a file system was mounted with, from the super
 // options that mountinfo has of it, "" if it was mounted with none. The kernel

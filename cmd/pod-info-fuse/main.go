@@ -12,8 +12,6 @@
 package main
 
 import (
-	"github.com/spf13/pflag"
-
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/fs"
 	"example.com/pod-info-fuse/internal/config"
@@ -32,7 +30,7 @@ func main() {
 // program describes the driver.
 func program() command.Program {
 	var settings config.Config
-	p := command.Program{
+	return command.Program{
 		Driver: survive.Driver{
 			Program:     "pod-info-fuse",
 			Version:     version,
@@ -53,19 +51,4 @@ func program() command.Program {
 		Deliver:  deliver,
 		Withdraw: withdraw,
 	}
-	p.Commands = []command.Command{{
-		Name: "selinux", Example: "selinux",
-		Help: "say whether SELinux lets containers read the volumes, and what to do",
-		Prepare: func(set *pflag.FlagSet) func([]string) error {
-			node := p.Node(set)
-			return func([]string) error {
-				n, err := node()
-				if err != nil {
-					return err
-				}
-				return seLinux(n)
-			}
-		},
-	}}
-	return p
 }

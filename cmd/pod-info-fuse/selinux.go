@@ -9,24 +9,6 @@ import (
 	"example.com/pod-info-fuse/survive/command"
 )
 
-// seLinux tells an administrator how SELinux treats the volumes.
-func seLinux(n survive.Node) error {
-	now, err := n.Status()
-	if err != nil {
-		return err
-	}
-	r := newSELinuxReport(n)
-	if err := command.PrintLines(r.lines()); err != nil {
-		return err
-	}
-	situation := selinux.Situation{
-		Program: n.Program, Mode: r.Mode, Mounted: now.Mount != survive.MountAbsent, Label: r.Context,
-		Wanted: n.Label, Boolean: r.Boolean.State,
-	}
-	fmt.Printf("\n%s\n", situation.Advice())
-	return nil
-}
-
 // seLinuxSection is the section of status on SELinux.
 func seLinuxSection(n survive.Node) command.Section {
 	r := newSELinuxReport(n)
