@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -38,7 +39,8 @@ func install(t *testing.T, tags ...string) installed {
 	if err := os.MkdirAll(filepath.Dir(d.path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	d.becomes("1.0.0", d.log)
+	d.becomes("1.0.0")
+	d.logsTo(d.log)
 	t.Cleanup(func() {
 		_, _ = d.try("stop", "--force") // which frees the readers that wait
 		if t.Failed() {
@@ -49,17 +51,55 @@ func install(t *testing.T, tags ...string) installed {
 }
 
 // becomes puts a version in the place of the one that is there, if any.
-func (d installed) becomes(version, log string) {
+func (d installed) becomes(version string) {
 	d.t.Helper()
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", d.tags, "-ldflags",
-		"-X main.version="+version+" -X example.com/pod-info-fuse/internal/calllog.usual="+log, "-o", d.path+".new")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		d.t.Fatalf("build: %v\n%s", err, output)
-	}
-	if err := os.Rename(d.path+".new", d.path); err != nil {
+	if err := errors.Join(os.Link(built(d.t, version, d.tags), d.path+".new"), os.Rename(d.path+".new", d.path)); err != nil {
 		d.t.Fatal(err)
 	}
+}
+
+func (d installed) logsTo(log string) {
+	d.t.Helper()
+	if err := os.WriteFile(filepath.Join(filepath.Dir(d.path), "config.json"), []byte(log), 0o644); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// builds is the directory of the versions that were built.
+var builds string
+
+// TestMain has four tests run at the same time: they wait most of it.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	var err error
+	if builds, err = os.MkdirTemp("", "killer-test-"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	os.RemoveAll(builds)
+	os.Exit(status)
+}
+
+var building sync.Mutex
+
+// built is a version, which is built once.
+func built(t *testing.T, version, tags string) (path string) {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
+	path = filepath.Join(builds, version+tags)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-ldflags", "-X main.version="+version, "-o", path)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, output)
+	}
+	return path
 }
 
 func (d installed) try(args ...string) (string, error) {
@@ -221,6 +261,7 @@ func ended(pid int) bool {
 // The pair loses two processes by that, and answers with errors then; a reader of another volume
 // sees none.
 func TestARequestKillsTwoProcessesAtMost(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		file    string
 		readers int
@@ -228,13 +269,13 @@ func TestARequestKillsTwoProcessesAtMost(t *testing.T) {
 		says    string // in the log
 		longest time.Duration
 	}{
+		{"slow", 1, "", "gives no sign of life", 12 * time.Second},
+		{"slow", 4, "", "gives no sign of life", 12 * time.Second},
 		{"exit", 1, "", "", 5 * time.Second},
 		{"exit", 4, "", "", 5 * time.Second},
 		{"panic", 2, "", `crash: "panic: a file that panics`, 5 * time.Second},
 		{"overflow", 1, "", "stack overflow", 10 * time.Second},
 		{"exit", 4, "noresend", "", 5 * time.Second}, // as before Linux 6.9
-		{"slow", 1, "", "gives no sign of life", 12 * time.Second},
-		{"slow", 4, "", "gives no sign of life", 12 * time.Second},
 	} {
 		t.Run(fmt.Sprintf("%s, read by %d%s", row.file, row.readers, strings.TrimRight(", "+row.tags, ", ")), func(t *testing.T) {
 			t.Parallel()
@@ -287,6 +328,7 @@ func TestARequestKillsTwoProcessesAtMost(t *testing.T) {
 // A process that is killed while it answers is no evidence against what it was answering: however
 // often, nobody gets an error.
 func TestManyDeathsCondemnNobody(t *testing.T) {
+	t.Parallel()
 	d := install(t)
 	dir := d.mount("web-0")
 	var stops []func() bystander
@@ -319,6 +361,7 @@ func TestManyDeathsCondemnNobody(t *testing.T) {
 // Several files of a volume end the process, and are read at the same time. Each costs two
 // processes, and there is another one always.
 func TestFilesThatKillTogether(t *testing.T) {
+	t.Parallel()
 	d := install(t)
 	volume, other := d.mount("hostile-0"), d.mount("web-0")
 	d.daemon()
@@ -346,6 +389,7 @@ func TestFilesThatKillTogether(t *testing.T) {
 // Both processes die, the active one of a request. The call-out that starts them anew says so, with
 // the text of the crash, and they know what it died of.
 func TestTheTextOfACrash(t *testing.T) {
+	t.Parallel()
 	d := install(t)
 	volume := d.mount("hostile-0")
 	pair := d.daemon()
@@ -396,13 +440,14 @@ func (d installed) runDir(name string) string {
 
 // Another version may be without the error: it tries what was refused.
 func TestAnotherVersion(t *testing.T) {
+	t.Parallel()
 	d := install(t)
 	volume := d.mount("hostile-0")
 	path := filepath.Join(volume, "exit")
 	const says = "is answered with EIO"
 	for i, version := range []string{"1.0.0", "1.0.1"} {
 		if i > 0 {
-			d.becomes(version, d.log)
+			d.becomes(version)
 			d.call("upgrade")
 		}
 		d.daemon()
@@ -417,8 +462,9 @@ func TestAnotherVersion(t *testing.T) {
 
 // A process that serves cannot fill the file system that its files are on.
 func TestNoFileGrows(t *testing.T) {
+	t.Parallel()
 	d := install(t)
-	d.becomes("1.0.1", "off") // a log that is a file may grow
+	d.logsTo("off") // a log that is a file may grow
 	d.mount("web-0")
 	pair := d.daemon()
 	for _, pid := range []int{pair.Active.PID, pair.Standby.PID} {
@@ -431,6 +477,7 @@ func TestNoFileGrows(t *testing.T) {
 
 // The text in the log is that of the process that it is logged for, however many have died before.
 func TestTheTextIsOfTheProcessThatDied(t *testing.T) {
+	t.Parallel()
 	d := install(t)
 	d.mount("web-0")
 	signal := func(pid int, s syscall.Signal) {

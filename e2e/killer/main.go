@@ -25,6 +25,10 @@ func main() {
 		},
 		Name:  "example.com/killer",
 		About: "killer is a driver for tests.",
+		// The configuration is where the log goes.
+		Configure: func(configuration []byte) (survive.Settings, error) {
+			return survive.Settings{Log: string(configuration)}, nil
+		},
 	}.Main()
 }
 
