@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+
 	"example.com/pod-info-fuse/e2e/clitest"
 )
 
@@ -346,14 +348,14 @@ func TestReadinessIsLoggedWhenItChanges(t *testing.T) {
 	w.serve()
 	for range 2 {
 		for range 3 {
-			if status, output := w.probe(); status != 1 || !strings.Contains(output, w.binary) {
-				t.Errorf("probe: %d, %q", status, output)
+			if _, err := w.Probe(w.ctx(), &spec.ProbeRequest{}); err == nil || !strings.Contains(err.Error(), w.binary) {
+				t.Errorf("probe: %v", err)
 			}
 		}
 		back()
 		for range 3 {
-			if status, output := w.probe(); status != 0 {
-				t.Errorf("probe: %d, %q", status, output)
+			if _, err := w.Probe(w.ctx(), &spec.ProbeRequest{}); err != nil {
+				t.Errorf("probe: %v", err)
 			}
 		}
 		back = w.takeAway()

@@ -1,9 +1,10 @@
-// Package testnode is the harness of tests that run the driver on a node: each of them as on a machine
+// Package testnode is the harness of tests that run a driver on a node: each of them as on a machine
 // of its own, several at the same time. A package of such tests has
 //
 //	func TestMain(m *testing.M) { testnode.Main(m) }
 //
-// and a test begins with [Install], or with [Place] where the installer installs.
+// and a test begins with [Install], or with [Place] where the installer installs. Tests of other programs
+// have a [Suite].
 package testnode
 
 import (
@@ -32,13 +33,26 @@ import (
 // same with version 1.2.4.
 var Binary, Newer string
 
-// Main runs each test of a package on a node of its own, several at the same time, and exits. patient are the
-// tests that wait for seconds and take little of a CPU meanwhile: they run beside all others. A test fails
-// on what it leaves over itself, and does not see what other packages' tests do.
-//
-// With the race detector, all tests run on one node, and [Require] skips those of the driver, which is built
-// without it. So it is when something is fuzzed or measured.
-func Main(m *testing.M, patient ...string) {
+// Builds is the directory of what was built.
+var Builds = os.Getenv(buildsVariable)
+
+// Main runs a package's tests of the driver, and exits. patient are the names of tests that wait for seconds and
+// take little of a CPU meanwhile: they run beside all others.
+func Main(m *testing.M, patient ...string) { Suite{Build: buildDriver, Patient: patient}.Main(m) }
+
+// Suite is how a package's tests are run. A test fails on what it leaves over itself, and does not see what other
+// tests do. Where something is fuzzed or measured, all tests run on one node, and [Require] skips those of the driver.
+type Suite struct {
+	Build   func(dir string) error // builds what is tested
+	Begin   string                 // what a shell does first on each node, ending in &&
+	Patient []string               // see [Main]
+	// Raced tests are of code in their own process. Others are skipped with the race detector, which sees
+	// nothing of a driver that is built without it.
+	Raced bool
+}
+
+// Main runs each test on a node of its own, several at the same time, and exits.
+func (s Suite) Main(m *testing.M) {
 	slowclose.Intercept()
 	flag.Parse()
 	if os.Geteuid() != 0 {
@@ -46,17 +60,15 @@ func Main(m *testing.M, patient ...string) {
 		os.Exit(1)
 	}
 	switch dir := os.Getenv(buildsVariable); {
-	case flagValue("list") != "":
-		os.Exit(m.Run())
-	case dir == noBuilds:
+	case flagValue("list") != "", dir == noBuilds:
 		os.Exit(m.Run())
 	case dir != "":
 		Binary, Newer = filepath.Join(dir, "binary"), filepath.Join(dir, "newer")
 		os.Exit(onANode(m))
-	case flagValue("fuzz") != "", flagValue("bench") != "", raceDetector():
-		os.Exit(allOnOneNode())
+	case flagValue("fuzz") != "", flagValue("bench") != "", raceDetector() && !s.Raced:
+		os.Exit(s.allOnOneNode())
 	default:
-		os.Exit(eachOnANode(patient))
+		os.Exit(s.eachOnANode())
 	}
 }
 
@@ -84,8 +96,8 @@ func Require(t *testing.T) {
 }
 
 // allOnOneNode executes this binary again, once.
-func allOnOneNode() (status int) {
-	command := nodeCommand(noBuilds, "none", flagValue("run"))
+func (s Suite) allOnOneNode() (status int) {
+	command := s.nodeCommand(noBuilds, "none", flagValue("run"))
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := command.Run(); err != nil {
 		return 1
@@ -99,9 +111,22 @@ func raceDetector() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// eachOnANode builds the driver, and executes this binary again for each test that was asked
+// buildDriver builds [Binary] and [Newer].
+func buildDriver(dir string) error {
+	for name, version := range map[string]string{"binary": "1.2.3", "newer": "1.2.4"} {
+		path := filepath.Join(dir, name)
+		if output, err := BuildCommand(path, version, "").CombinedOutput(); err != nil {
+			return fmt.Errorf("build the driver: %w\n%s", err, output)
+		} else if err := os.Chmod(path, InstalledMode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachOnANode builds what is tested, and executes this binary again for each test that was asked
 // for.
-func eachOnANode(patient []string) (status int) {
+func (s Suite) eachOnANode() (status int) {
 	fail := func(what string, err error, output []byte) int {
 		fmt.Printf("%s: %v\n%s", what, err, output)
 		return 1
@@ -111,13 +136,8 @@ func eachOnANode(patient []string) (status int) {
 		return fail("make a directory for builds", err, nil)
 	}
 	defer os.RemoveAll(dir)
-	for name, build := range map[string][2]string{"binary": {"1.2.3", ""}, "newer": {"1.2.4", ""}} {
-		if output, err := BuildCommand(filepath.Join(dir, name), build[0], build[1]).CombinedOutput(); err != nil {
-			return fail("build the driver", err, output)
-		}
-		if err := os.Chmod(filepath.Join(dir, name), InstalledMode); err != nil {
-			return fail("make the driver unreadable", err, nil)
-		}
+	if err := errors.Join(os.Chmod(dir, 0o711), s.Build(dir)); err != nil {
+		return fail("build what is tested", err, nil)
 	}
 	// What follows a slash is about subtests.
 	pattern, subtests, _ := strings.Cut(flagValue("run"), "/")
@@ -129,14 +149,14 @@ func eachOnANode(patient []string) (status int) {
 		return fail("list the tests", err, list)
 	}
 	tests := strings.Fields(string(list))
-	if stale := without(patient, tests); pattern == "." && len(stale) > 0 {
+	if stale := without(s.Patient, tests); pattern == "." && len(stale) > 0 {
 		return fail("find the tests that wait", fmt.Errorf("there is no %q", stale), nil)
 	}
 	var printing sync.Mutex // of status, too
 	run := func(number int, name string) {
 		// Nobody else on this machine has the directory's name.
 		vendor := fmt.Sprintf("%s-%d-", strings.TrimPrefix(filepath.Base(dir), "pod-info-fuse-"), number)
-		output, err := nodeCommand(dir, vendor, "^"+name+"$/"+subtests).CombinedOutput()
+		output, err := s.nodeCommand(dir, vendor, "^"+name+"$/"+subtests).CombinedOutput()
 		left := removeCgroups(vendor)
 		printing.Lock()
 		defer printing.Unlock()
@@ -163,7 +183,7 @@ func eachOnANode(patient []string) (status int) {
 		all.Go(func() {
 			defer close(numbers)
 			for number, name := range tests {
-				if slices.Contains(patient, name) == isPatient {
+				if slices.Contains(s.Patient, name) == isPatient {
 					numbers <- number
 				}
 			}
@@ -216,14 +236,14 @@ func removeCgroups(vendor string) (failed error) {
 // nodeCommand executes this binary again in namespaces of its own, where it is as on a node
 // whatever the machine: the first process shares its mounts, which root may ask of it; the
 // cgroup that it begins in is the root; and nothing that it starts outlives it.
-func nodeCommand(builds, vendor, run string) *exec.Cmd {
+func (s Suite) nodeCommand(builds, vendor, run string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err) // there is /proc
 	}
 	// A shell is the first process, because it reaps those whose parents have ended.
 	args := append([]string{"--pid", "--fork", "--kill-child", "--mount", "--cgroup", "--mount-proc",
-		"sh", "-c", `"$@"; exit $?`, "sh", self}, os.Args[1:]...)
+		"sh", "-c", s.Begin + ` "$@"; exit $?`, "sh", self}, os.Args[1:]...)
 	command := exec.Command("unshare", append(args, "-test.run", run, "-test.parallel", "100", "-test.testlogfile=")...)
 	command.Env = append(os.Environ(), buildsVariable+"="+builds, vendorVariable+"="+vendor)
 	return command
@@ -243,7 +263,7 @@ func onANode(m *testing.M) int {
 func leftovers() string {
 	var list strings.Builder
 	infos, err := mountinfo.GetMounts(func(info *mountinfo.Info) (skip, stop bool) {
-		return info.FSType != "fuse.pod-info-fuse" || !strings.HasPrefix(info.Source, TestVendor), false
+		return !strings.HasPrefix(info.Source, TestVendor), false
 	})
 	if err != nil {
 		fmt.Fprintln(&list, err)
@@ -253,11 +273,11 @@ func leftovers() string {
 	}
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range commands {
-		if line, _ := os.ReadFile(path); strings.Contains(string(line), "~pod-info-fuse/pod-info-fuse\x00serve\x00--driver\x00"+TestVendor) {
+		if line, _ := os.ReadFile(path); strings.Contains(string(line), "\x00serve\x00--driver\x00"+TestVendor) {
 			fmt.Fprintf(&list, "process %s: %s\n", path, strings.ReplaceAll(string(line), "\x00", " "))
 		}
 	}
-	runDirs, _ := filepath.Glob("/run/pod-info-fuse/" + TestVendor + "*")
+	runDirs, _ := filepath.Glob("/run/pod*/" + TestVendor + "*")
 	for _, path := range runDirs {
 		fmt.Fprintf(&list, "run directory %s\n", path)
 	}
