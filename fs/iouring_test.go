@@ -16,9 +16,10 @@ import (
 	"example.com/pod-info-fuse/internal/testnode"
 )
 
-// By io_uring(7), the kernel may read in a thread of its own. The answer is the program's all the same.
-// What docs/limits.md says of longer reads is the kernel's doing: it does not move the position in direct I/O
-// (Linux 6.18, fs/fuse/file.c, fuse_direct_IO). This test says what comes of them.
+// By io_uring(7), the kernel may read in a thread of its own. The answer is the program's all the
+// same. What docs/limits.md says of longer reads is the kernel's doing: it does not move the
+// position in direct I/O (Linux 6.18, fs/fuse/file.c, fuse_direct_IO). This test says what comes of
+// them.
 func TestReadsByIOURing(t *testing.T) {
 	ring := newRing(t)
 	dir := testnode.Install(t).Mount()

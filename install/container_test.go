@@ -34,9 +34,9 @@ func TestUninstallInAContainerUnmountsOnTheNode(t *testing.T) {
 	isGone(d)
 }
 
-// What kubectl exec calls in the installer's container has the image for its root directory, the node's
-// at /host, and the right to change its root directory. It tells what status tells on the node, and
-// says no word that is true of the container only.
+// What kubectl exec calls in the installer's container has the image for its root directory, the
+// node's at /host, and the right to change its root directory. It tells what status tells on the
+// node, and says no word that is true of the container only.
 func TestCommandsInTheContainerOfAnInstaller(t *testing.T) {
 	d := testnode.Place(t).OnNode()
 	d.Installs(testnode.Binary)

@@ -39,8 +39,8 @@ func (t Target) CloseCSI() error {
 	return errors.Join(errs...)
 }
 
-// releaseTimeout is how long a kubelet may take to release a persistent volume that it has unmounted.
-// It takes a fraction of a second.
+// releaseTimeout is how long a kubelet may take to release a persistent volume that it has
+// unmounted. It takes a fraction of a second.
 const releaseTimeout = 5 * time.Second
 
 // removeDevices removes the directories that a kubelet has for the driver's persistent volumes, as

@@ -92,9 +92,9 @@ func (t Target) check() error {
 	return nil
 }
 
-// lockTimeout is how long an installer waits for another one, which may be ending the daemon: longer
-// than uninstall takes, which may have it stop twice. Whoever may read the plugin directory can
-// lock it.
+// lockTimeout is how long an installer waits for another one, which may be ending the daemon:
+// longer than uninstall takes, which may have it stop twice. Whoever may read the plugin directory
+// can lock it.
 var lockTimeout = 2*stopTimeout + time.Minute
 
 // lock keeps other installers out of the plugin directory until unlock is called,

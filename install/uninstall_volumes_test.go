@@ -180,8 +180,8 @@ func TestUninstallWatchWaitsForTheVolumes(t *testing.T) {
 	isGone(d, one, two)
 }
 
-// Pods that come and go would keep their node's volumes in use for ever: only those that are there may
-// have one.
+// Pods that come and go would keep their node's volumes in use for ever: only those that are there
+// may have one.
 func TestUninstallWatchRefusesNewVolumes(t *testing.T) {
 	d := testnode.Place(t)
 	d.Installs(testnode.Binary)
@@ -283,8 +283,8 @@ func TestUninstallClosesTheDoorForCSI(t *testing.T) {
 		}
 	}
 	d.Must("unmount", dir)
-	// A kubelet that has unmounted a persistent volume asks the plugin once more before it removes its file, and
-	// may leave the directories.
+	// A kubelet that has unmounted a persistent volume asks the plugin once more before it removes
+	// its file, and may leave the directories.
 	devices := filepath.Join(kubelet, "plugins/kubernetes.io/csi", name)
 	file := filepath.Join(devices, "0f", "vol_data.json")
 	err = errors.Join(os.MkdirAll(filepath.Join(devices, "0f", "globalmount"), 0o750), os.MkdirAll(filepath.Join(devices, "1f", "globalmount"), 0o750),

@@ -31,8 +31,8 @@ func stuckActive(d testnode.Driver, volume string) (active, standby int) {
 		}
 		return false
 	})
-	// Requests are handed out in order: when this one is answered, the one before it has been read, too, and a
-	// killed process no longer takes it back (fs/fuse/dev.c, request_wait_answer).
+	// Requests are handed out in order: when this one is answered, the one before it has been read,
+	// too, and a killed process no longer takes it back (fs/fuse/dev.c, request_wait_answer).
 	testnode.Read(d.T, volume, "pod.nodename")
 	return active, standby
 }

@@ -90,8 +90,8 @@ func TestTheFirstMountAndAnUnmountAtOnce(t *testing.T) {
 	}
 }
 
-// An unmount may come while its volume is healed, in the kubelet's directory and in a
-// container: no mount stays but the container's, which is healed, and no record when the pods are gone.
+// An unmount may come while its volume is healed, in the kubelet's directory and in a container: no
+// mount stays but the container's, which is healed, and no record when the pods are gone.
 func TestHealingAndUnmountsAtOnce(t *testing.T) {
 	d := testnode.Install(t)
 	for round := range 12 {

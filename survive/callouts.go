@@ -42,9 +42,9 @@ func (c CallOuts) Init() (flex.Capabilities, error) {
 	if err := c.Node.begin().maintain(); err != nil {
 		c.Node.Log("init: %v", err)
 	}
-	// SELinuxRelabel stays false: to relabel the volume fails on FUSE. The kubelet relabels a CSI volume
-	// only if its mount shows seclabel (kubernetes v1.34, pkg/volume/csi/csi_mounter.go), which a mount
-	// with a label of its own does not.
+	// SELinuxRelabel stays false: to relabel the volume fails on FUSE. The kubelet relabels a CSI
+	// volume only if its mount shows seclabel (kubernetes v1.34, pkg/volume/csi/csi_mounter.go),
+	// which a mount with a label of its own does not.
 	return flex.Capabilities{}, nil
 }
 

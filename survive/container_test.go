@@ -23,10 +23,10 @@ func startInUserNamespace(t *testing.T, more uintptr) *testnode.Process {
 	return testnode.Started(t, command)
 }
 
-// container is a shell in a mount namespace of its own, where nothing is mounted but a root that
-// is read-only, what a shell needs, a volume, and a file of a volume (a subPath). As with containerd 2.2
-// and runc 1.3, the volume is mounted rw, without the flags of the node's mount, and root has the default
-// capabilities.
+// container is a shell in a mount namespace of its own, where nothing is mounted but a root that is
+// read-only, what a shell needs, a volume, and a file of a volume (a subPath). As with containerd
+// 2.2 and runc 1.3, the volume is mounted rw, without the flags of the node's mount, and root has
+// the default capabilities.
 type container struct{ *testnode.Process }
 
 // defaultCapabilities are those of containerd and CRI-O together.
@@ -48,8 +48,8 @@ while read path; do line=; { read line < "/$path"; } 2>&-; echo "$line"; done`
 // read returns the first line of a file, "" when it cannot be read.
 func (c container) read(path string) string { return c.Does("%s", path) }
 
-// hangInExecve starts a process in a mount namespace of its own, with what is mounted here, and returns when it
-// hangs in execve(2). end has it go on, and ends it.
+// hangInExecve starts a process in a mount namespace of its own, with what is mounted here, and
+// returns when it hangs in execve(2). end has it go on, and ends it.
 func hangInExecve(t *testing.T, f *slowclose.File) (pid int, end func()) {
 	t.Helper()
 	self, err := os.Executable()

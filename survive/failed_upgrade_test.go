@@ -278,7 +278,8 @@ func TestAnUpgradeWhoseCallOutWasKilledIsDoneByTheNext(t *testing.T) {
 	l.stop()
 }
 
-// Another call-out replaces the daemon, which does not answer meanwhile: its control socket is made anew.
+// Another call-out replaces the daemon, which does not answer meanwhile: its control socket is made
+// anew.
 func TestWhatAnotherCallOutHasUpgradedIsNoFailedUpgrade(t *testing.T) {
 	d := testnode.Install(t)
 	d.Mount()

@@ -53,8 +53,8 @@ func TestNobodyOfTheOldVersionIsLeftAfterAnUpgrade(t *testing.T) {
 	d.Pair()
 }
 
-// A daemon that was taken over hands over, and then takes the connection out of non-blocking mode, which is
-// one for all who have it.
+// A daemon that was taken over hands over, and then takes the connection out of non-blocking mode,
+// which is one for all who have it.
 func TestWhoHandedOverCannotMakeTheOthersHang(t *testing.T) {
 	d := testnode.Install(t)
 	hostile(d, "blocks")
@@ -101,8 +101,8 @@ func TestTheWordOfTheOldVersionIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A daemon that was taken over notes, as long as it lives, that processes have died of another pod's request.
-// The version that comes after it knows nothing of that.
+// A daemon that was taken over notes, as long as it lives, that processes have died of another
+// pod's request. The version that comes after it knows nothing of that.
 func TestAnotherVersionForgetsWhatADaemonSuspects(t *testing.T) {
 	for how, replace := range map[string]func(d testnode.Driver){
 		"upgrade": func(d testnode.Driver) { ends(d, "upgrade") },
@@ -125,8 +125,8 @@ func TestAnotherVersionForgetsWhatADaemonSuspects(t *testing.T) {
 	}
 }
 
-// silentInAnUpgrade is a driver of which a new version is placed, while a daemon serves that does not say whether it
-// hands over. readsOn checks what was open before.
+// silentInAnUpgrade is a driver of which a new version is placed, while a daemon serves that does
+// not say whether it hands over. readsOn checks what was open before.
 func silentInAnUpgrade(t *testing.T) (d testnode.Driver, readsOn func()) {
 	t.Helper()
 	d = testnode.Install(t)
@@ -147,7 +147,8 @@ func silentInAnUpgrade(t *testing.T) (d testnode.Driver, readsOn func()) {
 	}
 }
 
-// A daemon that does not say whether it hands over, and answers, is not ended: what pods have open would be dead.
+// A daemon that does not say whether it hands over, and answers, is not ended: what pods have open
+// would be dead.
 func TestADaemonThatIsSilentInAnUpgradeServesOn(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	d, readsOn := silentInAnUpgrade(t)
@@ -164,8 +165,8 @@ func TestADaemonThatIsSilentInAnUpgradeServesOn(t *testing.T) {
 	}
 }
 
-// A daemon that says nothing in an upgrade, and is late with its answer then, has as long as at any other time.
-// Other pods' mounts do not wait for it.
+// A daemon that says nothing in an upgrade, and is late with its answer then, has as long as at any
+// other time. Other pods' mounts do not wait for it.
 func TestADaemonThatIsLateInAnUpgradeServesOn(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	d, readsOn := silentInAnUpgrade(t)

@@ -54,7 +54,8 @@ func TestAWatchDoesNotCallADriverThatStartsItsDaemon(t *testing.T) {
 	testnode.Eventually(t, "the volume reads again", func() bool { _, err := os.ReadFile(dir + "/pod.uid"); return err == nil })
 }
 
-// What an unmount removes before its turn comes is neither healed nor missed; what is still mounted is missed.
+// What an unmount removes before its turn comes is neither healed nor missed; what is still mounted
+// is missed.
 func TestAVolumeThatIsUnmountedWhileItWaitsToBeHealed(t *testing.T) {
 	d := testnode.Install(t)
 	dir := d.Mount()
@@ -80,7 +81,8 @@ func TestAVolumeThatIsUnmountedWhileItWaitsToBeHealed(t *testing.T) {
 	if err := restore.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// Before it serves, it waits for the lock as long as a call-out does, to see whether the record is there.
+	// Before it serves, it waits for the lock as long as a call-out does, to see whether the record
+	// is there.
 	testnode.Eventually(t, "the daemon serves", func() bool { return d.Status().Mount.State == "ok" })
 	testnode.Eventually(t, "the volume's turn has come, by the lock file, which is open again for it", func() bool {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", restore.Process.Pid))

@@ -51,7 +51,8 @@ func TestALinkInThePlaceOfAVolumeLeadsNowhere(t *testing.T) {
 	}
 }
 
-// When a mount fails over one that is dead, the dead one has a record, also if that was lost before.
+// When a mount fails over one that is dead, the dead one has a record, also if that was lost
+// before.
 func TestAMountThatFailsOverADeadOne(t *testing.T) {
 	for name, lost := range map[string]bool{"its record is there": false, "its record was lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +127,8 @@ func TestMountStartsAnewWhenNobodyAnswers(t *testing.T) {
 	}
 }
 
-// A daemon that does not answer keeps who asks it waiting, and no other pod: the lock that a mount needs is
-// free meanwhile.
+// A daemon that does not answer keeps who asks it waiting, and no other pod: the lock that a mount
+// needs is free meanwhile.
 func TestNobodyWaitsForTheLockWhileADaemonIsAsked(t *testing.T) {
 	for _, verb := range []string{"init", "upgrade"} {
 		t.Run(verb, func(t *testing.T) {
@@ -169,8 +170,8 @@ func TestNobodyWaitsForTheLockWhileADaemonIsAsked(t *testing.T) {
 	}
 }
 
-// One wait, and not one after the other: for the mount, whose server is stopped, and for the control socket, as
-// nobody knows who has a lock.
+// One wait, and not one after the other: for the mount, whose server is stopped, and for the
+// control socket, as nobody knows who has a lock.
 func TestAStaleLockCostsOneWait(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	d := testnode.Install(t)

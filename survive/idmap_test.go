@@ -53,9 +53,9 @@ func TestAVolumeCanBeIDMapped(t *testing.T) {
 	}
 }
 
-// The container runtime makes mounts read-only, or id-maps them, as the pod wants it. What
-// takes their place must be the same; but nothing in it can be executed or trusted, where the runtime had cleared
-// these flags of the node's mount.
+// The container runtime makes mounts read-only, or id-maps them, as the pod wants it. What takes
+// their place must be the same; but nothing in it can be executed or trusted, where the runtime had
+// cleared these flags of the node's mount.
 func TestWhatIsHealedIsAsItWas(t *testing.T) {
 	d := testnode.Install(t)
 	dir := d.Mount()

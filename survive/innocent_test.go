@@ -163,8 +163,8 @@ func holder(d testnode.Driver, b int64) int {
 	return int(lock.Pid)
 }
 
-// Somebody has removed the note of the daemon's user, or damaged it: then a process of root's that a
-// lock names is not taken for the daemon.
+// Somebody has removed the note of the daemon's user, or damaged it: then a process of root's that
+// a lock names is not taken for the daemon.
 func TestNobodyIsKilledWhereTheDaemonsUserIsNotKnown(t *testing.T) {
 	for _, note := range []string{"", "0", "4294967295"} {
 		d := testnode.Install(t)

@@ -71,7 +71,8 @@ func TestBadMountIsAClearFailureAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// What is mounted there would cover what the driver needs, and a process that serves would wait for itself.
+// What is mounted there would cover what the driver needs, and a process that serves would wait for
+// itself.
 func TestTheRunDirectoryIsNoVolume(t *testing.T) {
 	d := testnode.Install(t)
 	dir := d.Mount()

@@ -65,8 +65,9 @@ func TestANewbornProcessIsNobodys(t *testing.T) {
 	}
 }
 
-// Somebody who is the daemon's user, and not in one of its processes, gets neither the connection nor what the
-// processes and root tell each other by: so nobody but the pair itself can send what others must not believe.
+// Somebody who is the daemon's user, and not in one of its processes, gets neither the connection
+// nor what the processes and root tell each other by: so nobody but the pair itself can send what
+// others must not believe.
 func TestNobodyOfTheDaemonsUserReachesThePair(t *testing.T) {
 	for name, hostPID := range map[string]bool{"with hostPID": true, "without": false} {
 		t.Run(name, func(t *testing.T) {

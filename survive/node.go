@@ -178,14 +178,14 @@ func (n Node) varying() []uint8 {
 
 // How long call-outs wait, and for what. The kubelet itself waits for ever.
 const (
-	// callOutTimeout is for locks, the daemon and containers together. It is longer than it takes to
-	// find that a daemon is silent, to end it, and to start another one.
+	// callOutTimeout is for locks, the daemon and containers together. It is longer than it takes
+	// to find that a daemon is silent, to end it, and to start another one.
 	callOutTimeout = 25 * time.Second
 	// stepTimeout is for a step that should take milliseconds.
 	stepTimeout = 10 * time.Second
-	// abortTimeout is the least time after which a daemon that does not answer loses its connection: a
-	// standby needs six seconds to replace a process that hangs. Whoever has less left asks, and gives
-	// up.
+	// abortTimeout is the least time after which a daemon that does not answer loses its
+	// connection: a standby needs six seconds to replace a process that hangs. Whoever has less
+	// left asks, and gives up.
 	abortTimeout = 7 * time.Second
 	// deadTimeout is for an answer where no process seems to live that could give it: we may have
 	// asked before a new one had its lock.
@@ -253,9 +253,9 @@ func (n Node) lockVolumeUntil(id volume.ID, deadline time.Time) (unlock func(), 
 	return n.lockBytes(int64(id), 1, deadline)
 }
 
-// LockMount keeps off others that mount by this method, for a program that must know what is mounted
-// until it has mounted itself. It makes the run directory if need be. The lock is the byte that no
-// volume has: call-outs and Stop do not wait for it.
+// LockMount keeps off others that mount by this method, for a program that must know what is
+// mounted until it has mounted itself. It makes the run directory if need be. The lock is the byte
+// that no volume has: call-outs and Stop do not wait for it.
 func (n daemon) LockMount() (unlock func(), err error) {
 	for {
 		unlock, err := n.lockBytes(0, 1, n.until())

@@ -22,7 +22,8 @@ import (
 
 const (
 	sameUser = "SAME_USER"
-	// sameUserRunDir is the variable with the path of the run directory. No container has that directory.
+	// sameUserRunDir is the variable with the path of the run directory. No container has that
+	// directory.
 	sameUserRunDir = "SAME_USER_RUN_DIR"
 	realTime       = 40 // a signal that is queued as often as it is sent
 )

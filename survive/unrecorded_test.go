@@ -81,7 +81,8 @@ func TestVolumesWithoutARecordAreHealed(t *testing.T) {
 	}
 }
 
-// The kubelet's root, or any directory on the way to it, may be a link, which mountinfo does not have.
+// The kubelet's root, or any directory on the way to it, may be a link, which mountinfo does not
+// have.
 func TestVolumesWithoutARecordAreHealedWhereTheKubeletsRootIsALink(t *testing.T) {
 	for name, lose := range losses {
 		for _, heal := range []string{"init", "restore"} {

@@ -113,7 +113,8 @@ func TestWhoTakesOverThePairGetsNothingFromTheMounter(t *testing.T) {
 	n.must("init")
 	m := n.status().Mounter
 	mostChildren := 0
-	// A machine with more to do than processors takes minutes. An order without an answer says so itself.
+	// A machine with more to do than processors takes minutes. An order without an answer says so
+	// itself.
 	within(t, 10*time.Minute, "the attacks end", func() bool {
 		mostChildren = max(mostChildren, children(m.PID))
 		return strings.Contains(read(t, attackLog), "attacks on the mounter end")

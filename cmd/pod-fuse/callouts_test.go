@@ -39,7 +39,8 @@ func (n node) leftNothing() {
 	}
 }
 
-// The CSI plugin executes the same call-outs, on directories of another form, and again every minute.
+// The CSI plugin executes the same call-outs, on directories of another form, and again every
+// minute.
 func TestVolumesOfTheOtherDoor(t *testing.T) {
 	n := newNode(t)
 	n.csi = true
@@ -92,8 +93,8 @@ func TestVolumesInEitherOrderAndAgain(t *testing.T) {
 	}
 }
 
-// When a mount fails over one that is dead, the dead one is known to status, also if its record was lost, and a later
-// mount replaces it.
+// When a mount fails over one that is dead, the dead one is known to status, also if its record was
+// lost, and a later mount replaces it.
 func TestAMountThatFailsOverADeadOne(t *testing.T) {
 	for name, lost := range map[string]bool{"its record is there": false, "its record was lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -192,8 +193,8 @@ func TestWhatAServerVolumeHas(t *testing.T) {
 	}
 }
 
-// Where a kubelet has a mount namespace of its own, what the mounter has mounted may be shared there. What is mounted for
-// one volume is not in another one.
+// Where a kubelet has a mount namespace of its own, what the mounter has mounted may be shared
+// there. What is mounted for one volume is not in another one.
 func TestServerVolumesWhereMountsAreShared(t *testing.T) {
 	n := newNode(t)
 	n.pod()
@@ -328,7 +329,8 @@ func TestUnmountLeavesOthersMountsAlone(t *testing.T) {
 	n.must("unmount", dir)
 }
 
-// The umask is the kubelet's, or that of who calls by hand. What the daemon has to read, it can read.
+// The umask is the kubelet's, or that of who calls by hand. What the daemon has to read, it can
+// read.
 func TestAUmaskThatKeepsTheGroupOut(t *testing.T) {
 	n := newNode(t)
 	before := unix.Umask(0o077)
@@ -369,8 +371,9 @@ func TestAFullRunDirectory(t *testing.T) {
 	}
 }
 
-// A container that shares the volume's mount with the host, as with mountPropagation: Bidirectional, is refused what the
-// program serves, which would appear on the host. Other containers have it.
+// A container that shares the volume's mount with the host, as with mountPropagation:
+// Bidirectional, is refused what the program serves, which would appear on the host. Other
+// containers have it.
 func TestAContainerWithBidirectionalMounts(t *testing.T) {
 	n := newNode(t)
 	client, server := n.pod()

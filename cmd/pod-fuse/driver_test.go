@@ -197,9 +197,9 @@ func (n node) status() (s status) {
 }
 
 // containerScript makes a mount and a PID namespace a container, which has volumes on /mnt/data and
-// /mnt/server, and not the kubelet's directories. It is as containerd 2.2 and runc 1.3 make one for a
-// pod that asks for nothing: mounts are rw, without the flags that they had, and root has the default
-// capabilities.
+// /mnt/server, and not the kubelet's directories. It is as containerd 2.2 and runc 1.3 make one for
+// a pod that asks for nothing: mounts are rw, without the flags that they had, and root has the
+// default capabilities.
 const containerScript = `mount -t tmpfs mnt /mnt && mkdir /mnt/data /mnt/server && mount --rbind "$1" /mnt/data && mount --rbind "$2" /mnt/server &&
 mount -o remount,bind,rw,suid,dev,exec /mnt/data && mount -o remount,bind,rw,suid,dev,exec /mnt/server &&
 umount -l "$3/fs" "$3/servers" "$3/launcher" "$3/socket" &&

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On a node that has run well, what fills up later keeps new volumes away, and nothing else: neither those that are
-// mounted, for which the kubelet may ask again, nor their programs.
+// On a node that has run well, what fills up later keeps new volumes away, and nothing else:
+// neither those that are mounted, for which the kubelet may ask again, nor their programs.
 func TestARunDirectoryThatFillsUp(t *testing.T) {
 	for name, fill := range map[string]func(*testing.T, string){"space": fillSpace, "inodes": fillInodes} {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Where /proc hides processes of others (hidepid=, man 5 proc), the pair would take a container's readers for the host,
-// and they would find an empty directory. Volumes are refused instead, and status tells why.
+// Where /proc hides processes of others (hidepid=, man 5 proc), the pair would take a container's
+// readers for the host, and they would find an empty directory. Volumes are refused instead, and
+// status tells why.
 func TestWhereProcHidesReadersVolumesAreRefused(t *testing.T) {
 	n := newNode(t)
 	first, second := n.volume(podUID, "data"), n.volume(podUID, "more")

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lossTest is a pod with two client volumes, whose programs have their connections by the two ways that there are, and
-// a reader of each.
+// lossTest is a pod with two client volumes, whose programs have their connections by the two ways
+// that there are, and a reader of each.
 type lossTest struct {
 	node
 	mount [][]string // call-outs that change nothing
@@ -39,8 +39,8 @@ func newLossTest(t *testing.T, csi bool) *lossTest {
 	return l
 }
 
-// reader starts a container that reads what the program serves, each time that it is told to. It has no server volume:
-// where a program may be, nobody waits for it.
+// reader starts a container that reads what the program serves, each time that it is told to. It
+// has no server volume: where a program may be, nobody waits for it.
 func (n node) reader(client string) (reads func() string) {
 	n.t.Helper()
 	command := n.inContainer(client, n.t.TempDir(), "sh", "-c", `while read -r _; do echo "$(cat /mnt/data/text 2>&1)"; done`)
@@ -100,7 +100,8 @@ func (l *lossTest) killsPrograms(when string) {
 	become(l.t, "Z", pids) // what is opened before is ESTALE
 }
 
-// loses kills some of the driver's processes at once, when all are there: of a number, its bits say which.
+// loses kills some of the driver's processes at once, when all are there: of a number, its bits say
+// which.
 func (l *lossTest) loses(which int) {
 	l.t.Helper()
 	var pids []int
@@ -126,8 +127,8 @@ const (
 	mounter = 0b1100 // with its spare
 )
 
-// Whatever processes of the driver die at once, readers go on, and after the next call-out, the next death of each
-// program costs them nothing.
+// Whatever processes of the driver die at once, readers go on, and after the next call-out, the
+// next death of each program costs them nothing.
 func TestLossOfProcesses(t *testing.T) {
 	t.Parallel()
 	t.Run("FlexVolume", func(t *testing.T) {
@@ -164,7 +165,8 @@ func (l *lossTest) survives(which int, callOut func()) {
 	}
 }
 
-// Programs that have died while no process of the driver was left come back, and their readers with them.
+// Programs that have died while no process of the driver was left come back, and their readers with
+// them.
 func TestProgramsThatDieWhileNobodyIsLeft(t *testing.T) {
 	t.Parallel()
 	l := newLossTest(t, false)
@@ -182,7 +184,8 @@ func TestProgramsThatDieWhileNobodyIsLeft(t *testing.T) {
 	}
 }
 
-// An installer that may call the driver, as with healFromHost, finds that the mounter is lost. No call-out comes.
+// An installer that may call the driver, as with healFromHost, finds that the mounter is lost. No
+// call-out comes.
 func TestTheInstallerFindsALostMounter(t *testing.T) {
 	t.Parallel()
 	l := newLossTest(t, false)
@@ -192,7 +195,8 @@ func TestTheInstallerFindsALostMounter(t *testing.T) {
 	l.readAll("after the death of the programs")
 }
 
-// Who waits since a program died, when the mounter is lost, may get an error; who comes later waits for the next program.
+// Who waits since a program died, when the mounter is lost, may get an error; who comes later waits
+// for the next program.
 func TestReadersOfADeadProgramWhenTheMounterIsLost(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)

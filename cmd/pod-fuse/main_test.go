@@ -26,14 +26,15 @@ const (
 	buildsVariable = "POD_FUSE_TEST_BUILDS"
 	// programVariable has this binary be a FUSE program; see serve.
 	programVariable = "POD_FUSE_TEST_PROGRAM"
-	// leakVariable has this binary be a process that hands descriptors on, or one that gets them; see leak_test.go.
+	// leakVariable has this binary be a process that hands descriptors on, or one that gets them;
+	// see leak_test.go.
 	leakVariable = "POD_FUSE_TEST_LEAK"
 	// attackLog is where the attacker says what it could do.
 	attackLog = "/run/attack.log"
 )
 
-// TestMain runs the tests on a node of their own: with a PID, a mount and a cgroup namespace, which end
-// with all that is in them.
+// TestMain runs the tests on a node of their own: with a PID, a mount and a cgroup namespace, which
+// end with all that is in them.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(programVariable); text != "" && os.Getenv(leakVariable) == "" {
 		fail("serve", serve(text, os.Args[1]))

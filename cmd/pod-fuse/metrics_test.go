@@ -19,14 +19,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watched starts an installer with the rights that its container has, until the test ends, and returns
-// the address of its metrics.
+// watched starts an installer with the rights that its container has, until the test ends, and
+// returns the address of its metrics.
 func (n node) watched() (address string) {
 	n.t.Helper()
 	return n.watchedBy("setpriv", "--inh-caps=-all", "--bounding-set=-all,+sys_chroot")
 }
 
-// watchedBy starts an installer that watches the node, by a command that executes it, and returns the address of its metrics.
+// watchedBy starts an installer that watches the node, by a command that executes it, and returns
+// the address of its metrics.
 func (n node) watchedBy(command ...string) (address string) {
 	n.t.Helper()
 	path := filepath.Join(n.t.TempDir(), "log")
@@ -177,8 +178,8 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 	}
 }
 
-// tabled are the metrics in the tables of docs/installer.md, by which alerts and the dashboard in deploy
-// are checked.
+// tabled are the metrics in the tables of docs/installer.md, by which alerts and the dashboard in
+// deploy are checked.
 func tabled(t *testing.T) (names []string) {
 	t.Helper()
 	_, section, found := strings.Cut(read(t, "../../docs/installer.md"), "\n## Metrics\n")

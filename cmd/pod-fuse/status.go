@@ -102,7 +102,8 @@ func programsSection(n survive.Node, now mounter.Status, unknown error) command.
 	return command.Section{Name: "programs", Value: all, Lines: lines, Metrics: programMetrics(all, unknown)}
 }
 
-// serversOf are the server volumes of a node, by the client volume that each is for; nil if one could not be read.
+// serversOf are the server volumes of a node, by the client volume that each is for; nil if one
+// could not be read.
 func serversOf(n survive.Node) map[volume.ID]volume.Record {
 	store := podfuse.Layout{RunDir: n.RunDir}.ServerVolumes()
 	servers := map[volume.ID]volume.Record{}

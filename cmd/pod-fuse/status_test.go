@@ -86,9 +86,10 @@ func TestStatusTellsOfAProgramThatDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// The kubelet mounts all volumes of a pod that its containers mount before it starts one: a client volume that is not
-// there is a wrong name. The user reads so where he looks first, in what the program prints; and the administrator in
-// status. One that is mounted later all the same, for a container that is added, is served.
+// The kubelet mounts all volumes of a pod that its containers mount before it starts one: a client
+// volume that is not there is a wrong name. The user reads so where he looks first, in what the
+// program prints; and the administrator in status. One that is mounted later all the same, for a
+// container that is added, is served.
 func TestAServerWithoutAClient(t *testing.T) {
 	n := newNode(t)
 	data, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
@@ -204,7 +205,8 @@ func TestTwoServerVolumesOfOneClient(t *testing.T) {
 	}
 }
 
-// In another mount namespace, as the installer's, the flags of a mount may be others: they say nothing of the volume.
+// In another mount namespace, as the installer's, the flags of a mount may be others: they say
+// nothing of the volume.
 func TestStatusInAnotherMountNamespace(t *testing.T) {
 	n := newNode(t)
 	client, server := n.pod()

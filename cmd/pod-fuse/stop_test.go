@@ -130,8 +130,8 @@ func TestUninstallWatchWaitsForServerVolumes(t *testing.T) {
 	must(t, os.Link(driver, n.path)) // for the end of the test
 }
 
-// All of the driver dies at once: the next call-out heals, and programs can serve, also by containers that have run
-// since before: their launcher finds the new socket.
+// All of the driver dies at once: the next call-out heals, and programs can serve, also by
+// containers that have run since before: their launcher finds the new socket.
 func TestATotalLossIsHealed(t *testing.T) {
 	for _, heal := range []string{"init", "restore", "mount"} {
 		t.Run(heal, func(t *testing.T) {
@@ -180,7 +180,8 @@ func TestATotalLossIsHealed(t *testing.T) {
 			if got := n.reads(client, server); got != "hello" {
 				t.Errorf("read %q", got)
 			}
-			// The program has ended with its mount, which nobody else had, and its launcher starts it again.
+			// The program has ended with its mount, which nobody else had, and its launcher starts
+			// it again.
 			if got := n.reads(clientThere, serverThere); got != "hello" {
 				t.Errorf("of the container that has run since before, %q is read", got)
 			}

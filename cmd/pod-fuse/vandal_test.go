@@ -15,8 +15,9 @@ import (
 // vandalVariable names the host's file that a vandal wants changed.
 const vandalVariable = "POD_FUSE_TEST_VANDAL"
 
-// Root of a pod, in a container as runtimes make them, does its worst to what it has of the driver. Another pod, which
-// was there before or comes later, has its launcher and its socket; no file of the host changes.
+// Root of a pod, in a container as runtimes make them, does its worst to what it has of the driver.
+// Another pod, which was there before or comes later, has its launcher and its socket; no file of
+// the host changes.
 func TestRootOfAPodBesideAnother(t *testing.T) {
 	const otherPod, laterPod = "88888888-8888-4888-8888-888888888888", "99999999-9999-4999-8999-999999999999"
 	n := newNode(t)

@@ -49,9 +49,9 @@ func table() cli.Table {
 	}
 }
 
-// endpoint adds the flag that says where the plugin serves. Its default is that of the CSI specification
-// ("Operational Recommendations"), or else where the socket's directory is in the container. When the flags
-// are read, socket returns the path.
+// endpoint adds the flag that says where the plugin serves. Its default is that of the CSI
+// specification ("Operational Recommendations"), or else where the socket's directory is in the
+// container. When the flags are read, socket returns the path.
 func endpoint(set *pflag.FlagSet, what string) (socket func() (string, error)) {
 	url := set.String("endpoint", cmp.Or(os.Getenv("CSI_ENDPOINT"), "unix:///csi/csi.sock"), what)
 	return func() (string, error) {
@@ -138,8 +138,8 @@ func probe(set *pflag.FlagSet) func([]string) error {
 // probeInterval is how long to wait between two probes that fail.
 const probeInterval = 500 * time.Millisecond
 
-// probeUntil probes until the plugin is ready or the context ends. A plugin that has just begun waits for
-// the installer beside it, and a kubelet makes an event of each probe that fails.
+// probeUntil probes until the plugin is ready or the context ends. A plugin that has just begun
+// waits for the installer beside it, and a kubelet makes an event of each probe that fails.
 func probeUntil(ctx context.Context, socket string, live bool) error {
 	for {
 		err := csi.Probe(ctx, socket, live)

@@ -18,8 +18,8 @@ import (
 // What run.sh has built.
 const zipBinary = "../bin/zip"
 
-// zipUnits runs the units of examples/zip, as docs/without-kubernetes.md says: they start, survive kill -9, heal,
-// restart, and stop.
+// zipUnits runs the units of examples/zip, as docs/without-kubernetes.md says: they start, survive
+// kill -9, heal, restart, and stop.
 func (m *machine) zipUnits() {
 	m.t.Helper()
 	const want = "content of an archive\n"
@@ -59,7 +59,8 @@ func (m *machine) zipUnits() {
 	})
 }
 
-// installZip puts what the document's commands need into the shared directory, and returns these commands.
+// installZip puts what the document's commands need into the shared directory, and returns these
+// commands.
 func (m *machine) installZip(content string) (commands string) {
 	m.t.Helper()
 	var archive bytes.Buffer

@@ -352,7 +352,8 @@ func TestAnArchiveOutlivesItsProcesses(t *testing.T) {
 	}
 }
 
-// Of two that mount on one directory at the same time, one does, and the other one says what is there.
+// Of two that mount on one directory at the same time, one does, and the other one says what is
+// there.
 func TestTwoMountsAtOnce(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test mounts: run it as root")

@@ -112,8 +112,9 @@ func (l Log) Line(format string, args ...any) {
 // Format is how the lines of a container's log are written. It is a flag's value (pflag.Value).
 type Format string
 
-// The formats. Text begins each line of a message with the time; those after the first one are indented, so
-// that none of them can pass for another message. JSON is an object for each message, with "time" and "msg".
+// The formats. Text begins each line of a message with the time; those after the first one are
+// indented, so that none of them can pass for another message. JSON is an object for each message,
+// with "time" and "msg".
 const (
 	Text Format = "text"
 	JSON Format = "json"
@@ -151,8 +152,8 @@ func (f Format) Container(to io.Writer, text string) {
 	}
 }
 
-// oneLine keeps a text from forging a second line. The lines of an error that joins others become parts
-// of one.
+// oneLine keeps a text from forging a second line. The lines of an error that joins others become
+// parts of one.
 func oneLine(text string) string {
 	text = strings.ReplaceAll(text, "\n", "; ")
 	text = strings.Map(func(r rune) rune {

@@ -21,7 +21,8 @@ type Table struct {
 	About string
 	// CallOuts are what a kubelet executes. The help shows them, and Run does not know them.
 	CallOuts []Command
-	// Commands are those for people, in the order of the help. Each table has help, completion and version besides.
+	// Commands are those for people, in the order of the help. Each table has help, completion and
+	// version besides.
 	Commands []Command
 	// Note is the last paragraph of the help.
 	Note string
@@ -30,20 +31,20 @@ type Table struct {
 // Command is a command for people.
 type Command struct {
 	Name string // no call-out's, and no other command's
-	// Args are the arguments beside flags: "FILE", "[DIR]" if it can be left out, "[ARGUMENT...]" for any
-	// number. A command gets as many as this says.
+	// Args are the arguments beside flags: "FILE", "[DIR]" if it can be left out, "[ARGUMENT...]"
+	// for any number. A command gets as many as this says.
 	Args string
 	// Help says what the command does: a sentence without its capital letter and its full stop.
 	Help string
-	// More are further paragraphs, for those who ask for the help of this command. A line that begins with a
-	// blank stays as it is.
+	// More are further paragraphs, for those who ask for the help of this command. A line that
+	// begins with a blank stays as it is.
 	More string
 	// Example is a command line that can be copied, without the program's name at its beginning.
 	Example string
 	// Choices are all values that the argument can have; nil: any.
 	Choices []string
-	// Prepare declares the command's flags in a set. When the set has been read, run executes the command, with
-	// the arguments that are left.
+	// Prepare declares the command's flags in a set. When the set has been read, run executes the
+	// command, with the arguments that are left.
 	Prepare func(set *pflag.FlagSet) (run func(args []string) error)
 }
 

@@ -87,8 +87,8 @@ func paragraphs(text string) []string {
 	return strings.Split(text, "\n\n")
 }
 
-// wrap breaks a paragraph into lines, of which all but the first are indented. It leaves one as it is that begins
-// with a blank.
+// wrap breaks a paragraph into lines, of which all but the first are indented. It leaves one as it
+// is that begins with a blank.
 func wrap(paragraph string, indent int) string {
 	if strings.HasPrefix(paragraph, " ") {
 		return paragraph
@@ -187,8 +187,8 @@ func (t Table) manual() string {
 	return page.String()
 }
 
-// roff escapes a text: backslashes, dashes, which would become hyphens, and what a line begins with if that is
-// a request.
+// roff escapes a text: backslashes, dashes, which would become hyphens, and what a line begins with
+// if that is a request.
 func roff(text string) string {
 	lines := strings.Split(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text), "\n")
 	for i, line := range lines {

@@ -53,8 +53,8 @@ type Rules struct {
 	Sockets bool
 }
 
-// Become gives this process the user, without groups and capabilities. It also replaces the caller's
-// limits and score of the OOM killer, which the process would keep. A process of root's
+// Become gives this process the user, without groups and capabilities. It also replaces the
+// caller's limits and score of the OOM killer, which the process would keep. A process of root's
 // calls it before anything else. No process of the user can reach this one before it is not
 // dumpable.
 func Become(user User, sockets bool) error {
@@ -65,11 +65,11 @@ func Become(user User, sockets bool) error {
 		return err
 	}
 	setOOMScore()
-	// Or khugepaged makes a huge page of the few pages that it has, and its memory grows by 2 MiB (Debian's kernels
-	// do so for everybody). Its children inherit it; man 2 PR_SET_THP_DISABLE.
+	// Or khugepaged makes a huge page of the few pages that it has, and its memory grows by 2 MiB
+	// (Debian's kernels do so for everybody). Its children inherit it; man 2 PR_SET_THP_DISABLE.
 	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
-	// A timer makes the runtime create its poller now, as root. The kernel counts its watches for the
-	// user that created it, and nobody of the daemon's user can use those up.
+	// A timer makes the runtime create its poller now, as root. The kernel counts its watches for
+	// the user that created it, and nobody of the daemon's user can use those up.
 	time.Sleep(time.Nanosecond)
 	if err := limit(sockets); err != nil {
 		return err
@@ -89,7 +89,8 @@ func Become(user User, sockets bool) error {
 	if err := notDumpable(); err != nil {
 		return err
 	}
-	// The change of user leaves the inheritable ones, and where securebits(7) say so, the others (capabilities(7)).
+	// The change of user leaves the inheritable ones, and where securebits(7) say so, the others
+	// (capabilities(7)).
 	if err := setCapabilities(0); err != nil {
 		return fmt.Errorf("confine the daemon: capset: %w", err)
 	}
@@ -155,7 +156,8 @@ func notDumpable() error {
 // self is the binary that this process executes.
 const self = "/proc/self/exe"
 
-// KeepCapabilities gives up all capabilities but some, which root's process has, for all that it starts as well.
+// KeepCapabilities gives up all capabilities but some, which root's process has, for all that it
+// starts as well.
 func KeepCapabilities(some []uint) error {
 	var mask uint64
 	for _, capability := range some {
@@ -178,7 +180,8 @@ func KeepCapabilities(some []uint) error {
 	return nil
 }
 
-// setCapabilities gives each thread those of a mask, as effective and permitted ones, and no inheritable one.
+// setCapabilities gives each thread those of a mask, as effective and permitted ones, and no
+// inheritable one.
 func setCapabilities(mask uint64) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData

@@ -46,7 +46,8 @@ func Of(pid int) (Report, error) {
 	}
 	report.Dumpable = stat.Uid == report.UID
 	var binary unix.Statx_t
-	// It fails where the process is ending, and where this one has no CAP_SYS_PTRACE, as an installer has not.
+	// It fails where the process is ending, and where this one has no CAP_SYS_PTRACE, as an
+	// installer has not.
 	if unix.Statx(unix.AT_FDCWD, path+"/exe", unix.AT_STATX_DONT_SYNC, unix.STATX_MODE, &binary) == nil {
 		report.ReadableBinary = binary.Mode&0o004 != 0
 	}

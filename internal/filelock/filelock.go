@@ -1,4 +1,5 @@
-// Package filelock takes locks of files, for which it waits no longer than it is told, and tells who has one.
+// Package filelock takes locks of files, for which it waits no longer than it is told, and tells
+// who has one.
 package filelock
 
 import (
@@ -19,8 +20,8 @@ func Flock(how int) func(*os.File) error {
 	return func(file *os.File) error { return unix.Flock(int(file.Fd()), how|unix.LOCK_NB) }
 }
 
-// Within tries to lock a file until a deadline, and returns [ErrLocked] then. It does not wait in the kernel:
-// nothing would end that.
+// Within tries to lock a file until a deadline, and returns [ErrLocked] then. It does not wait in
+// the kernel: nothing would end that.
 func Within(deadline time.Time, file *os.File, try func(*os.File) error) error {
 	for {
 		switch err := try(file); {
@@ -37,8 +38,9 @@ func Within(deadline time.Time, file *os.File, try func(*os.File) error) error {
 	}
 }
 
-// Holder asks the kernel who has a lock of fcntl(2) on some bytes of a file, on all from start on if length is 0: the
-// number of the process that took it, or 0 if this PID namespace does not show it.
+// Holder asks the kernel who has a lock of fcntl(2) on some bytes of a file, on all from start on
+// if length is 0: the number of the process that took it, or 0 if this PID namespace does not show
+// it.
 func Holder(file *os.File, start, length int64) (pid int, held bool, err error) {
 	query := unix.Flock_t{Type: unix.F_WRLCK, Start: start, Len: length}
 	if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &query); err != nil {

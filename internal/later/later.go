@@ -3,8 +3,8 @@ package later
 
 import "sync"
 
-// Queue calls functions one at a time: those with the same key in their order, and the keys in turn. Its zero
-// value is ready for use.
+// Queue calls functions one at a time: those with the same key in their order, and the keys in
+// turn. Its zero value is ready for use.
 type Queue struct {
 	mu    sync.Mutex          // guards what follows
 	turn  chan struct{}       // taken by who is called

@@ -18,9 +18,10 @@ func OpenDevice() (int, error) {
 	return fd, nil
 }
 
-// CloneDevice opens the connection of a descriptor of /dev/fuse a second time: the flags of an open file are those
-// of everybody who has it. What was read by one open file is not answered by the other, and ends when the first one
-// is closed (fs/fuse/dev.c, fuse_dev_release): see [Resend]. Reading is blocking.
+// CloneDevice opens the connection of a descriptor of /dev/fuse a second time: the flags of an open
+// file are those of everybody who has it. What was read by one open file is not answered by the
+// other, and ends when the first one is closed (fs/fuse/dev.c, fuse_dev_release): see [Resend].
+// Reading is blocking.
 func CloneDevice(device int) (int, error) {
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -34,8 +35,8 @@ func CloneDevice(device int) (int, error) {
 	return fd, nil
 }
 
-// Resend has the kernel queue again what was read of a connection and not answered, by whatever open file. The error
-// is EINVAL before Linux 6.9.
+// Resend has the kernel queue again what was read of a connection and not answered, by whatever
+// open file. The error is EINVAL before Linux 6.9.
 func Resend(device int) error {
 	const notifyResend = 7    // linux/fuse.h, FUSE_NOTIFY_RESEND
 	var notification [16]byte // struct fuse_out_header

@@ -53,8 +53,8 @@ func (p *Point) Bind(source *Point) error {
 
 // Seal makes the file system that is mounted on the directory read-only, wherever else it is
 // mounted: nothing in it changes any more, whatever the flags of a mount of it are, and whoever is
-// root there. It fails with EBUSY if somebody writes. The mount has no flag afterwards: one would be
-// locked in a user namespace, where a runtime that asks for rw gives up.
+// root there. It fails with EBUSY if somebody writes. The mount has no flag afterwards: one would
+// be locked in a user namespace, where a runtime that asks for rw gives up.
 func (p *Point) Seal() error {
 	for _, flags := range []uintptr{unix.MS_REMOUNT | unix.MS_RDONLY, unix.MS_REMOUNT | unix.MS_BIND} {
 		if err := unix.Mount("", p.procPath(), "", flags, ""); err != nil {
@@ -64,8 +64,8 @@ func (p *Point) Seal() error {
 	return nil
 }
 
-// Remove unmounts everything that is mounted on a directory or file of root's, however often, and removes it. A
-// path that is not there is no error.
+// Remove unmounts everything that is mounted on a directory or file of root's, however often, and
+// removes it. A path that is not there is no error.
 func Remove(path string) error {
 	var err error
 	for err == nil {

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Who has not enough descriptors to list all namespaces is told so: else a healing forgets what is still mounted where
-// it did not look.
+// Who has not enough descriptors to list all namespaces is told so: else a healing forgets what is
+// still mounted where it did not look.
 func TestNamespacesWithFewDescriptors(t *testing.T) {
 	own := map[string]bool{}
 	for range 8 { // each in a namespace of its own

@@ -201,7 +201,8 @@ func (p *Point) RemoveDir(name string) error {
 // is tells whether it is of a type, such as unix.S_IFDIR.
 func (p *Point) is(fileType uint16) bool { return p.stat.Mode&unix.S_IFMT == fileType }
 
-// Close releases the descriptor. A second call does nothing: the number may be another file's by then.
+// Close releases the descriptor. A second call does nothing: the number may be another file's by
+// then.
 func (p *Point) Close() {
 	if p.fd >= 0 {
 		unix.Close(p.fd)

@@ -149,8 +149,9 @@ func isMountOf(parent *Point, name string, device uint64) error {
 			return nil
 		}
 	case errors.Is(err, unix.EIO):
-		// A FUSE server has answered that its root is something else, and the kernel tells nothing more of it
-		// (fs/fuse/fuse_i.h, fuse_make_bad). Who has put such a one here since mountinfo was read loses it.
+		// A FUSE server has answered that its root is something else, and the kernel tells nothing
+		// more of it (fs/fuse/fuse_i.h, fuse_make_bad). Who has put such a one here since mountinfo
+		// was read loses it.
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return err

@@ -12,27 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// execve(2) closes files, and close(2) of a FUSE file waits for its server: for ever, where that hangs.
-// Meanwhile the process holds a lock that the kernel wants for many questions about it (fs/exec.c,
-// exec_update_lock): for kcmp(2), and on Linux 6.18 for its namespaces, exe, root, cwd and stat in /proc.
-// Its status, statm, cgroup, mountinfo, comm and limits, and the names of its threads and descriptors, are had
-// without. All others go through Ask.
+// execve(2) closes files, and close(2) of a FUSE file waits for its server: for ever, where that
+// hangs. Meanwhile the process holds a lock that the kernel wants for many questions about it
+// (fs/exec.c, exec_update_lock): for kcmp(2), and on Linux 6.18 for its namespaces, exe, root, cwd
+// and stat in /proc. Its status, statm, cgroup, mountinfo, comm and limits, and the names of its
+// threads and descriptors, are had without. All others go through Ask.
 
 // An error of [Ask] that is one of these says that the kernel has told nothing.
 var (
 	// ErrExecutes says that a process is between two programs, in execve(2). It is, mostly for
 	// microseconds, neither of them.
 	ErrExecutes = errors.New("it is between two programs, in execve(2), and cannot be asked about")
-	// ErrHangs says that a question has no answer for [AskTime], or another one about the process that
-	// was asked before.
+	// ErrHangs says that a question has no answer for [AskTime], or another one about the process
+	// that was asked before.
 	ErrHangs = errors.New("the kernel does not answer about it")
 )
 
 // IsUntold tells whether an error is one of these.
 func IsUntold(err error) bool { return errors.Is(err, ErrExecutes) || errors.Is(err, ErrHangs) }
 
-// IsShort tells whether an error says that this process had no descriptor or no memory to ask with. That is
-// nothing about the process that was asked about.
+// IsShort tells whether an error says that this process had no descriptor or no memory to ask with.
+// That is nothing about the process that was asked about.
 func IsShort(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
@@ -40,16 +40,16 @@ func IsShort(err error) bool {
 // AskTime is how long a question waits for its answer.
 const AskTime = time.Second
 
-// mostAsked is how many questions are under way at a time, those that hang with them: each has a thread, and
-// Go ends a process that has ten thousand.
+// mostAsked is how many questions are under way at a time, those that hang with them: each has a
+// thread, and Go ends a process that has ten thousand.
 const mostAsked = 1000
 
-// Ask has a question about a process answered that may hang. The question runs on a thread that is left
-// behind when it has no answer in time, so it must not write to what its caller has. SIGKILL ends that
-// thread with its process.
+// Ask has a question about a process answered that may hang. The question runs on a thread that is
+// left behind when it has no answer in time, so it must not write to what its caller has. SIGKILL
+// ends that thread with its process.
 //
-// Each process is asked one question at a time. So one that hangs costs one thread, and one wait: as long as
-// its question has no answer, others about it fail at once.
+// Each process is asked one question at a time. So one that hangs costs one thread, and one wait:
+// as long as its question has no answer, others about it fail at once.
 func Ask[T any](pid int, question func() (T, error)) (answer T, err error) {
 	none := answer
 	if err := Executes(pid); err != nil {
@@ -85,10 +85,10 @@ func Link(pid int, name string) (string, error) {
 	return Ask(pid, func() (string, error) { return os.Readlink("/proc/" + strconv.Itoa(pid) + "/" + name) })
 }
 
-// Executes returns [ErrExecutes] for a process between two programs, nil for others, and an error if there
-// is none. The memory of the next program is there then, and nothing in it yet that could be executed (VmExe
-// in its status; here from statm, which costs less). A kernel thread has no memory, nor has a process that
-// has ended.
+// Executes returns [ErrExecutes] for a process between two programs, nil for others, and an error
+// if there is none. The memory of the next program is there then, and nothing in it yet that could
+// be executed (VmExe in its status; here from statm, which costs less). A kernel thread has no
+// memory, nor has a process that has ended.
 func Executes(pid int) error {
 	text, err := Read("/proc/"+strconv.Itoa(pid)+"/statm", make([]byte, 0, 128), 1<<10)
 	if err != nil {

@@ -49,8 +49,8 @@ func TestAskOfWhoExecutes(t *testing.T) {
 		t.Error("its user namespace is known")
 	}
 
-	// One that gives no answer, though the process that it is said to be about executes nothing, costs the
-	// limit of time once.
+	// One that gives no answer, though the process that it is said to be about executes nothing,
+	// costs the limit of time once.
 	hanging := func() (string, error) { return os.Readlink(dir + "ns/mnt") }
 	if answers(hanging) {
 		hanging = func() (string, error) { return "", kcmp(os.Getpid(), pid) } // before Linux 6.18

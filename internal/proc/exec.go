@@ -28,9 +28,10 @@ func CloseOnExec() error {
 	return nil
 }
 
-// StartSelf executes this process's own binary, also when another version is installed by now: in new namespaces, in
-// a session of its own, in /, with /dev/null on descriptors 0 to 2, the files after them, and nothing else of ours. In
-// particular it does not hold the pipe that the kubelet reads to its end.
+// StartSelf executes this process's own binary, also when another version is installed by now: in
+// new namespaces, in a session of its own, in /, with /dev/null on descriptors 0 to 2, the files
+// after them, and nothing else of ours. In particular it does not hold the pipe that the kubelet
+// reads to its end.
 func StartSelf(env []string, namespaces uintptr, args []string, files ...*os.File) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package proc reads the status of a process, asks the kernel about processes without hanging with them,
-// and runs functions on threads of their own, which may change their namespace or user.
+// Package proc reads the status of a process, asks the kernel about processes without hanging with
+// them, and runs functions on threads of their own, which may change their namespace or user.
 package proc
 
 import (
@@ -37,10 +37,12 @@ func ParseStatus(text string) Status {
 	return s
 }
 
-// NSpid are the numbers that the process has in PID namespaces, from that of the /proc which was read to its own.
+// NSpid are the numbers that the process has in PID namespaces, from that of the /proc which was
+// read to its own.
 func (s Status) NSpid() []string { return strings.Fields(s["NSpid"]) }
 
-// Mask is a line that is a set, of signals or of capabilities: bit n-1 is signal n, bit n capability n.
+// Mask is a line that is a set, of signals or of capabilities: bit n-1 is signal n, bit n
+// capability n.
 func (s Status) Mask(name string) (uint64, error) {
 	mask, err := strconv.ParseUint(s[name], 16, 64)
 	if err != nil {
@@ -54,16 +56,17 @@ func (s Status) Ended() bool {
 	return strings.HasPrefix(s["State"], "Z") || strings.HasPrefix(s["State"], "X")
 }
 
-// Killed tells of a thread whether SIGKILL waits for it: nothing but what it does in the kernel keeps it.
+// Killed tells of a thread whether SIGKILL waits for it: nothing but what it does in the kernel
+// keeps it.
 func (s Status) Killed() bool {
 	own, ownErr := s.Mask("SigPnd")
 	shared, sharedErr := s.Mask("ShdPnd")
 	return ownErr == nil && sharedErr == nil && (own|shared)&(1<<(unix.SIGKILL-1)) != 0
 }
 
-// IsEnding tells whether a process was killed and has not ended: it has threads, and SIGKILL waits for each.
-// One of them may wait in the kernel for ever, for an answer of its own process. It does not end if only
-// some of its threads do: execve(2) kills all but the one that calls it.
+// IsEnding tells whether a process was killed and has not ended: it has threads, and SIGKILL waits
+// for each. One of them may wait in the kernel for ever, for an answer of its own process. It does
+// not end if only some of its threads do: execve(2) kills all but the one that calls it.
 func IsEnding(pid int) bool {
 	tasks := fmt.Sprintf("/proc/%d/task", pid)
 	threads, _ := os.ReadDir(tasks)
@@ -86,9 +89,9 @@ func IsEnding(pid int) bool {
 const harmless uint64 = 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGCONT-1) | 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) |
 	1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1) | 1<<(unix.SIGURG-1) | 1<<(unix.SIGWINCH-1)
 
-// IsKilled tells whether a signal waits for a thread that is to end it: SIGKILL, as the kernel makes of
-// most (kernel/signal.c, complete_signal), or one that dumps core, or came after another one. A thread of
-// which nothing is known counts as one.
+// IsKilled tells whether a signal waits for a thread that is to end it: SIGKILL, as the kernel
+// makes of most (kernel/signal.c, complete_signal), or one that dumps core, or came after another
+// one. A thread of which nothing is known counts as one.
 func IsKilled(thread uint32) bool {
 	status, err := StatusIn(fmt.Sprintf("/proc/%d", thread))
 	if thread == 0 || err != nil {
@@ -103,8 +106,8 @@ func IsKilled(thread uint32) bool {
 	return deadly != 0 || err != nil
 }
 
-// UntilKilled is how long to wait before it is looked again whether a thread is killed, of so many that
-// wait: at most ten thousand looks a second.
+// UntilKilled is how long to wait before it is looked again whether a thread is killed, of so many
+// that wait: at most ten thousand looks a second.
 func UntilKilled(waiting int) time.Duration {
 	return max(100*time.Millisecond, time.Duration(waiting)*100*time.Microsecond)
 }
@@ -117,8 +120,8 @@ func SharesUsers(pid int) bool {
 	return oursErr == nil && err == nil && theirs == ours
 }
 
-// OnThread is OnEndingThread with a root and working directory of the thread's own: setns(2) refuses a thread that
-// shares them.
+// OnThread is OnEndingThread with a root and working directory of the thread's own: setns(2)
+// refuses a thread that shares them.
 func OnThread(f func() error) error {
 	return OnEndingThread(func() error {
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
@@ -128,8 +131,9 @@ func OnThread(f func() error) error {
 	})
 }
 
-// OnEndingThread calls a function on a thread that ends with it, and returns its error. It is never the
-// process's first thread: Go does not end that one, and /proc/self and kill(2) take it for the process.
+// OnEndingThread calls a function on a thread that ends with it, and returns its error. It is never
+// the process's first thread: Go does not end that one, and /proc/self and kill(2) take it for the
+// process.
 func OnEndingThread(f func() error) (err error) {
 	done := make(chan struct{})
 	go func() {

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is held by a descriptor (man 2 pidfd_open, Linux 5.3): another process may get its number when it has ended,
-// and the descriptor stays this one's. What /proc says of the number holds if the process is alive afterwards.
+// Process is held by a descriptor (man 2 pidfd_open, Linux 5.3): another process may get its number
+// when it has ended, and the descriptor stays this one's. What /proc says of the number holds if
+// the process is alive afterwards.
 type Process struct {
 	PID  int
 	File *os.File // non-blocking, so that the runtime waits for it with all others
@@ -61,8 +62,8 @@ func (p *Process) Ended(limit time.Duration) (ended bool) {
 	return ended
 }
 
-// Polled waits until there is one of some events at a descriptor, and tells whether there is; POLLERR is told in any
-// case (man 2 poll).
+// Polled waits until there is one of some events at a descriptor, and tells whether there is;
+// POLLERR is told in any case (man 2 poll).
 func Polled(fd int, events int16, limit time.Duration) (bool, error) {
 	for deadline := time.Now().Add(limit); ; {
 		left := max(time.Until(deadline), 0)
@@ -76,7 +77,8 @@ func Polled(fd int, events int16, limit time.Duration) (bool, error) {
 	}
 }
 
-// Kill sends SIGKILL to this process, and to no other that gets its number. One that has ended is no error.
+// Kill sends SIGKILL to this process, and to no other that gets its number. One that has ended is
+// no error.
 func (p *Process) Kill() error {
 	err := p.use(func(fd int) error { return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) })
 	if err != nil && !errors.Is(err, unix.ESRCH) {
@@ -85,8 +87,8 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Take duplicates a descriptor of the process (man 2 pidfd_getfd, Linux 5.6). It needs CAP_SYS_PTRACE, and no help from
-// the process.
+// Take duplicates a descriptor of the process (man 2 pidfd_getfd, Linux 5.6). It needs
+// CAP_SYS_PTRACE, and no help from the process.
 func (p *Process) Take(number int) (fd int, err error) {
 	err = p.use(func(pidfd int) error {
 		fd, err = unix.PidfdGetfd(pidfd, number, 0)

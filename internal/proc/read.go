@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads a file below /proc that has less than so many bytes, into a buffer that may be empty. It is for looks
-// at all processes: package os has ten times the work with each file.
+// Read reads a file below /proc that has less than so many bytes, into a buffer that may be empty.
+// It is for looks at all processes: package os has ten times the work with each file.
 func Read(path string, buffer []byte, most int) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -38,7 +38,8 @@ func Read(path string, buffer []byte, most int) ([]byte, error) {
 	return nil, fmt.Errorf("%s has too much in it: %d bytes or more", path, most)
 }
 
-// PIDs lists all processes but the kernel's own threads, which are most of a node's. With an error, some are missing.
+// PIDs lists all processes but the kernel's own threads, which are most of a node's. With an error,
+// some are missing.
 func PIDs() (pids []int, err error) {
 	kernel := kernelThreads()
 	dir, err := os.Open("/proc")
@@ -55,8 +56,8 @@ func PIDs() (pids []int, err error) {
 	return pids, err
 }
 
-// threadDaemon is kthreadd, the parent of all kernel threads. Its number is in the first PID namespace only, and in
-// that always this one (init/main.c, rest_init).
+// threadDaemon is kthreadd, the parent of all kernel threads. Its number is in the first PID
+// namespace only, and in that always this one (init/main.c, rest_init).
 const threadDaemon = 2
 
 // hasThreadDaemon tells whether this process is in that namespace.
@@ -76,8 +77,9 @@ var hasThreadDaemon = sync.OnceValue(func() bool {
 	return err == nil && set&kernelThread != 0
 })
 
-// kernelThreads are the children of kthreadd: some may be missing (man 5 proc_tid_children). What the kernel
-// executes for itself, such as a handler of core dumps, is one of them, too; it is in no pod, nor in its namespaces.
+// kernelThreads are the children of kthreadd: some may be missing (man 5 proc_tid_children). What
+// the kernel executes for itself, such as a handler of core dumps, is one of them, too; it is in no
+// pod, nor in its namespaces.
 func kernelThreads() map[int]bool {
 	if !hasThreadDaemon() {
 		return nil

@@ -16,7 +16,8 @@ type Usage struct {
 	OpenFiles      uint64 // descriptors; 0 before Linux 6.2, which would have to list them
 }
 
-// UsageOf asks the kernel what a process uses. The cost does not depend on the process, and it needs no capability.
+// UsageOf asks the kernel what a process uses. The cost does not depend on the process, and it
+// needs no capability.
 func UsageOf(pid int) (Usage, error) {
 	return Ask(pid, func() (u Usage, err error) {
 		directory := "/proc/" + strconv.Itoa(pid)
@@ -24,7 +25,8 @@ func UsageOf(pid int) (Usage, error) {
 		if err != nil {
 			return u, err
 		}
-		// Numbers of fields in man 5 proc_pid_stat, after the command's name, which may have anything in it.
+		// Numbers of fields in man 5 proc_pid_stat, after the command's name, which may have
+		// anything in it.
 		const state, utime, stime, rss = 3, 14, 15, 24
 		const tick = time.Second / 100 // include/asm-generic/param.h, USER_HZ
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])

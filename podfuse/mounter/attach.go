@@ -15,8 +15,8 @@ import (
 // attach puts what a program serves on top of the volume's stand-ins where a process runs. Of an
 // order without a process, it does so wherever something of a former program is on top of one.
 //
-// A program is not taken to live because it did before: see lives. Who waits for an order is not answered before it is
-// certain that it lived when all was attached.
+// A program is not taken to live because it did before: see lives. Who waits for an order is not
+// answered before it is certain that it lived when all was attached.
 func (m *mounter) attach(o *order) error {
 	record, err := m.Clients().Get(o.Volume)
 	if err != nil {
@@ -60,7 +60,8 @@ func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) err
 }
 
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
-// container. Its errors are joined. Whoever cannot be asked executes something, and waits for no volume.
+// container. Its errors are joined. Whoever cannot be asked executes something, and waits for no
+// volume.
 func (m *programs) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
 	group := m.cgroupOf(record)
 	namespaces, err := group.namespaces()
@@ -86,9 +87,9 @@ func (m *programs) eachContainer(record volume.Record, f func(*process, []standI
 // isUnknown tells of an error of standIns whether nobody knows for now what is a stand-in.
 func isUnknown(err error) bool { return errors.Is(err, errNoNodeMount) || proc.IsShort(err) }
 
-// inNamespace calls a function with a process of a pod's mount namespace, and once more with another one
-// if that has left it meanwhile, as it does before it has ended: who waits in there is not to be
-// forgotten. A namespace without a process is no error.
+// inNamespace calls a function with a process of a pod's mount namespace, and once more with
+// another one if that has left it meanwhile, as it does before it has ended: who waits in there is
+// not to be forgotten. A namespace without a process is no error.
 func inNamespace(namespace mount.Namespace, group cgroup, f func(*process) error) (err error) {
 	const tries = 5 // or a container could keep the mounter busy
 	for range tries {
@@ -120,7 +121,8 @@ func inNamespace(namespace mount.Namespace, group cgroup, f func(*process) error
 	return err
 }
 
-// attachIn attaches the program's file system on all stand-ins in the mount namespace of one process.
+// attachIn attaches the program's file system on all stand-ins in the mount namespace of one
+// process.
 func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []standIn, until time.Time) error {
 	return m.change("attach", mostHanging, record, p, all, until, func(all []standIn) (*connection, []standIn, error) {
 		c, err := m.living(o)
@@ -135,8 +137,8 @@ func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []sta
 	})
 }
 
-// change has children change what is on a container's stand-ins, until none needs it: needs returns those that do, and
-// the connection of the program.
+// change has children change what is on a container's stand-ins, until none needs it: needs returns
+// those that do, and the connection of the program.
 func (m *programs) change(kind string, most int, record volume.Record, p *process, all []standIn, until time.Time,
 	needs func(all []standIn) (*connection, []standIn, error)) error {
 	const tries = 5 // the container may mount meanwhile, or a child of a mounter that was killed

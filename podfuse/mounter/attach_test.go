@@ -13,8 +13,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// What a program serves takes the place of what a dead one has served, once, however many orders to do so
-// come at the same time: orders of a volume are carried out one after the other.
+// What a program serves takes the place of what a dead one has served, once, however many orders to
+// do so come at the same time: orders of a volume are carried out one after the other.
 func TestManyOrdersForOneVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -62,7 +62,8 @@ func (m *mounter) takesTurns() (end func()) {
 	return func() { close(m.turns) }
 }
 
-// As long as the node mount is not there, nobody knows what is a stand-in: who has one of a dead program is not passed over.
+// As long as the node mount is not there, nobody knows what is a stand-in: who has one of a dead
+// program is not passed over.
 func TestAttachWithoutANodeMount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -87,7 +88,8 @@ func TestAttachWithoutANodeMount(t *testing.T) {
 	}
 }
 
-// A volume that somebody works on is nobody else's meanwhile, whenever its entry in the table is found to be empty.
+// A volume that somebody works on is nobody else's meanwhile, whenever its entry in the table is
+// found to be empty.
 func TestOneWorksOnAVolume(t *testing.T) {
 	const id, some, times = volume.ID(7), 8, 500
 	m := newMounter(&base{})

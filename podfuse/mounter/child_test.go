@@ -76,8 +76,8 @@ func init() {
 	errands["stop"] = func(job) (result, error) { return result{}, unix.Kill(os.Getpid(), unix.SIGSTOP) }
 }
 
-// Children that hang in the containers of a pod are few, and none is sent to where one hangs already. Those of another
-// pod are not affected.
+// Children that hang in the containers of a pod are few, and none is sent to where one hangs
+// already. Those of another pod are not affected.
 func TestFewHang(t *testing.T) {
 	t.Parallel()
 	null, err := os.Open(os.DevNull)
@@ -134,8 +134,8 @@ func TestFewHang(t *testing.T) {
 	})
 }
 
-// An errand may be longer than what is queued. Where a child dies, another one is sent, and one that does not answer is
-// killed in time.
+// An errand may be longer than what is queued. Where a child dies, another one is sent, and one
+// that does not answer is killed in time.
 func TestErrands(t *testing.T) {
 	t.Parallel()
 	m := newMounter(&base{set: keep.New(), log: t.Logf})

@@ -23,15 +23,16 @@ import (
 
 // A program is dead when no process of its pod has its connection open any more. Which do, only
 // kcmp(2) tells: a number of a descriptor means nothing, and the process that asked for it has
-// passed it on, and closed it, or has forked. The pair reads the connection of a dead program, and requests that it took from one
-// that lives would never be answered. A pod that hides the descriptor does that to its own volume only.
+// passed it on, and closed it, or has forked. The pair reads the connection of a dead program, and
+// requests that it took from one that lives would never be answered. A pod that hides the
+// descriptor does that to its own volume only.
 //
 // A descriptor on its way through a socket is open in no process. So a connection that nobody
 // has yet, and that has neither answered nor been unmounted, has time until grace.
 //
-// A process that executes a program cannot be asked what it has open, and nor can some others (package
-// proc, Ask). Nothing is believed of it: it is looked again. But it could stay so, while the next program
-// of its pod waits. So after hiddenTime it has nothing open.
+// A process that executes a program cannot be asked what it has open, and nor can some others
+// (package proc, Ask). Nothing is believed of it: it is looked again. But it could stay so, while
+// the next program of its pod waits. So after hiddenTime it has nothing open.
 //
 // One that was killed may never end: a thread of it may wait in the kernel for an answer of its own
 // program. It answers nobody any more, and does not count.
@@ -48,8 +49,9 @@ const (
 	firstPause = 2 * time.Millisecond
 	// hiddenTime is how long a process of the pod may be one that cannot be asked.
 	hiddenTime = 5 * time.Second
-	// startTime is how long nobody looks for who has just got a descriptor: readers wait for it, and a look at all
-	// processes takes the time of a processor. If it dies meanwhile, the next program asks, which ends the wait.
+	// startTime is how long nobody looks for who has just got a descriptor: readers wait for it,
+	// and a look at all processes takes the time of a processor. If it dies meanwhile, the next
+	// program asks, which ends the wait.
 	startTime = 200 * time.Millisecond
 	// killedTime is between two looks whether a process was killed: most end meanwhile.
 	killedTime = 20 * time.Millisecond
@@ -100,10 +102,11 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 	}
 }
 
-// mostFormer is how many connections of programs that are dead, or have unmounted the volume, are kept for it: twice as many
-// as a pair keeps that has not been taken over (package standin). More than that, and the first one is closed here, or a pod
-// that goes on using what it has unmounted could use up the mounter's descriptors. When that program ends, who has a file
-// of it open gets ECONNABORTED; at once, where it could not be unmounted.
+// mostFormer is how many connections of programs that are dead, or have unmounted the volume, are
+// kept for it: twice as many as a pair keeps that has not been taken over (package standin). More
+// than that, and the first one is closed here, or a pod that goes on using what it has unmounted
+// could use up the mounter's descriptors. When that program ends, who has a file of it open gets
+// ECONNABORTED; at once, where it could not be unmounted.
 const mostFormer = 16
 
 // died deals with a connection whose program is dead.
@@ -135,8 +138,9 @@ func (m *programs) died(c *connection) {
 	})
 }
 
-// keepDead gives the pair the connection of a dead program, if somebody may use it. resends is false where the pair
-// could not answer what the program had read, and short tells that there is nothing to do it with now.
+// keepDead gives the pair the connection of a dead program, if somebody may use it. resends is
+// false where the pair could not answer what the program had read, and short tells that there is
+// nothing to do it with now.
 func (m *programs) keepDead(c *connection) (kept, resends, short bool) {
 	resends = true
 	m.do(func() {
@@ -167,9 +171,10 @@ func (m *programs) keepDead(c *connection) (kept, resends, short bool) {
 	return kept, resends, short
 }
 
-// uncoverDead is for Linux before 6.9, where nobody can answer what a dead program had read: its connection is aborted.
-// Before that, its mounts are removed in all containers, so that whoever comes then waits for the next program. No other
-// program's mount is put on top meanwhile, until release is called.
+// uncoverDead is for Linux before 6.9, where nobody can answer what a dead program had read: its
+// connection is aborted. Before that, its mounts are removed in all containers, so that whoever
+// comes then waits for the next program. No other program's mount is put on top meanwhile, until
+// release is called.
 func (m *programs) uncoverDead(c *connection) (release func()) {
 	until := time.Now().Add(orderTime)
 	release, err := m.lockVolume(c.Volume, until)
@@ -209,8 +214,8 @@ func (m *programs) spent(id volume.ID, generation uint64) error {
 	return nil // told twice
 }
 
-// waitHolder returns when a process has ended that has the connection open, or has closed it, or cannot be
-// asked.
+// waitHolder returns when a process has ended that has the connection open, or has closed it, or
+// cannot be asked.
 func (c *connection) waitHolder(seen sight) {
 	p, err := proc.Open(seen.pid)
 	if err != nil {
@@ -238,12 +243,13 @@ func (c *connection) waitHolder(seen sight) {
 	}
 }
 
-// lives waits until it is known whether the program of an order lives, and returns an error if it does not. A look at
-// the processes may take seconds, and meanwhile its death is not known. Whoever was shown the mount of one that is dead
-// waits on that, and has used up what the kernel does for him: when the next program serves, he gets an error.
+// lives waits until it is known whether the program of an order lives, and returns an error if it
+// does not. A look at the processes may take seconds, and meanwhile its death is not known. Whoever
+// was shown the mount of one that is dead waits on that, and has used up what the kernel does for
+// him: when the next program serves, he gets an error.
 //
-// As long as nobody was found who has the connection, which is so when the program has just begun, it lives unless
-// another one wants to serve.
+// As long as nobody was found who has the connection, which is so when the program has just begun,
+// it lives unless another one wants to serve.
 func (m *mounter) lives(o *order, until time.Time) error {
 	for pauses := firstPause; ; pauses = min(2*pauses, killedTime) {
 		c, err := m.living(o)
@@ -305,8 +311,8 @@ type sight struct {
 	hidden          int // how many cannot be asked, where none was found
 }
 
-// holder finds a process that has the connection open, and its descriptor. As long as it cannot look, it does not
-// return.
+// holder finds a process that has the connection open, and its descriptor. As long as it cannot
+// look, it does not return.
 func (c *connection) holder() (seen sight) {
 	for !isClosed(c.gone) {
 		seen, err := c.look()
@@ -319,16 +325,17 @@ func (c *connection) holder() (seen sight) {
 }
 
 const (
-	// mostHidden is how many processes of a pod are asked in vain in one look: each may take proc.AskTime, and
-	// leave a thread.
+	// mostHidden is how many processes of a pod are asked in vain in one look: each may take
+	// proc.AskTime, and leave a thread.
 	mostHidden = 16
 	// mostRounds is how often processes that were begun during a look are looked for.
 	mostRounds = 8
 )
 
-// look looks at the processes that may have the connection, until none was begun meanwhile, and then once more at those
-// that may have the descriptor: one may have handed it to another that was looked at before. A program that hands it
-// on without an end can be taken for dead, to the harm of its own volume only.
+// look looks at the processes that may have the connection, until none was begun meanwhile, and
+// then once more at those that may have the descriptor: one may have handed it to another that was
+// looked at before. A program that hands it on without an end can be taken for dead, to the harm of
+// its own volume only.
 func (c *connection) look() (seen sight, err error) {
 	looked := map[int]bool{os.Getpid(): true}
 	var related []int
@@ -394,7 +401,8 @@ func (c *connection) lookAt(pids []int, left *int, seen *sight) (related []int, 
 
 func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// openIn finds the descriptor of a process as find does, but for one that was killed, which does not count.
+// openIn finds the descriptor of a process as find does, but for one that was killed, which does
+// not count.
 func (c *connection) openIn(pid int, left *int) (thread, fd int, err error) {
 	thread, fd, err = c.find(pid, left)
 	if fd >= 0 && isKilled(pid) {
@@ -403,13 +411,14 @@ func (c *connection) openIn(pid int, left *int) (thread, fd int, err error) {
 	return thread, fd, err
 }
 
-// related tells whether a process may have got the descriptor. Those of other pods are not even asked: what
-// they execute is nobody else's trouble.
+// related tells whether a process may have got the descriptor. Those of other pods are not even
+// asked: what they execute is nobody else's trouble.
 func (c *connection) related(pid int) (bool, error) {
 	if c.Peer.Group != "" {
 		return true, nil
 	}
-	// The kubelet gives pods no cgroup of their own: by a fork, or by a socket that its container shares.
+	// The kubelet gives pods no cgroup of their own: by a fork, or by a socket that its container
+	// shares.
 	is, err := proc.Ask(pid, func() (bool, error) { return c.shares(pid) })
 	if proc.IsUntold(err) && !c.mayShare(pid) {
 		return false, nil
@@ -417,7 +426,8 @@ func (c *connection) related(pid int) (bool, error) {
 	return is, err
 }
 
-// shares tells whether a process is in the mount namespace of the one that asked. It is a question for Ask.
+// shares tells whether a process is in the mount namespace of the one that asked. It is a question
+// for Ask.
 func (c *connection) shares(pid int) (bool, error) {
 	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
 	if isEnded(err) {
@@ -430,8 +440,8 @@ func (c *connection) shares(pid int) (bool, error) {
 	return link == c.Peer.Mounts, err
 }
 
-// mayShare tells of a process that cannot be asked whether it has the server volume, as the one that asked
-// has.
+// mayShare tells of a process that cannot be asked whether it has the server volume, as the one
+// that asked has.
 func (c *connection) mayShare(pid int) bool {
 	text, err := readSome(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	return err == nil && bytes.Contains(text, []byte("/"+c.Server.String()+" "))
@@ -455,17 +465,17 @@ func isKilled(pid int) bool {
 }
 
 const (
-	// mostDescriptors of a process are looked at, from the lowest number on: a program has its connection
-	// from its beginning.
+	// mostDescriptors of a process are looked at, from the lowest number on: a program has its
+	// connection from its beginning.
 	mostDescriptors = 4 << 10
-	// mostDescriptorsOfPod are looked at before none of its other processes is seen to serve. A pod could
-	// otherwise keep a processor busy.
+	// mostDescriptorsOfPod are looked at before none of its other processes is seen to serve. A pod
+	// could otherwise keep a processor busy.
 	mostDescriptorsOfPod = 64 << 10
 )
 
-// find finds the descriptor of a process that is the connection, and a thread that has it; -1 for none. The first thread
-// has no descriptors any more when it has ended, and the others have. left is how many descriptors of the pod may still
-// be looked at.
+// find finds the descriptor of a process that is the connection, and a thread that has it; -1 for
+// none. The first thread has no descriptors any more when it has ended, and the others have. left
+// is how many descriptors of the pod may still be looked at.
 func (c *connection) find(pid int, left *int) (thread, fd int, err error) {
 	fd, has, err := c.findIn(pid, pid, left)
 	if has || err != nil && !isEnded(err) {
@@ -509,8 +519,8 @@ func (c *connection) findIn(pid, thread int, left *int) (fd int, some bool, err 
 	return -1, some, nil
 }
 
-// openAmong is the first of some descriptors of a thread that is the connection, -1 for none. It is a
-// question for Ask.
+// openAmong is the first of some descriptors of a thread that is the connection, -1 for none. It is
+// a question for Ask.
 func (c *connection) openAmong(thread int, names []string) int {
 	for _, name := range names {
 		if fd, err := strconv.Atoi(name); err == nil && c.isOpen(thread, fd) {

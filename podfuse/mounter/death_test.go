@@ -61,8 +61,9 @@ func TestWhoIsAlive(t *testing.T) {
 	}
 }
 
-// Before Linux 6.9, what a program had not answered when it died gets ECONNABORTED, and its mounts go: who comes then waits
-// for the next program. The pair is given nothing to read: a program that hides could have it wait.
+// Before Linux 6.9, what a program had not answered when it died gets ECONNABORTED, and its mounts
+// go: who comes then waits for the next program. The pair is given nothing to read: a program that
+// hides could have it wait.
 func TestBeforeLinux69(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "NORESEND=1")
@@ -200,7 +201,8 @@ func everyNameMain(args []string) error {
 	return nil
 }
 
-// everyName has a file system on a directory of the container, in which every name is one, until it ends.
+// everyName has a file system on a directory of the container, in which every name is one, until it
+// ends.
 func (c *pod) everyName(dir string) (ends func()) {
 	c.w.t.Helper()
 	other := c.exec(0, "everyname", dir)
@@ -217,9 +219,9 @@ func (c *pod) everyName(dir string) (ends func()) {
 	return func() { _ = other.Process.Kill() } // nsenter(1), which stops as what it has started
 }
 
-// The programs of a volume had their own mounts on a file system of their container that does not answer
-// any more. The volume goes all the same, and does not wait for that; and the mounter ends, after the time that one
-// place may take.
+// The programs of a volume had their own mounts on a file system of their container that does not
+// answer any more. The volume goes all the same, and does not wait for that; and the mounter ends,
+// after the time that one place may take.
 func TestOwnMountsThatHang(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
@@ -358,8 +360,8 @@ func TestSpareAndVersions(t *testing.T) {
 	c.serve(launchOptions{Text: "two"})
 }
 
-// A process of another version that does not read what it is given is killed, and the mounter goes on, with
-// a spare. The next attempt succeeds.
+// A process of another version that does not read what it is given is killed, and the mounter goes
+// on, with a spare. The next attempt succeeds.
 func TestAVersionThatHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

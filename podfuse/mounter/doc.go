@@ -20,21 +20,21 @@
 //	link         to the pair; the last one that has said hello is told what happens
 //	control      where root's call-outs ask, see [Client]
 //
-// All of that is in a set that a second process, the spare, has as well (package keep). Every
-// order is put there before the socket loses it, and every step is noted before the next one, so
-// that the spare goes on where the mounter was killed: each step can be done twice. When both have died, the
+// All of that is in a set that a second process, the spare, has as well (package keep). Every order
+// is put there before the socket loses it, and every step is noted before the next one, so that the
+// spare goes on where the mounter was killed: each step can be done twice. When both have died, the
 // next mounter finds the programs by what they have mounted (recover.go).
 //
-// It is made of parts, each of which knows those before it: base, children, shared (what server volumes have in
-// common), table (volumes and connections), programs (from their first answer to their death), recovery, and mounter,
-// which takes orders and call-outs.
+// It is made of parts, each of which knows those before it: base, children, shared (what server
+// volumes have in common), table (volumes and connections), programs (from their first answer to
+// their death), recovery, and mounter, which takes orders and call-outs.
 //
 // # How it waits
 //
 // The table of volumes belongs to one goroutine, which never waits longer than for the spare to
-// read. What asks a file system of somebody else's, or follows a path in a container, is done by
-// a child: a process of this binary for one errand, which is killed when its time is up. A child
-// also opens the descriptors that come with an order, as to close them may take for ever (receive.go).
-// What the kernel may not tell of a process, as long as that executes a program, is asked by a thread
-// that is left behind, and of the volume's own pod only (package proc, Ask; death.go).
+// read. What asks a file system of somebody else's, or follows a path in a container, is done by a
+// child: a process of this binary for one errand, which is killed when its time is up. A child also
+// opens the descriptors that come with an order, as to close them may take for ever (receive.go).
+// What the kernel may not tell of a process, as long as that executes a program, is asked by a
+// thread that is left behind, and of the volume's own pod only (package proc, Ask; death.go).
 package mounter

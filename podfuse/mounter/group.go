@@ -20,10 +20,10 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// The kubelet gives each pod a cgroup, with one below it for each container. Its files cgroup.procs list the
-// processes of the pod (man 7 cgroups), so that the cost of a look at them does not grow with the node's processes.
-// Where the kubelet makes none (cgroupsPerQOS: false), or where the hierarchy is not mounted here, all processes of
-// the node are looked at.
+// The kubelet gives each pod a cgroup, with one below it for each container. Its files cgroup.procs
+// list the processes of the pod (man 7 cgroups), so that the cost of a look at them does not grow
+// with the node's processes. Where the kubelet makes none (cgroupsPerQOS: false), or where the
+// hierarchy is not mounted here, all processes of the node are looked at.
 
 // cgroup is that of a pod, whose processes are looked at.
 type cgroup struct {
@@ -44,8 +44,8 @@ func (m *table) cgroupOf(record volume.Record) cgroup {
 	return of
 }
 
-// processes are those of the pod, and where its cgroup is not known, others that may be: no pod has a cgroup of
-// its own where the kubelet makes none.
+// processes are those of the pod, and where its cgroup is not known, others that may be: no pod has
+// a cgroup of its own where the kubelet makes none.
 func (g cgroup) processes() (own, others []int, err error) {
 	if g.dir != "" {
 		if own, err = processesIn(g.dir); errors.Is(err, os.ErrNotExist) {
@@ -71,8 +71,8 @@ func (g cgroup) processes() (own, others []int, err error) {
 	return own, others, nil
 }
 
-// namespaces are the mount namespaces that the pod's containers may have. What another pod's processes are in, the
-// kernel may not tell, and that is nobody else's trouble.
+// namespaces are the mount namespaces that the pod's containers may have. What another pod's
+// processes are in, the kernel may not tell, and that is nobody else's trouble.
 func (g cgroup) namespaces() ([]mount.Namespace, error) {
 	own, others, err := g.processes()
 	if err != nil {
@@ -121,8 +121,8 @@ func hierarchies(controllers string) []string {
 	return []string{root + strings.TrimPrefix(controllers, "name=")}
 }
 
-// mostGroups is how many cgroups of a pod are looked at. A container that has its cgroup for itself can make more;
-// the processes in these are then not seen to serve its volume.
+// mostGroups is how many cgroups of a pod are looked at. A container that has its cgroup for itself
+// can make more; the processes in these are then not seen to serve its volume.
 const mostGroups = 1024
 
 // processesIn lists the processes in a cgroup and in those below it.

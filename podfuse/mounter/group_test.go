@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The processes of a pod are those in its cgroup and in the cgroups of its containers, and nobody else.
+// The processes of a pod are those in its cgroup and in the cgroups of its containers, and nobody
+// else.
 func TestProcessesOfAPod(t *testing.T) {
 	w := &world{t: t}
 	dir := filepath.Dir(w.podGroup(podUID))

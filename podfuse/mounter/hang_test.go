@@ -31,7 +31,8 @@ func (c *pod) hangInExecve(f *slowclose.File) *exec.Cmd {
 }
 
 // Whoever asks the kernel about a process that hangs in execve(2) may hang. In another pod, nobody
-// notices. In its own, a program that lives is not taken for dead, and one that dies is, a little later.
+// notices. In its own, a program that lives is not taken for dead, and one that dies is, a little
+// later.
 func TestWhoExecutesMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -89,8 +90,9 @@ func TestWhoExecutesMeanwhile(t *testing.T) {
 	}
 }
 
-// Who first looks while a program's death is not known yet is not told to look at its mount: he would wait there, and
-// get an error when the next one serves. Here the look for who else has the connection takes seconds.
+// Who first looks while a program's death is not known yet is not told to look at its mount: he
+// would wait there, and get an error when the next one serves. Here the look for who else has the
+// connection takes seconds.
 func TestNobodyIsSentToADeadProgram(t *testing.T) {
 	t.Parallel()
 	for _, groups := range []bool{true, false} {
@@ -154,8 +156,8 @@ func TestWhoExecutesWhileTheMounterBegins(t *testing.T) {
 	w.died(one)
 }
 
-// A program that is killed while it waits in the kernel for its own answer does not end. It counts as dead,
-// and ends when the pair has answered.
+// A program that is killed while it waits in the kernel for its own answer does not end. It counts
+// as dead, and ends when the pair has answered.
 func TestWhoWaitsForItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "LATE=1") // it is noticed when it is looked again
@@ -204,8 +206,8 @@ func TestWhoWaitsForItself(t *testing.T) {
 	answerAll(t, died.files[0], func() bool { return len(waits()) == 0 })
 }
 
-// answerAll answers ESTALE to what waits on the connection of a dead program, as the pair does, until all
-// is done.
+// answerAll answers ESTALE to what waits on the connection of a dead program, as the pair does,
+// until all is done.
 func answerAll(t *testing.T, device *os.File, done func() bool) {
 	t.Helper()
 	defer device.Close() // not before: a file that nobody has any more, the garbage collector closes
@@ -229,7 +231,8 @@ func answerAll(t *testing.T, device *os.File, done func() bool) {
 	})
 }
 
-// A mounter that has no descriptors left cannot ask who has a connection open, and takes no program for dead.
+// A mounter that has no descriptors left cannot ask who has a connection open, and takes no program
+// for dead.
 func TestWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "LATE=1") // it is looked again

@@ -22,8 +22,9 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// A pod can have processes that nobody can be told of, and that do not look as if they executed something:
-// each costs who asks a second. The orders of another pod are carried out as if there were none.
+// A pod can have processes that nobody can be told of, and that do not look as if they executed
+// something: each costs who asks a second. The orders of another pod are carried out as if there
+// were none.
 func TestWhoHidesInAnotherPod(t *testing.T) {
 	dir := t.TempDir()
 	never := make(chan struct{})
@@ -87,9 +88,9 @@ func TestWhoHidesInAnotherPod(t *testing.T) {
 const hiders = 4
 
 // hiderMain has a child that hangs in execve(2) before the kernel gives it another memory
-// (fs/exec.c, exec_mmap): the child has its exec_update_lock and waits for the lock of the memory that it
-// shares with this process. That one has it for as long as a page of a file, which it replaces, is not
-// written back (fs/fuse/file.c, fuse_vma_close).
+// (fs/exec.c, exec_mmap): the child has its exec_update_lock and waits for the lock of the memory
+// that it shares with this process. That one has it for as long as a page of a file, which it
+// replaces, is not written back (fs/fuse/file.c, fuse_vma_close).
 func hiderMain(args []string) error {
 	debug.SetGCPercent(-1)
 	start := func(program string) error {

@@ -35,7 +35,8 @@ func (w *world) forAPod() (dir string, unbind func()) {
 	return dir, unbind
 }
 
-// Each version that a pod was mounted with keeps its launcher. Those that no pod has go at the next upgrade.
+// Each version that a pod was mounted with keeps its launcher. Those that no pod has go at the next
+// upgrade.
 func TestLaunchersOfManyVersions(t *testing.T) {
 	w := newWorld(t)
 	devices := map[uint64]bool{}
@@ -131,8 +132,8 @@ func TestALauncherIsNeverSeenInPart(t *testing.T) {
 	}
 }
 
-// The owner of a file can take a lease on it, for which others' opens wait: root of a pod owns the launcher that
-// others have. He does not get one as long as somebody has it open.
+// The owner of a file can take a lease on it, for which others' opens wait: root of a pod owns the
+// launcher that others have. He does not get one as long as somebody has it open.
 func TestALauncherIsNotLeased(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -164,7 +165,8 @@ func TestALauncherIsNotLeased(t *testing.T) {
 	leased("after an upgrade", later)
 }
 
-// While neither the mounter nor its spare lives, root of a pod can lease the launcher. Other pods then get another one.
+// While neither the mounter nor its spare lives, root of a pod can lease the launcher. Other pods
+// then get another one.
 func TestALeaseOfALostLauncherHarmsNoOtherPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

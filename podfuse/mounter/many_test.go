@@ -16,7 +16,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// holderMain asks for many connections at the same time, and keeps what it is given. It reads nothing of it.
+// holderMain asks for many connections at the same time, and keeps what it is given. It reads
+// nothing of it.
 func holderMain(args []string) error {
 	var given sync.WaitGroup
 	for _, text := range args {
@@ -73,8 +74,8 @@ func (c *pod) hold(user int, all []launchOptions) (said io.Reader, cmd *exec.Cmd
 	return said, cmd
 }
 
-// Programs that never answer FUSE_INIT, as forty sshfs whose server hangs, cost no process of the mounter's, and it
-// serves other pods.
+// Programs that never answer FUSE_INIT, as forty sshfs whose server hangs, cost no process of the
+// mounter's, and it serves other pods.
 func TestProgramsThatNeverAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -113,8 +114,8 @@ func TestProgramsThatNeverAnswer(t *testing.T) {
 	}
 }
 
-// A pod's user has mount points of many volumes below a FUSE mount of his own that hangs. Few children wait there, and
-// the mounter serves other pods.
+// A pod's user has mount points of many volumes below a FUSE mount of his own that hangs. Few
+// children wait there, and the mounter serves other pods.
 func TestOwnMountPointsThatHang(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -118,8 +118,8 @@ func (c Config) lock() (*os.File, error) {
 func (c Config) lockPath() string   { return c.MounterSocket() + ".lock" }
 func (c Config) startsPath() string { return c.MounterSocket() + ".starts" }
 
-// base is what all parts of a mounter have. But for Config, log and turns, it belongs to the goroutine that takes turns, as
-// all that the parts have themselves.
+// base is what all parts of a mounter have. But for Config, log and turns, it belongs to the
+// goroutine that takes turns, as all that the parts have themselves.
 type base struct {
 	Config
 	log     func(format string, args ...any)

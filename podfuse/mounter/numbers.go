@@ -11,9 +11,10 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// A call-out may be in another PID namespace than the mounter: that of a kubelet in a container that shares the run
-// directory, say. There, the numbers of the mounter's processes are others'. So such a call-out ends and replaces no
-// mounter, and kills nobody: it is refused. Who the mounter is, the kernel tells by its lock.
+// A call-out may be in another PID namespace than the mounter: that of a kubelet in a container
+// that shares the run directory, say. There, the numbers of the mounter's processes are others'. So
+// such a call-out ends and replaces no mounter, and kills nobody: it is refused. Who the mounter
+// is, the kernel tells by its lock.
 
 // errElsewhere says that the mounter is in another PID namespace.
 var errElsewhere = errors.New("the mounter is in another PID namespace; call the driver in the namespaces in which the mounter was started")
@@ -54,8 +55,8 @@ func (c Config) itself() (*process, error) {
 	return nil, errors.New("the processes that are the mounter end, one after the other")
 }
 
-// Usage is what the mounter uses, and its spare. Each is nil if there is none, or if the kernel does not
-// confirm that the process is the one which the mounter names. It needs no capability.
+// Usage is what the mounter uses, and its spare. Each is nil if there is none, or if the kernel
+// does not confirm that the process is the one which the mounter names. It needs no capability.
 func (c Client) Usage(now Status) (mounter, spare *proc.Usage) {
 	file, err := os.OpenFile(c.lockPath(), os.O_RDWR, 0)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// When the mounter and its spare have died together, nobody listens on the socket any more, and nobody
-// can listen on that name again: its file system is read-only. So the new socket is mounted in the
-// place of the old one: in the kubelet's directories, for containers to come, and in all that have
-// one, for the next start of their programs.
+// When the mounter and its spare have died together, nobody listens on the socket any more, and
+// nobody can listen on that name again: its file system is read-only. So the new socket is mounted
+// in the place of the old one: in the kubelet's directories, for containers to come, and in all
+// that have one, for the next start of their programs.
 
 // oldSocket is one that nobody listens on.
 type oldSocket struct {
@@ -31,7 +31,8 @@ type oldSocket struct {
 	server volume.ID
 }
 
-// oldSockets are those of this installation's server volumes in a mount namespace: each beside a FIFO.
+// oldSockets are those of this installation's server volumes in a mount namespace: each beside a
+// FIFO.
 func (c Config) oldSockets(namespace mount.Namespace, socket uint64) (found []oldSocket, err error) {
 	fifos, err := mount.Open(c.Servers())
 	if err != nil {
@@ -93,8 +94,8 @@ func cloneOf(path string) (*mount.Tree, error) {
 const (
 	// renewTimeout is how long the renewal in all other mount namespaces may take.
 	renewTimeout = time.Minute
-	// mostRenewed is how many sockets of one pod a renewal replaces. Each takes a child of root's, and root of a pod
-	// can mount a volume as often as it likes.
+	// mostRenewed is how many sockets of one pod a renewal replaces. Each takes a child of root's,
+	// and root of a pod can mount a volume as often as it likes.
 	mostRenewed = mostStandIns
 )
 
@@ -105,9 +106,9 @@ type otherSocket struct {
 	record    volume.Record // of the server volume
 }
 
-// renew mounts the new socket in our mount namespace, and then in all others. Where that fails, the container's program
-// cannot serve any more when it dies, until the container is started anew. If some sockets could not be looked for, a
-// later mend tries again.
+// renew mounts the new socket in our mount namespace, and then in all others. Where that fails, the
+// container's program cannot serve any more when it dies, until the container is started anew. If
+// some sockets could not be looked for, a later mend tries again.
 func (m *shared) renew(meta podsMeta) {
 	hereErr := m.renewHere(meta)
 	if hereErr != nil { // only the volumes that it names lack the new socket
@@ -134,8 +135,8 @@ func (m *shared) renew(meta podsMeta) {
 	})
 }
 
-// socketsElsewhere lists the old sockets in other mount namespaces by pod, one more than mostRenewed of a pod at
-// most. all is false if there may be others.
+// socketsElsewhere lists the old sockets in other mount namespaces by pod, one more than
+// mostRenewed of a pod at most. all is false if there may be others.
 func (m *shared) socketsElsewhere(meta podsMeta, until time.Time) (pods map[string][]otherSocket, all bool) {
 	namespaces, untold, err := mount.Others()
 	if err != nil {

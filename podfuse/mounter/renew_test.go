@@ -39,7 +39,8 @@ func (w *world) loseBoth() {
 	}
 }
 
-// sockets are the mount points of the sockets in a process's mount namespace, of those that are there now or of others.
+// sockets are the mount points of the sockets in a process's mount namespace, of those that are
+// there now or of others.
 func (w *world) sockets(pid int, new bool) (found []string) {
 	w.t.Helper()
 	var stat unix.Stat_t
@@ -69,8 +70,8 @@ func (w *world) bindServer(dir string) {
 	}
 }
 
-// Root of a pod can mount its server volume as often as it likes. When the mounter and its spare have died together, that
-// costs the node few processes, and the other pods have the new socket.
+// Root of a pod can mount its server volume as often as it likes. When the mounter and its spare
+// have died together, that costs the node few processes, and the other pods have the new socket.
 func TestAPodWithManySockets(t *testing.T) {
 	const otherUID, copies = "99999999-2222-3333-4444-555555555555", 2000
 	w := newWorld(t)
@@ -112,7 +113,8 @@ func TestASocketThatIsCovered(t *testing.T) {
 	}
 }
 
-// A path of the kubelet's that hangs, as on a server that does not answer, hangs no call-out of another pod.
+// A path of the kubelet's that hangs, as on a server that does not answer, hangs no call-out of
+// another pod.
 func TestASocketThatHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,7 +137,8 @@ func TestASocketThatHangs(t *testing.T) {
 	w.now()
 }
 
-// hanging has the server volume in a directory, in the mount namespace of one process only, which hangs in execve(2).
+// hanging has the server volume in a directory, in the mount namespace of one process only, which
+// hangs in execve(2).
 func (w *world) hanging(f *slowclose.File) (dir string, pid int) {
 	w.t.Helper()
 	dir = w.t.TempDir()

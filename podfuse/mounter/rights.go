@@ -16,8 +16,8 @@ var rights = []uint{
 	unix.CAP_DAC_READ_SEARCH, // walk through other users' directories
 }
 
-// restrict gives up all other capabilities, in all threads, and the system calls that it does not need:
-// EPERM for these. Its children have no more than it has. Landlock would forbid mounting.
+// restrict gives up all other capabilities, in all threads, and the system calls that it does not
+// need: EPERM for these. Its children have no more than it has. Landlock would forbid mounting.
 func restrict(log calllog.Log) error {
 	if err := confine.KeepCapabilities(rights); err != nil {
 		return err

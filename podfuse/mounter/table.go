@@ -28,7 +28,8 @@ type client struct {
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
 	users   int           // who have or want that
-	// lost are its server volumes, while a mounter before may have known a program of it; see recover.
+	// lost are its server volumes, while a mounter before may have known a program of it; see
+	// recover.
 	lost []volume.Record
 }
 
@@ -40,7 +41,8 @@ func (c *client) all() []*connection {
 	return append(slices.Clone(c.former), c.living)
 }
 
-// hasNothing tells that there is nothing to tell of the volume. Somebody may be at work on it all the same.
+// hasNothing tells that there is nothing to tell of the volume. Somebody may be at work on it all
+// the same.
 func (c *client) hasNothing() bool {
 	return len(c.all()) == 0 && c.history == (History{}) && c.lost == nil
 }
@@ -54,8 +56,8 @@ func (c *client) remove(gone *connection) {
 	}
 }
 
-// History is what status tells of a volume's programs, and of who waits for one. It is kept until the
-// volume is unmounted.
+// History is what status tells of a volume's programs, and of who waits for one. It is kept until
+// the volume is unmounted.
 type History struct {
 	Programs int `json:"programs"` // that have served it
 	// Since is when the last one began to serve, or died; before the first one, when the first who
@@ -84,8 +86,8 @@ func (m *table) count(id volume.ID, waiting int) {
 	m.keepHistory(id, h)
 }
 
-// countAnew forgets who waits: another process of the pair begins to count, and the wait for a first
-// program begins anew.
+// countAnew forgets who waits: another process of the pair begins to count, and the wait for a
+// first program begins anew.
 func (m *table) countAnew() {
 	for id, c := range m.volumes {
 		h := c.history
@@ -169,8 +171,8 @@ func (m *table) note(c *connection, change func()) (err error) {
 // isUnmounted tells whether its volume is. It is asked in a turn.
 func (c *connection) isUnmounted() bool { return c.forgotten || isClosed(c.gone) }
 
-// device returns a duplicate of a connection's descriptor, for use beside turns: in any of these that may be
-// closed, and its number become another file's.
+// device returns a duplicate of a connection's descriptor, for use beside turns: in any of these
+// that may be closed, and its number become another file's.
 func (m *table) device(c *connection) (file *os.File, err error) {
 	m.do(func() {
 		if c.isUnmounted() {
@@ -240,8 +242,8 @@ func (m *table) lockVolume(id volume.ID, until time.Time) (release func(), err e
 	}
 }
 
-// logFailure logs what has failed of a volume, twenty times and then each thousandth: a pod can make that happen
-// as often as it likes.
+// logFailure logs what has failed of a volume, twenty times and then each thousandth: a pod can
+// make that happen as often as it likes.
 func (m *table) logFailure(id volume.ID, what string, err error) {
 	if m.failures[id]++; m.failures[id] <= 20 || m.failures[id]%1000 == 0 {
 		m.log("%s of volume %s: %v (failure %d)", what, id, err, m.failures[id])

@@ -12,8 +12,9 @@ import (
 )
 
 // The last close(2) of a socket closes the descriptors that wait in it, and takes as long as these.
-// A TCP socket with SO_LINGER takes as long as its owner has said (man 7 socket). So does recvmsg(2)
-// that has no room for descriptors. From Linux 6.16, a socket can refuse them (SO_PASSRIGHTS).
+// A TCP socket with SO_LINGER takes as long as its owner has said (man 7 socket). So does
+// recvmsg(2) that has no room for descriptors. From Linux 6.16, a socket can refuse them
+// (SO_PASSRIGHTS).
 //
 // A thread that ends waits for no such socket (net/ipv4/af_inet.c, inet_release: PF_EXITING).
 
@@ -43,12 +44,12 @@ func CloseAside(file io.Closer) {
 	}
 }
 
-// End closes this duplicate of a connection, and does not wait for descriptors that the other end has
-// left in it. From then on, the other end can send nothing, also where somebody has another duplicate.
-// It can receive as before.
+// End closes this duplicate of a connection, and does not wait for descriptors that the other end
+// has left in it. From then on, the other end can send nothing, also where somebody has another
+// duplicate. It can receive as before.
 //
-// If a packet is left in the last duplicate, the other end gets ECONNRESET, once, and before what it
-// has not yet received (net/unix/af_unix.c, unix_release_sock).
+// If a packet is left in the last duplicate, the other end gets ECONNRESET, once, and before what
+// it has not yet received (net/unix/af_unix.c, unix_release_sock).
 func (s *Socket) End() {
 	left := true
 	_ = s.Control(func(fd int) {

@@ -40,7 +40,8 @@ func TestNobodyWaitsForWhatIsLeftInASocket(t *testing.T) {
 	}
 }
 
-// Nothing is left in it after that: the other end can send no more, and receives what another duplicate sends.
+// Nothing is left in it after that: the other end can send no more, and receives what another
+// duplicate sends.
 func TestAnEndedConnection(t *testing.T) {
 	one, other := ends(t)
 	duplicate, err := other.Duplicate()

@@ -108,8 +108,8 @@ func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error
 	return errors.Join(controlErr, os.NewSyscallError("sendmsg", err))
 }
 
-// ErrTooLong says that a packet was larger than any can be, or had more descriptors, or one that this
-// process may not have: SELinux takes it out (man 2 recvmsg, MSG_CTRUNC).
+// ErrTooLong says that a packet was larger than any can be, or had more descriptors, or one that
+// this process may not have: SELinux takes it out (man 2 recvmsg, MSG_CTRUNC).
 var ErrTooLong = errors.New("a packet was cut off: it is too long, or a descriptor in it may not be received")
 
 // Receive waits for a packet, until the deadline; the zero time is none. The error is io.EOF
@@ -134,14 +134,14 @@ func (s *Socket) Receive(deadline time.Time) (packet []byte, files []*os.File, e
 	return buffer[:r.text], files, nil
 }
 
-// The three that follow are for who must never have a descriptor open that somebody else has chosen:
-// close(2) of a file on a FUSE file system waits for its server (FUSE_FLUSH), so that who has one can be kept
-// waiting for ever. Where there is no room for them, the kernel opens no descriptors, and so there is
-// none to close (net/core/scm.c, scm_detach_fds).
+// The three that follow are for who must never have a descriptor open that somebody else has
+// chosen: close(2) of a file on a FUSE file system waits for its server (FUSE_FLUSH), so that who
+// has one can be kept waiting for ever. Where there is no room for them, the kernel opens no
+// descriptors, and so there is none to close (net/core/scm.c, scm_detach_fds).
 
-// Peek waits for a packet, until the deadline, and returns its text, and whether descriptors come with it. It opens
-// none of them, and leaves the packet where it is: for PeekFiles, for Skip, or, after the death of this process,
-// for the next one that has the socket.
+// Peek waits for a packet, until the deadline, and returns its text, and whether descriptors come
+// with it. It opens none of them, and leaves the packet where it is: for PeekFiles, for Skip, or,
+// after the death of this process, for the next one that has the socket.
 func (s *Socket) Peek(deadline time.Time) (packet []byte, withFiles bool, err error) {
 	buffer := make([]byte, wire.MaxPacket)
 	r, err := s.receive(deadline, buffer, nil, unix.MSG_PEEK)
@@ -156,8 +156,8 @@ func (s *Socket) Peek(deadline time.Time) (packet []byte, withFiles bool, err er
 	return buffer[:r.text], r.flags&unix.MSG_CTRUNC != 0, err
 }
 
-// PeekFiles opens the descriptors of the packet that Peek has returned: so many at most. There are more
-// if it says so. They stay in the packet, too. To close them may take for ever.
+// PeekFiles opens the descriptors of the packet that Peek has returned: so many at most. There are
+// more if it says so. They stay in the packet, too. To close them may take for ever.
 func (s *Socket) PeekFiles(most int) (files []*os.File, more bool, err error) {
 	rights := make([]byte, unix.CmsgLen(4*most)) // and no space for another one
 	r, err := s.receive(time.Now(), make([]byte, 1), rights, unix.MSG_PEEK)
@@ -234,8 +234,8 @@ func Close(files []*os.File) {
 	}
 }
 
-// rightsOf is what sends files with a message (man 7 unix, SCM_RIGHTS); nil: there are none. The caller keeps them
-// alive.
+// rightsOf is what sends files with a message (man 7 unix, SCM_RIGHTS); nil: there are none. The
+// caller keeps them alive.
 func rightsOf(files []*os.File) ([]byte, error) {
 	if len(files) == 0 {
 		return nil, nil

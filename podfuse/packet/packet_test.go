@@ -26,8 +26,8 @@ func ends(t *testing.T) (one, other *Socket) {
 	return sockets[0], sockets[1]
 }
 
-// A process that has no processor for a while sends and receives all the same what can be: the limit
-// is that of the other's.
+// A process that has no processor for a while sends and receives all the same what can be: the
+// limit is that of the other's.
 func TestALimitThatIsOver(t *testing.T) {
 	one, other := ends(t)
 	over := time.Now().Add(-time.Second)
@@ -82,7 +82,8 @@ func TestALimitOfWhoDoesNotRead(t *testing.T) {
 	}
 }
 
-// A packet is looked at as often as one likes, without its descriptors and with them, before it is taken.
+// A packet is looked at as often as one likes, without its descriptors and with them, before it is
+// taken.
 func TestPeekOpensNothing(t *testing.T) {
 	one, other := ends(t)
 	read, write, err := os.Pipe()

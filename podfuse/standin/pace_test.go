@@ -145,7 +145,8 @@ func TestWhoEndsDuringALookIsNotHeld(t *testing.T) {
 	}
 }
 
-// What a look costs does not depend on who else is busy on the machine: here, on whoever has the kernel wait.
+// What a look costs does not depend on who else is busy on the machine: here, on whoever has the
+// kernel wait.
 func TestALookThatWaitsIsFree(t *testing.T) {
 	w := &world{t: t, wait: time.Minute}
 	s := slowLook(t, w, func(*service) { time.Sleep(2 * share) })

@@ -118,8 +118,9 @@ func TestAProcessThatIsGoneIsNoContainers(t *testing.T) {
 	}
 }
 
-// What the volume is mounted on tells the host from a container, and no path: the kubelet's may have links in it, a
-// node agent sees it below another path, and a container may have the volume on a path like the kubelet's.
+// What the volume is mounted on tells the host from a container, and no path: the kubelet's may
+// have links in it, a node agent sees it below another path, and a container may have the volume on
+// a path like the kubelet's.
 func TestTheHostIsKnownByTheDirectory(t *testing.T) {
 	const linked, elsewhere = "/var/lib/kubelet/pods/", "/mnt/disk/"
 	kubelets := clientRecord.Dir

@@ -50,6 +50,6 @@ func (p Program) table() cli.Table {
 	}
 }
 
-// UsageError returns the error of a command line: the process prints it, says where the help is, and exits with
-// status 2.
+// UsageError returns the error of a command line: the process prints it, says where the help is,
+// and exits with status 2.
 func (p Program) UsageError(err error) error { return cli.Usage(err) }

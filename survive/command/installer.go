@@ -126,9 +126,9 @@ func openSource(path string) (read func() ([]byte, error), err error) {
 // at most.
 const longestLook = 5 * time.Minute
 
-// firstLookTimeout is how long /readyz waits for the first look, which installs the driver: a kubelet
-// makes an event of each answer that the driver is not ready. It is less than the kubelet waits
-// (the probe's timeoutSeconds).
+// firstLookTimeout is how long /readyz waits for the first look, which installs the driver: a
+// kubelet makes an event of each answer that the driver is not ready. It is less than the kubelet
+// waits (the probe's timeoutSeconds).
 const firstLookTimeout = 4 * time.Second
 
 // keep looks at the node again and again, and tells a kubelet and Prometheus about it. It

@@ -109,7 +109,8 @@ func writeSections(t *metrics.Text, sections []Section) {
 	}
 }
 
-// writeUsage writes what all processes use. They are the host's, so nobody counts them as a container's.
+// writeUsage writes what all processes use. They are the host's, so nobody counts them as a
+// container's.
 func writeUsage(t *metrics.Text, status survive.Status, sections []Section) {
 	var all []Usage
 	for _, r := range rolesOf(status) {

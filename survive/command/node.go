@@ -70,8 +70,8 @@ func (p Program) driverFlag(set *pflag.FlagSet) *string {
 	return set.String("driver", "", "the driver's `VENDOR/NAME`, when the binary is not in a directory vendor~name")
 }
 
-// Node declares the flag --driver of a command. Once the flags are read, find returns the installation that the
-// command is about.
+// Node declares the flag --driver of a command. Once the flags are read, find returns the
+// installation that the command is about.
 func (p Program) Node(set *pflag.FlagSet) (find func() (survive.Node, error)) {
 	all := p.finder(set)
 	return func() (survive.Node, error) {

@@ -4,7 +4,8 @@
 //
 //	func main() { program.Main() }
 //
-// docs/dev/second-driver.md builds one step by step. A program that no kubelet calls is a [Standalone].
+// docs/dev/second-driver.md builds one step by step. A program that no kubelet calls is a
+// [Standalone].
 package command
 
 import (
@@ -58,8 +59,8 @@ type Program struct {
 	Commands []Command
 }
 
-// Command is a command for people: its name, arguments, a sentence, an example, and Prepare, which declares its
-// flags and returns what executes it. `go doc ./internal/cli Command` has all fields.
+// Command is a command for people: its name, arguments, a sentence, an example, and Prepare, which
+// declares its flags and returns what executes it. `go doc ./internal/cli Command` has all fields.
 type Command = cli.Command
 
 // Main executes the call-out or the command that the process was started for, and exits.

@@ -17,16 +17,17 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Standalone describes a program that mounts without a kubelet: root, or systemd, calls it to mount a
-// source on a directory. Each directory that it mounts on has a pair of processes of its own, and a run
-// directory /run/PROGRAM/PROGRAM~ID. docs/without-kubernetes.md says what it promises.
+// Standalone describes a program that mounts without a kubelet: root, or systemd, calls it to mount
+// a source on a directory. Each directory that it mounts on has a pair of processes of its own, and
+// a run directory /run/PROGRAM/PROGRAM~ID. docs/without-kubernetes.md says what it promises.
 type Standalone struct {
 	// Driver describes the file system. It finds the source in [survive.Site.Input], open.
 	survive.Driver
 	// About is the first sentence of the help.
 	About string
-	// Source is the name that the help has for what is mounted, such as ARCHIVE: a regular file or a directory
-	// on a local file system. "": the file system has none, and mount takes only the directory.
+	// Source is the name that the help has for what is mounted, such as ARCHIVE: a regular file or
+	// a directory on a local file system. "": the file system has none, and mount takes only the
+	// directory.
 	Source string
 }
 

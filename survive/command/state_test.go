@@ -20,7 +20,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// The test's binary is also a program whose file counts its reads in the State, as a Standalone of this name.
+// The test's binary is also a program whose file counts its reads in the State, as a Standalone of
+// this name.
 const visitsProgram = "visits-test"
 
 // The binary's name says its version and how large its State is: VERSION,SIZE.
@@ -85,8 +86,8 @@ func (v *visits) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadRe
 	return fuse.ReadResultData(fmt.Appendf(nil, "%020d\n", v.count.Add(1))), fuse.OK
 }
 
-// A file counts its reads through a hundred kills and an upgrade. A version with another State begins anew, and so
-// does a pair after a loss.
+// A file counts its reads through a hundred kills and an upgrade. A version with another State
+// begins anew, and so does a pair after a loss.
 func TestStateSurvives(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to mount needs root")

@@ -11,8 +11,8 @@ import (
 	"example.com/pod-info-fuse/internal/testnode"
 )
 
-// A kubelet makes an event, a warning, of each answer that the driver is not ready. So the first answer
-// waits for the first look, which installs the driver.
+// A kubelet makes an event, a warning, of each answer that the driver is not ready. So the first
+// answer waits for the first look, which installs the driver.
 func TestAnInstallationBeginsWithoutAWarning(t *testing.T) {
 	d := testnode.Place(t)
 	w := d.Watch(testnode.Binary, "install")

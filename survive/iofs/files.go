@@ -25,8 +25,8 @@ type file struct {
 
 const mostIdle = 32
 
-// skipTime is how long a stream is read in vain for one request. It is well before the standby takes
-// a process for one that hangs. A test sets it.
+// skipTime is how long a stream is read in vain for one request. It is well before the standby
+// takes a process for one that hangs. A test sets it.
 var skipTime = 2 * time.Second
 
 // skipSize is how much of it is read at a time.
@@ -57,8 +57,8 @@ func (f *files) read(content fs.FS, of *node, buffer []byte, offset int64) (int,
 	return n, err
 }
 
-// take returns the idle file that is nearest to an offset, and not behind it. Its File is nil if there
-// is none.
+// take returns the idle file that is nearest to an offset, and not behind it. Its File is nil if
+// there is none.
 func (f *files) take(of *node, offset int64) file {
 	f.mu.Lock()
 	defer f.mu.Unlock()

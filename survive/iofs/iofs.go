@@ -70,9 +70,9 @@ var _ survive.FileSystem = (*FS)(nil)
 var _ survive.VolumeMapper = (*FS)(nil)
 var _ survive.NonBlocker = (*FS)(nil)
 
-// New returns the file system of the tree that open returns. In the call-out that mounts, it does not
-// call open. If open fails, or the tree cannot be read, New panics with the error: the mount then
-// fails, and its error says that.
+// New returns the file system of the tree that open returns. In the call-out that mounts, it does
+// not call open. If open fails, or the tree cannot be read, New panics with the error: the mount
+// then fails, and its error says that.
 func New(site survive.Site, open func() (fs.FS, error)) *FS {
 	f := &FS{Root: volume.NewRoot(site.Volumes), site: site, reported: map[string]bool{}}
 	if site.CallOut {
@@ -91,10 +91,10 @@ func New(site survive.Site, open func() (fs.FS, error)) *FS {
 	return f
 }
 
-// A node's id is odd below the directory of a volume, and has what a node is in the tree and the volume's
-// id in the other bits: a directory has one node in each volume. The directories of volumes have even ids,
-// see [volume.Node], and the root of the file system has 1, which would be the hash that is
-// a volume's id.
+// A node's id is odd below the directory of a volume, and has what a node is in the tree and the
+// volume's id in the other bits: a directory has one node in each volume. The directories of
+// volumes have even ids, see [volume.Node], and the root of the file system has 1, which would be
+// the hash that is a volume's id.
 func nodeOf(id volume.ID, at *node) uint64 {
 	if at.path == "." {
 		return volume.Node(id, 0)

@@ -147,8 +147,8 @@ func mounted(t *testing.T, content fs.FS) string {
 	return filepath.Join(dir, record.ID().String())
 }
 
-// readFile reads a file without the runtime's poller, which would ask the file system from a thread that
-// this process needs to answer.
+// readFile reads a file without the runtime's poller, which would ask the file system from a thread
+// that this process needs to answer.
 func readFile(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

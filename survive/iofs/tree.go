@@ -41,8 +41,8 @@ type node struct {
 	first, end  uint32 // of the nodes in a directory
 }
 
-// mostNodes bounds the memory. The cgroup of the two processes has 512 MiB; so many files of a zip archive
-// need 470.
+// mostNodes bounds the memory. The cgroup of the two processes has 512 MiB; so many files of a zip
+// archive need 470.
 const mostNodes = 1 << 19
 
 func newTree(content fs.FS) (*tree, error) {

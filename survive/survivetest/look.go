@@ -17,7 +17,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// node is a file, a directory or a link, as a reader sees it: its parts, by their names in messages.
+// node is a file, a directory or a link, as a reader sees it: its parts, by their names in
+// messages.
 type node struct {
 	kind  uint32 // S_IFMT of its mode
 	parts map[string]string
@@ -77,8 +78,8 @@ func differ(was, is node) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(was.parts)), func(part string) bool { return was.parts[part] == is.parts[part] })
 }
 
-// compare adds what differs to the failures: for each part, the first node, and how many there are. What was not
-// seen is for its directory to say.
+// compare adds what differs to the failures: for each part, the first node, and how many there are.
+// What was not seen is for its directory to say.
 func (r *run) compare(want, got nodes, by comparison) {
 	first, all := map[string]string{}, map[string]int{}
 	for _, path := range slices.Sorted(maps.Keys(want)) {
@@ -101,7 +102,8 @@ func (r *run) compare(want, got nodes, by comparison) {
 	}
 }
 
-// compareProcesses compares what two processes give: by path, and by what was opened when the first one served.
+// compareProcesses compares what two processes give: by path, and by what was opened when the first
+// one served.
 func (r *run) compareProcesses(want, got, open nodes) {
 	r.compare(want, got, byProcess)
 	// Where these differ, too, the node id is not to blame.
@@ -109,8 +111,8 @@ func (r *run) compareProcesses(want, got, open nodes) {
 	r.compare(want, open, byOpen)
 }
 
-// compareVersions compares what a version gives by the nodes of the version before with what it gives by path: a
-// node id must mean what it has meant. What is not there any more may be an error.
+// compareVersions compares what a version gives by the nodes of the version before with what it
+// gives by path: a node id must mean what it has meant. What is not there any more may be an error.
 func (r *run) compareVersions(before, got, open nodes) {
 	means := nodes{}
 	for path, is := range open {
@@ -120,7 +122,8 @@ func (r *run) compareVersions(before, got, open nodes) {
 		} else if !still {
 			now = before[path]
 		}
-		// The version may have another number for the name, and other names in a listing that was begun.
+		// The version may have another number for the name, and other names in a listing that was
+		// begun.
 		parts := maps.Clone(now.parts)
 		delete(parts, "inode number")
 		delete(parts, names)
@@ -175,8 +178,8 @@ func (r *run) changes(path string) bool {
 	return r.Changes != nil && r.Changes(name)
 }
 
-// open opens a file or a directory to read it, and anything else by its name only. It does so without the
-// runtime's poller. fd is -1 where that fails, as n says.
+// open opens a file or a directory to read it, and anything else by its name only. It does so
+// without the runtime's poller. fd is -1 where that fails, as n says.
 func (r *run) open(path string) (fd int, n node) {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil {
@@ -197,7 +200,8 @@ func failed(operation string, err error) node {
 	return node{parts: map[string]string{failure: fmt.Sprintf("%s: %v", operation, err)}}
 }
 
-// read reads what is open: its attributes, and all that is in it. A listing goes on after what was begun of it.
+// read reads what is open: its attributes, and all that is in it. A listing goes on after what was
+// begun of it.
 func (r *run) read(fd int, path string, begun []string) node {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {

@@ -21,9 +21,9 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// A process that serves is the test's binary once more, which runs the same test up to its Run. Once all have
-// started, only they have the descriptor of /dev/fuse: the connection ends with them, whatever the test waits
-// for. They end after lifeTime.
+// A process that serves is the test's binary once more, which runs the same test up to its Run.
+// Once all have started, only they have the descriptor of /dev/fuse: the connection ends with them,
+// whatever the test waits for. They end after lifeTime.
 
 const (
 	variable = "SURVIVETEST" // of the environment: the role of such a process, as JSON
@@ -52,8 +52,8 @@ type role struct {
 // Orders, each of which is acknowledged when it was carried out.
 const serve, stop = 's', 'e'
 
-// message is what such a process says: a problem, of which it may end; or none, when it is ready or has carried
-// out an order.
+// message is what such a process says: a problem, of which it may end; or none, when it is ready or
+// has carried out an order.
 type message struct {
 	Problem string
 	Ends    bool
@@ -154,8 +154,8 @@ func (p *process) order(what byte) {
 	<-p.done
 }
 
-// abort ends all processes, and with them the connection: whoever waits for an answer gets an error. What fails
-// from then on follows from that.
+// abort ends all processes, and with them the connection: whoever waits for an answer gets an
+// error. What fails from then on follows from that.
 func (r *run) abort() {
 	r.failed.close()
 	r.mu.Lock()

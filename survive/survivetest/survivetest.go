@@ -4,14 +4,15 @@
 // [Test.Run] mounts the file system, and has several processes serve it. They are the test's
 // binary, executed once more, and confined as on a node. One process serves alone, and all is read.
 // Then the next one serves: it is asked about what is open since the process before has served, and
-// about everything by its path. Attributes, listings, links and contents must be the same.
-// At last the processes serve by turns and at the same time, each for some milliseconds, so that hardly
-// two requests of a listing or a file are answered by the same one, while a dozen readers read. The
+// about everything by its path. Attributes, listings, links and contents must be the same. At last
+// the processes serve by turns and at the same time, each for some milliseconds, so that hardly two
+// requests of a listing or a file are answered by the same one, while a dozen readers read. The
 // kernel is told to remember nothing, or few requests would come.
 //
 // The test kills no process, and does not ask a file system that implements hold.Holder (package
-// survive/hold) to hold requests: run the driver, too. Without Landlock (before Linux 5.13), the test finds
-// that a file is missing from Driver.Reads only where the file's mode keeps others from it.
+// survive/hold) to hold requests: run the driver, too. Without Landlock (before Linux 5.13), the
+// test finds that a file is missing from Driver.Reads only where the file's mode keeps others from
+// it.
 package survivetest
 
 import (
@@ -35,29 +36,31 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Test is a test of a driver's file system. It needs root, /dev/fuse, and CGO_ENABLED=0. With the race detector,
-// which needs cgo, no process is confined.
+// Test is a test of a driver's file system. It needs root, /dev/fuse, and CGO_ENABLED=0. With the
+// race detector, which needs cgo, no process is confined.
 type Test struct {
 	Driver survive.Driver
-	// Before is a version that Driver takes over from, or nothing. What a process of that version has opened,
-	// one of Driver must know.
+	// Before is a version that Driver takes over from, or nothing. What a process of that version
+	// has opened, one of Driver must know.
 	Before survive.Driver
 	// Site is for the file system: Input, CompanionFiles and Config. The test sets the others.
 	Site survive.Site
-	// Volumes are the volumes that there are; nil: two of pods that the test makes up. It also makes
-	// up a directory, a pod's UID and a time for a record that has none: {Attributes: a} is enough. A
-	// file system without volumes need not say so: its root is read.
+	// Volumes are the volumes that there are; nil: two of pods that the test makes up. It also
+	// makes up a directory, a pod's UID and a time for a record that has none: {Attributes: a} is
+	// enough. A file system without volumes need not say so: its root is read.
 	Volumes []volume.Record
-	// Changes tells whether a file's content, size and times may differ from one read to the next; its path
-	// begins in its volume, or in the root of a file system without volumes. nil: no file's may.
+	// Changes tells whether a file's content, size and times may differ from one read to the next;
+	// its path begins in its volume, or in the root of a file system without volumes. nil: no
+	// file's may.
 	Changes func(path string) bool
 
 	limit time.Duration // 0 for hangTime
 }
 
-// Run runs the test, for about three seconds. Other processes come to it as well, and serve there: the
-// test must get here each time, with the same fields, and call Run once. What it does before, each process does
-// again: a temporary directory is another one in each. Site's files are those of the first.
+// Run runs the test, for about three seconds. Other processes come to it as well, and serve there:
+// the test must get here each time, with the same fields, and call Run once. What it does before,
+// each process does again: a temporary directory is another one in each. Site's files are those of
+// the first.
 func (c Test) Run(t *testing.T) {
 	t.Helper()
 	for _, problem := range c.problems(t) {
@@ -66,8 +69,8 @@ func (c Test) Run(t *testing.T) {
 }
 
 const (
-	// apart is for how long one process has lived when the others begin: content that depends on the
-	// beginning may have seconds.
+	// apart is for how long one process has lived when the others begin: content that depends on
+	// the beginning may have seconds.
 	apart       = 1100 * time.Millisecond
 	turnsTime   = time.Second          // for which processes serve by turns
 	longestTurn = 4 * time.Millisecond // of one of them
@@ -199,7 +202,8 @@ func (r *run) prepare(files survive.FileSystem) (err error) {
 	return err
 }
 
-// end ends the processes, and with them the connection, and removes everything. It waits for ten seconds at most.
+// end ends the processes, and with them the connection, and removes everything. It waits for ten
+// seconds at most.
 func (r *run) end() {
 	if r.device >= 0 {
 		unix.Close(r.device)

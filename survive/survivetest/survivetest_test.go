@@ -21,8 +21,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// good is a file system that survives: each volume has files and a link, so many that the test lists them
-// by several requests. A mutant makes one mistake.
+// good is a file system that survives: each volume has files and a link, so many that the test
+// lists them by several requests. A mutant makes one mistake.
 type good struct {
 	volume.Root
 	mutant
@@ -170,7 +170,8 @@ func (g *good) Readlink(<-chan struct{}, *fuse.InHeader) ([]byte, fuse.Status) {
 	return []byte("file"), fuse.OK
 }
 
-// tabled hands out the numbers of nodes in the order in which it is asked for them, and keeps them in a table.
+// tabled hands out the numbers of nodes in the order in which it is asked for them, and keeps them
+// in a table.
 type tabled struct{ good }
 
 // table is the package's: all file systems of a process would share it.
@@ -318,7 +319,8 @@ func TestAGoodFileSystemPasses(t *testing.T) {
 	}
 }
 
-// beside has subtests run beside each other, more than there are processors: they wait most of the time.
+// beside has subtests run beside each other, more than there are processors: they wait most of the
+// time.
 func beside(t *testing.T) (run func(name string, f func(t *testing.T)), wait func()) {
 	const most = 6
 	var all sync.WaitGroup

@@ -190,7 +190,8 @@ func (*Root) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fu
 	return fuse.OK
 }
 
-// statusOf is the answer for an error of the store; missing is that for a volume that has no record.
+// statusOf is the answer for an error of the store; missing is that for a volume that has no
+// record.
 func statusOf(err error, missing fuse.Status) fuse.Status {
 	switch {
 	case err == nil:

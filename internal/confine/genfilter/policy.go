@@ -42,8 +42,8 @@ var allowed = []string{
 // descriptors. It has what else package net needs for a socket that it was given.
 var forSockets = []string{"sendmsg"}
 
-// conditionalForSockets: a thread that is to end has descriptors of its own, so that it is the last to close what
-// a client has left in a socket.
+// conditionalForSockets: a thread that is to end has descriptors of its own, so that it is the last
+// to close what a client has left in a socket.
 var conditionalForSockets = []seccomp.NameWithConditions{
 	{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_FILES)},
 }

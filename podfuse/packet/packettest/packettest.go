@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Lingering returns a socket whose last close(2) takes an hour: it has data for a peer that does not read. The end of
-// the test ends that.
+// Lingering returns a socket whose last close(2) takes an hour: it has data for a peer that does
+// not read. The end of the test ends that.
 func Lingering(t testing.TB) *os.File {
 	t.Helper()
 	must := func(err error) {

@@ -12,11 +12,11 @@
 //  2. Where no systemd runs, or it refuses, the process is written into a
 //     cgroup of its own, right below the root of each hierarchy.
 //
-// Either one has limits: of threads ([MaxThreads], or what the caller says), and of memory ([MaxMemory]). Active and
-// standby share them. When the memory is used up, the kernel kills the larger one and lets
-// the other one be: memory.oom.group is 0 by default ("memory.oom.group" in cgroup-v2.rst),
-// and v1 has no such file. A cgroup for each would need root, or a process that could move
-// others as well, to move each new standby.
+// Either one has limits: of threads ([MaxThreads], or what the caller says), and of memory
+// ([MaxMemory]). Active and standby share them. When the memory is used up, the kernel kills the
+// larger one and lets the other one be: memory.oom.group is 0 by default ("memory.oom.group" in
+// cgroup-v2.rst), and v1 has no such file. A cgroup for each would need root, or a process that
+// could move others as well, to move each new standby.
 //
 // Each process that is moved gets a new cgroup, which only its children share. So [GroupOf]
 // finds what a replaced daemon has left.

@@ -38,7 +38,8 @@ var (
 	memory  = limit{"memory", "memory.max", "memory.limit_in_bytes", MaxMemory}
 )
 
-// limits returns the limits that cgroups can have right below the hierarchy's root, with so many threads.
+// limits returns the limits that cgroups can have right below the hierarchy's root, with so many
+// threads.
 func (h hierarchy) limits(most int) (list []limit) {
 	if h.root == "" {
 		return nil

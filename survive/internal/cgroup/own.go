@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// toOwn moves the process into a cgroup of its own, limited, also to so many threads, in every hierarchy where it
-// is not in the root, and in those that can limit it. It tries all of them. stays names each
-// hierarchy in which it was to move and did not; warning, other failures.
+// toOwn moves the process into a cgroup of its own, limited, also to so many threads, in every
+// hierarchy where it is not in the root, and in those that can limit it. It tries all of them.
+// stays names each hierarchy in which it was to move and did not; warning, other failures.
 func toOwn(driver string, pid, most int) (stays, warning error) {
 	all, err := hierarchies(pid)
 	if err != nil {

@@ -31,8 +31,8 @@ func (p Params) LockedMemory(workers int) int {
 	return workers * (wholePages(p.requestSize()) + wholePages(p.replySize()))
 }
 
-// NewBuffers makes the buffers of so many workers for a connection. They are never released. report is
-// told if they cannot be locked.
+// NewBuffers makes the buffers of so many workers for a connection. They are never released. report
+// is told if they cannot be locked.
 func NewBuffers(workers int, agreed Params, report func(problem string)) (Buffers, error) {
 	b := Buffers{Params: agreed}
 	size := agreed.LockedMemory(workers)

@@ -49,10 +49,10 @@ type Connection struct {
 	overtaken bool // a request that is too long for turns was answered before those in it
 }
 
-// New prepares to serve a connection on which Handshake was done, by this or
-// another process. The device stays the caller's. report is told of problems that do not end
-// the connection, and all is counted in counts. There is a worker for each of the buffers, which nobody
-// else may use until Serve returns.
+// New prepares to serve a connection on which Handshake was done, by this or another process. The
+// device stays the caller's. report is told of problems that do not end the connection, and all is
+// counted in counts. There is a worker for each of the buffers, which nobody else may use until
+// Serve returns.
 func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters.Counters, report func(problem string)) (*Connection, error) {
 	c := &Connection{
 		counts:   counts,
@@ -147,12 +147,12 @@ func (c *Connection) others(request []byte) bool {
 	return true
 }
 
-// SetStandby says whether another process would take over if this one died: see package suspects. It may be
-// called at any time.
+// SetStandby says whether another process would take over if this one died: see package suspects.
+// It may be called at any time.
 func (c *Connection) SetStandby(is bool) { c.trials.setStandby(is) }
 
-// Holds tells whether the file system holds requests: see package hold. Then a process that serves next must Recover,
-// however this one ends.
+// Holds tells whether the file system holds requests: see package hold. Then a process that serves
+// next must Recover, however this one ends.
 func (c *Connection) Holds() bool { return c.device.held != nil }
 
 // Close releases the descriptors. Serve does that by itself.

@@ -24,8 +24,8 @@ import (
 // Go's runtime sends SIGURG, every 10 ms, to a thread that runs for so long (runtime/proc.go,
 // retake).
 //
-// It waits by ppoll(2): the kernel limits the watches of epoll(7) for each user, whom other processes
-// may be, and who takes over must be able to wait.
+// It waits by ppoll(2): the kernel limits the watches of epoll(7) for each user, whom other
+// processes may be, and who takes over must be able to wait.
 //
 // The runtime's poller could wait as well, and end a wait. But it would have the scheduler
 // look for other work before each wait and after it, which takes longer than an

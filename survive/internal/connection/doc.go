@@ -28,8 +28,8 @@
 // A worker answers look-ups itself, and the requests of an open, a read and a close, these
 // without an allocation; the others go through go-fuse's server.
 //
-// A worker notes what it answers where another process sees it. What was being answered when a process died waits,
-// and is answered alone (trials.go).
+// A worker notes what it answers where another process sees it. What was being answered when a
+// process died waits, and is answered alone (trials.go).
 //
 // Before a worker takes a request it looks whether it shall stop: [Connection.Stop]
 // returns at a request boundary, with every request answered that was read, but for those that a

@@ -37,8 +37,9 @@ type held struct {
 	limit  time.Duration // for how long a request is held; 0: for ever
 
 	volumeOf func(node uint64) uint64
-	// looks are made at who was sent a signal. One waits for a lock of that process, which its threads can keep busy:
-	// neither the worker that reads requests waits for it, nor other volumes behind thousands.
+	// looks are made at who was sent a signal. One waits for a lock of that process, which its
+	// threads can keep busy: neither the worker that reads requests waits for it, nor other volumes
+	// behind thousands.
 	looks later.Queue
 
 	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
@@ -109,8 +110,9 @@ func (h *held) take(request []byte) bool {
 	return false
 }
 
-// expire ends the wait for a request before the kernel aborts the connection of all readers. The age of a request
-// that another process had held is not known: its reader walks the path again, with a new request.
+// expire ends the wait for a request before the kernel aborts the connection of all readers. The
+// age of a request that another process had held is not known: its reader walks the path again,
+// with a new request.
 func (h *held) expire(id uint64) {
 	end := func(status fuse.Status) {
 		if h.fail(id, status) {
@@ -136,8 +138,8 @@ func (h *held) has(id uint64) bool {
 }
 
 // interrupt lets the reader go that a FUSE_INTERRUPT is about, if it is to die. One whose request
-// is not held has its answer in a moment. But a request that waits among the trials may be held afterwards: the kernel is
-// asked to tell of the signal once more.
+// is not held has its answer in a moment. But a request that waits among the trials may be held
+// afterwards: the kernel is asked to tell of the signal once more.
 func (h *held) interrupt(request []byte, waits bool) {
 	in := devfuse.Message[fuse.InterruptIn](request)
 	if h == nil || in == nil {
@@ -165,7 +167,8 @@ func (h *held) interrupt(request []byte, waits bool) {
 
 var isKilled = proc.IsKilled // a test has it take long
 
-// again has the kernel tell once more of a signal, if the reader still waits (fs/fuse/dev.c, fuse_dev_do_write).
+// again has the kernel tell once more of a signal, if the reader still waits (fs/fuse/dev.c,
+// fuse_dev_do_write).
 func (h *held) again(interrupt uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -268,8 +268,8 @@ func TestWhoIsKilledWhileHeldEnds(t *testing.T) {
 	}
 }
 
-// A process has died, maybe of these requests. They wait for a standby, their readers are killed meanwhile, and they are
-// held afterwards.
+// A process has died, maybe of these requests. They wait for a standby, their readers are killed
+// meanwhile, and they are held afterwards.
 func TestWhoIsKilledBeforeItIsHeldEnds(t *testing.T) {
 	m := mountOne(t)
 	skipWithoutResend(t, m)

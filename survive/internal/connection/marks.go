@@ -15,9 +15,9 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// A file whose size depends on who asks has, for each, the size of what that would read. So the kernel
-// would ask for the attributes at every open, since it checks permissions. The connection has it keep
-// those that a permission depends on, where it can.
+// A file whose size depends on who asks has, for each, the size of what that would read. So the
+// kernel would ask for the attributes at every open, since it checks permissions. The connection
+// has it keep those that a permission depends on, where it can.
 //
 // The kernel asks for attributes when their time is over, or when one that is wanted is
 // marked as unknown (fs/fuse/dir.c, fuse_update_get_attr). A permission depends on mode, user

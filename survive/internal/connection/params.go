@@ -73,8 +73,9 @@ func (o Options) check() error {
 	return nil
 }
 
-// HoldTimeout is for how long a Holder can hold a request; 0: for ever. The kernel looks for old requests every
-// 15 seconds (fs/fuse/dev.c, fuse_check_timeout), and one third is for machines that are busy.
+// HoldTimeout is for how long a Holder can hold a request; 0: for ever. The kernel looks for old
+// requests every 15 seconds (fs/fuse/dev.c, fuse_check_timeout), and one third is for machines that
+// are busy.
 func (p Params) HoldTimeout() time.Duration {
 	return time.Duration(p.RequestTimeout) * time.Second * 2 / 3
 }

@@ -87,10 +87,11 @@ func marksWork(fd int, agreed Params, mountPoint string) bool {
 
 // leaveDevices gives the thread descriptors of its own, and closes all of /dev/fuse among them.
 //
-// A request that was read waits for its answer, or for the last of these descriptors to be closed; not even
-// SIGKILL ends that (fs/fuse/dev.c, request_wait_answer). And what a killed process has open is closed when its last
-// thread has ended. So if who asks had the descriptor that serves, a process that is killed amid its own request would
-// never end, nor would the locks that it has. All others stay: Go's runtime may use its own on any thread.
+// A request that was read waits for its answer, or for the last of these descriptors to be closed;
+// not even SIGKILL ends that (fs/fuse/dev.c, request_wait_answer). And what a killed process has
+// open is closed when its last thread has ended. So if who asks had the descriptor that serves, a
+// process that is killed amid its own request would never end, nor would the locks that it has. All
+// others stay: Go's runtime may use its own on any thread.
 func leaveDevices(device int) error {
 	if err := unix.Unshare(unix.CLONE_FILES); err != nil {
 		return os.NewSyscallError("unshare", err)

@@ -14,11 +14,11 @@ import (
 	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
-// trials are the requests that this process may die of, as one before has. They wait until there is a
-// standby, and then each is answered alone: if the process dies, it is known of what.
+// trials are the requests that this process may die of, as one before has. They wait until there is
+// a standby, and then each is answered alone: if the process dies, it is known of what.
 //
-// As long as there is no standby, all requests of such a volume wait. A process that died of one file may die
-// of the file beside it.
+// As long as there is no standby, all requests of such a volume wait. A process that died of one
+// file may die of the file beside it.
 type trials struct {
 	table    *suspects.Table // changed with mu
 	device   *device
@@ -46,8 +46,9 @@ type trial struct {
 // mostTrials is how many requests wait. Further suspects are answered with an error.
 const mostTrials = maxWaiting
 
-// standbyTimeout is how long suspects wait for a standby. Then they are answered with an error. A call-out asks
-// for longer than that: if it got no answer in its time, it would abort the connection.
+// standbyTimeout is how long suspects wait for a standby. Then they are answered with an error. A
+// call-out asks for longer than that: if it got no answer in its time, it would abort the
+// connection.
 var standbyTimeout = 5 * time.Second // a test sets it
 
 func newTrials(c *Connection) *trials {
@@ -119,8 +120,9 @@ func (t *trials) isOfOne(request []byte) bool {
 	return false
 }
 
-// due copies a request that can be answered now, and returns its length, 0 if there is none. alone says that
-// nothing is to be answered beside it. A process that stops answers all that wait: its successor is ready.
+// due copies a request that can be answered now, and returns its length, 0 if there is none. alone
+// says that nothing is to be answered beside it. A process that stops answers all that wait: its
+// successor is ready.
 func (t *trials) due(buffer []byte, stops bool) (n int, alone bool) {
 	if t.waiting.Load() == 0 {
 		return 0, false
@@ -160,9 +162,9 @@ func (t *trials) ended(s suspects.Subject, id uint64) {
 	}
 }
 
-// interrupt lets a reader go that was sent a signal, and whose request the process before hung in: it has
-// waited long. The kernel tells of a signal when a request is read again. waits says that the request is another one, and
-// still waits here.
+// interrupt lets a reader go that was sent a signal, and whose request the process before hung in:
+// it has waited long. The kernel tells of a signal when a request is read again. waits says that
+// the request is another one, and still waits here.
 func (t *trials) interrupt(request []byte) (waits bool) {
 	in := devfuse.Message[fuse.InterruptIn](request)
 	if t == nil || in == nil || t.waiting.Load() == 0 {
@@ -215,8 +217,8 @@ func (t *trials) reply(request []byte, status fuse.Status) {
 	}
 }
 
-// nextTrial finds a request that has waited and is to be answered now, and returns its length, 0 if there is
-// none, and whether to answer it may take long.
+// nextTrial finds a request that has waited and is to be answered now, and returns its length, 0 if
+// there is none, and whether to answer it may take long.
 func (w *worker) nextTrial() (n int, slow bool) {
 	for {
 		n, alone := w.trials.due(w.request, w.stopped.Load())
@@ -239,8 +241,8 @@ func (w *worker) nextTrial() (n int, slow bool) {
 	}
 }
 
-// try answers a request alone, and lets others go on when that takes too long. This worker has the lead, and has left
-// it when try returns.
+// try answers a request alone, and lets others go on when that takes too long. This worker has the
+// lead, and has left it when try returns.
 func (w *worker) try(n int) {
 	subject, id := subjectOf(w.request[:n]), firstID(w.request[:n])
 	w.slow.start(w.number)

@@ -14,8 +14,8 @@ import (
 	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
-// successor is a process that takes over from one that has died, or hung, as it answered the request of a
-// reader, who has been sent a signal since then.
+// successor is a process that takes over from one that has died, or hung, as it answered the
+// request of a reader, who has been sent a signal since then.
 type successor struct {
 	*connection.Connection
 	counts  *counters.Counters
@@ -111,8 +111,8 @@ func TestASuspectIsRefusedWithoutAStandby(t *testing.T) {
 	}
 }
 
-// A process has died of a look-up in the root, where call-outs look up all volumes: nothing but that look-up
-// waits for a standby.
+// A process has died of a look-up in the root, where call-outs look up all volumes: nothing but
+// that look-up waits for a standby.
 func TestASuspectInTheRootMakesNoOthersWait(t *testing.T) {
 	m := mountOne(t)
 	counts, now := new(counters.Counters), time.Now()
@@ -146,8 +146,8 @@ func TestASuspectInTheRootMakesNoOthersWait(t *testing.T) {
 	end()
 }
 
-// A call-out waits for the daemon for seven seconds at least: a request that waits for a standby has its answer
-// before.
+// A call-out waits for the daemon for seven seconds at least: a request that waits for a standby
+// has its answer before.
 func TestSuspectsDoNotWaitLongerThanACallOut(t *testing.T) {
 	if connection.StandbyTimeout() > 5*time.Second {
 		t.Errorf("they wait for %v", connection.StandbyTimeout())

@@ -132,8 +132,8 @@ func (w *worker) readAhead() (n int, slow bool) {
 	for !w.turns.full() && !w.stopped.Load() {
 		n, slow, err := w.next()
 		if err != nil {
-			// There is none, or an error that wait will find, too. Or one is held: what has waited is
-			// answered before the next is read, however many are held.
+			// There is none, or an error that wait will find, too. Or one is held: what has waited
+			// is answered before the next is read, however many are held.
 			return 0, false
 		}
 		if slow || !w.turns.add(w.request[:n], w.volumeOf(devfuse.Header(w.request).NodeId)) {

@@ -7,8 +7,8 @@
 // but root can open it.
 //
 // A sealed memfd(2) could not grow. But it has no name, and who tells the counts is mostly an
-// installer in a container, which has no capability that would get it a descriptor from another user's
-// process. What a process that was taken over can do with the file, it can do with its lock
+// installer in a container, which has no capability that would get it a descriptor from another
+// user's process. What a process that was taken over can do with the file, it can do with its lock
 // file as well: write more into it, up to a limit of package survive (limitFiles). It cannot cut
 // the file, which would end the other process with SIGBUS: the filter of system calls denies
 // ftruncate(2), and the file is root's.
@@ -16,10 +16,11 @@
 // # Reading
 //
 // Such a process can also write any numbers. They are only ever numbers: none is an index, a length
-// or a text, each has a value, and whoever reads them expects none to be larger than the one before.
+// or a text, each has a value, and whoever reads them expects none to be larger than the one
+// before.
 //
-// The same memory has what the processes tell each other of the requests that they were answering when they
-// died: see package suspects. Root does not read that, and leaves it out of a fresh file.
+// The same memory has what the processes tell each other of the requests that they were answering
+// when they died: see package suspects. Root does not read that, and leaves it out of a fresh file.
 package counters
 
 import (

@@ -97,8 +97,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What is counted and its order belong to a number: change the number with them, or another version's
-// counts are taken for these.
+// What is counted and its order belong to a number: change the number with them, or another
+// version's counts are taken for these.
 func TestTheLayoutHasANumber(t *testing.T) {
 	type shape struct {
 		layout               uint64

@@ -19,8 +19,8 @@ var errOther = errors.New("it is not of this version's layout")
 const FileName = "counters"
 
 // Open opens the file for a process that is about to be started, and makes it if it is not there.
-// It replaces one of another layout, in which a process of the other version may go on counting. The
-// file's memory is allocated: a page that is not there when it is touched would end the process
+// It replaces one of another layout, in which a process of the other version may go on counting.
+// The file's memory is allocated: a page that is not there when it is touched would end the process
 // with SIGBUS.
 func Open(path string) (*os.File, error) {
 	if file, err := open(path, os.O_RDWR); err == nil {
@@ -29,9 +29,9 @@ func Open(path string) (*os.File, error) {
 	return create(path, words[uint64]{Layout: layout})
 }
 
-// Fresh makes a file at a path for a process that is about to be started, with the counts of another file, and
-// without what processes have noted of requests that they died of. A pair that was taken over can note what
-// it likes in the other one, as long as it lives.
+// Fresh makes a file at a path for a process that is about to be started, with the counts of
+// another file, and without what processes have noted of requests that they died of. A pair that
+// was taken over can note what it likes in the other one, as long as it lives.
 func Fresh(path, of string) (*os.File, error) {
 	counts, err := Read(of)
 	if err != nil {
@@ -58,8 +58,8 @@ func create(path string, counts words[uint64]) (*os.File, error) {
 	return file, nil
 }
 
-// Read returns the counts of a file, which a hostile process may have written. The error is fs.ErrNotExist
-// if there is no file.
+// Read returns the counts of a file, which a hostile process may have written. The error is
+// fs.ErrNotExist if there is no file.
 func Read(path string) (Counts, error) {
 	file, err := open(path, os.O_RDONLY)
 	if err != nil {
@@ -104,8 +104,8 @@ func check(file *os.File) error {
 	return nil
 }
 
-// Map returns the counters in a file that Open has opened, for the life of this process. Without a file, or
-// if that fails, it counts where nobody looks.
+// Map returns the counters in a file that Open has opened, for the life of this process. Without a
+// file, or if that fails, it counts where nobody looks.
 func Map(file *os.File) (*Counters, error) {
 	if file == nil {
 		return new(Counters), nil

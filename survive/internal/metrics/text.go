@@ -56,7 +56,8 @@ func number(value float64) string { return strconv.FormatFloat(value, 'g', -1, 6
 
 func escaped(value string) string { return escape.Replace(strings.ToValidUTF8(value, "\uFFFD")) }
 
-// SnakeCase is a word as values of labels are written: notMounted is not_mounted, and so is "Not mounted".
+// SnakeCase is a word as values of labels are written: notMounted is not_mounted, and so is "Not
+// mounted".
 func SnakeCase(word string) string {
 	var snake strings.Builder
 	for i, r := range strings.ReplaceAll(word, " ", "_") {

@@ -19,10 +19,9 @@
 //	9  the file that the process counts in, if there is one; see package counters
 //	10 and more: what a driver's companion gives, if it has one
 //
-// Children of the pair inherit them. A new version gets 4 and all from 7 on new, 5 by its name, and 3
-// and 6 from the active process, from which root takes them; see peer. Descriptors are not
-// sent: while they are in flight, the kernel counts them for the user, whom other processes
-// may be, too.
+// Children of the pair inherit them. A new version gets 4 and all from 7 on new, 5 by its name, and
+// 3 and 6 from the active process, from which root takes them; see peer. Descriptors are not sent:
+// while they are in flight, the kernel counts them for the user, whom other processes may be, too.
 //
 // # The link
 //

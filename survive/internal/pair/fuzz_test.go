@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// stub is the system of a process that a fuzz test sends packets to: it has all locks, and starts nothing.
+// stub is the system of a process that a fuzz test sends packets to: it has all locks, and starts
+// nothing.
 type stub struct{}
 
 func (stub) take(int64) bool                { return true }
@@ -62,8 +63,8 @@ func serves() *active {
 	return &active{process: stubbed(hear()), service: stub{}, served: served, alive: make(chan struct{}, 1)}
 }
 
-// Whatever packets come on a link, one a line, they end nobody: neither a process that stands by, nor one that
-// serves, to which its standby or a new version speaks.
+// Whatever packets come on a link, one a line, they end nobody: neither a process that stands by,
+// nor one that serves, to which its standby or a new version speaks.
 func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{
 		"{\"Kind\":\"ready\",\"Format\":1,\"Process\":{\"pid\":7,\"version\":\"1.0\"}}\n{\"Kind\":\"ping\"}\n{\"Kind\":\"serving\",\"Format\":1}",
@@ -100,7 +101,8 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// Whatever packets come on the control socket, one a line, they end neither the process that serves nor the call-out.
+// Whatever packets come on the control socket, one a line, they end neither the process that serves
+// nor the call-out.
 func FuzzCommand(f *testing.F) {
 	for _, seed := range []string{
 		"{\"Format\":1,\"Command\":\"status\"}\n{\"Format\":1,\"Command\":\"stop\"}", "{\"Format\":1,\"Command\":\"upgrade\",\"Version\":\"1.1\"}\n{\"Format\":1,\"Command\":\"proceed\"}",

@@ -28,8 +28,8 @@ type Service interface {
 	// Recover is for the requests that a process before had read and not answered. It is
 	// called before Serve. ENODEV: the file system was unmounted.
 	Recover() error
-	// SetStandby says whether another process would take over if this one died. At first, none would. What may
-	// end this process is not answered until then.
+	// SetStandby says whether another process would take over if this one died. At first, none
+	// would. What may end this process is not answered until then.
 	SetStandby(is bool)
 	// Close releases a service that shall not Serve.
 	Close()
@@ -95,8 +95,8 @@ func InheritedCounters() *os.File {
 	return os.NewFile(countersFD, "counters")
 }
 
-// InheritedGiven returns the other descriptors that this process was started with. Call it once, and
-// close none of its result, which goes to the processes that this one starts.
+// InheritedGiven returns the other descriptors that this process was started with. Call it once,
+// and close none of its result, which goes to the processes that this one starts.
 func InheritedGiven() (given []*os.File) {
 	for fd := givenFD; ; fd++ {
 		// What this process has opened itself is closed at execve(2).

@@ -15,14 +15,14 @@ const (
 	// asleepMemory is the size, in bytes, at which a process that does not serve collects
 	// its garbage all the same: several times what it needs.
 	asleepMemory = 16 << 20
-	// mostStack is how large a stack gets, in bytes, until the runtime ends the process. Its default is 1 GB:
-	// more than the cgroup allows, and a second's work.
+	// mostStack is how large a stack gets, in bytes, until the runtime ends the process. Its
+	// default is 1 GB: more than the cgroup allows, and a second's work.
 	mostStack = 16 << 20
 )
 
-// asleep readies the memory of a process that stands by, and bounds its stacks. It makes no garbage, and yet each of
-// the runtime's collections, every two minutes (runtime/proc.go, forcegcperiod), would cost a
-// third of its memory.
+// asleep readies the memory of a process that stands by, and bounds its stacks. It makes no
+// garbage, and yet each of the runtime's collections, every two minutes (runtime/proc.go,
+// forcegcperiod), would cost a third of its memory.
 func asleep() {
 	debug.SetMaxStack(mostStack)
 	debug.SetGCPercent(-1)

@@ -66,8 +66,8 @@ func at(pid int, what string, nth int, s step) step {
 	return func(w *world) { w.change(func() { w.when[fmt.Sprintf("%d %s %d", pid, what, nth)] = func() { s(w) } }) }
 }
 
-// says has a process that somebody has taken over send packets to the one that started it, and hears has it
-// get them from there.
+// says has a process that somebody has taken over send packets to the one that started it, and
+// hears has it get them from there.
 func says(pid int, packets ...string) step {
 	return func(w *world) { w.change(func() { w.processes[pid-1].ends[0].other.getsAll(packets) }) }
 }

@@ -133,9 +133,9 @@ func (at Place) Inspect(pid int, read func() error) error {
 	return nil
 }
 
-// take duplicates a descriptor of a process, which must be the right one according to check; nil: any is. The
-// kernel would count descriptors that were sent, while in flight, with those of all processes
-// of the user (net/unix/scm.c, too_many_unix_fds).
+// take duplicates a descriptor of a process, which must be the right one according to check; nil:
+// any is. The kernel would count descriptors that were sent, while in flight, with those of all
+// processes of the user (net/unix/scm.c, too_many_unix_fds).
 func take(p *proc.Process, number int, check func(fd int) error) (fd int, err error) {
 	fd, err = p.Take(number)
 	switch {

@@ -40,8 +40,8 @@ type Resources struct {
 	// Crash is the standard error, where Go's runtime says why it ends the process; nil: /dev/null.
 	Crash *os.File
 	Given []*os.File
-	// Config is the file system's configuration. It is passed on in the environment, which only root
-	// can read: a process of the pair is not dumpable.
+	// Config is the file system's configuration. It is passed on in the environment, which only
+	// root can read: a process of the pair is not dumpable.
 	Config string
 }
 

@@ -1,18 +1,18 @@
 // Package suspects finds out which request ends the processes that answer it.
 //
-// The kernel gives the requests that a dead process had read to the next one (Linux 6.9). If one of them is
-// what the process died of, the next one dies of it as well, and so do all. So each worker notes what it answers,
-// in a [Table] in memory that both processes have, before it begins. Memory that processes share keeps what one
-// that dies has written last.
+// The kernel gives the requests that a dead process had read to the next one (Linux 6.9). If one of
+// them is what the process died of, the next one dies of it as well, and so do all. So each worker
+// notes what it answers, in a [Table] in memory that both processes have, before it begins. Memory
+// that processes share keeps what one that dies has written last.
 //
-// The process that takes over calls [Table.Judge]. What was being answered is suspected: at most one of
-// the requests is guilty, and none if somebody has killed the process. A suspect is answered
-// alone, and not before there is a standby. If the process dies then, it is refused from then on; if not, it is
-// innocent.
+// The process that takes over calls [Table.Judge]. What was being answered is suspected: at most
+// one of the requests is guilty, and none if somebody has killed the process. A suspect is answered
+// alone, and not before there is a standby. If the process dies then, it is refused from then on;
+// if not, it is innocent.
 //
-// A request is known by its [Subject], so that another one like it is the same suspect: it may be that nobody
-// waits for the first one any more. Another version, which may have no such error, is given
-// an empty table.
+// A request is known by its [Subject], so that another one like it is the same suspect: it may be
+// that nobody waits for the first one any more. Another version, which may have no such error, is
+// given an empty table.
 package suspects
 
 import (
@@ -31,14 +31,15 @@ const (
 	// mostSubjects is how many are known at a time. A new one replaces the oldest.
 	mostSubjects = 32
 
-	// RefusalTime is how long a subject is refused; the next time twice as long, and so on, mostDoubled times. Then
-	// it is suspected: it may be that a disk did not answer, or that the machine was overloaded.
+	// RefusalTime is how long a subject is refused; the next time twice as long, and so on,
+	// mostDoubled times. Then it is suspected: it may be that a disk did not answer, or that the
+	// machine was overloaded.
 	RefusalTime = 10 * time.Minute
 	mostDoubled = 6
 	// SuspicionTime is how long a subject is suspected that nobody asks about any more.
 	SuspicionTime = 10 * time.Minute
-	// HangTime is how long an answer is at least that a process hangs in. A standby waits for longer,
-	// and an answer that takes less time goes on beside the one that hangs.
+	// HangTime is how long an answer is at least that a process hangs in. A standby waits for
+	// longer, and an answer that takes less time goes on beside the one that hangs.
 	HangTime = 4 * time.Second
 )
 
@@ -85,8 +86,8 @@ type entry struct {
 	hung   uint64 // 1: it was a process that hung
 }
 
-// Table is what the processes of a pair know. Only the one that serves changes it. Whatever a hostile process
-// writes into it is one: there are neither indices nor lengths in it.
+// Table is what the processes of a pair know. Only the one that serves changes it. Whatever a
+// hostile process writes into it is one: there are neither indices nor lengths in it.
 type Table struct {
 	notes   [MostWorkers]Note
 	entries [mostSubjects]entry
@@ -148,24 +149,24 @@ func (t *Table) Look(s Subject, now time.Time) (v Verdict, hung bool) {
 	return Suspected, e.hung != 0
 }
 
-// Acquit forgets a subject that was answered. Where the kernel hands the dead process's
-// request out again, only its answer acquits: another one of the subject may not have what the process died of.
+// Acquit forgets a subject that was answered. Where the kernel hands the dead process's request out
+// again, only its answer acquits: another one of the subject may not have what the process died of.
 func (t *Table) Acquit(s Subject, id uint64, comesAgain bool) {
 	if e := t.find(s); e != nil && (e.id == id || !comesAgain || e.id == 0) {
 		*e = entry{}
 	}
 }
 
-// Gone says that nobody waits for a request any more. If that is the one which was being answered at a death, it
-// does not come again, and any other one of the subject that is answered acquits.
+// Gone says that nobody waits for a request any more. If that is the one which was being answered
+// at a death, it does not come again, and any other one of the subject that is answered acquits.
 func (t *Table) Gone(s Subject, id uint64) {
 	if e := t.find(s); e != nil && e.id == id {
 		e.id = 0
 	}
 }
 
-// Judge is called by a process that takes over from one that is dead, or hung, and returns the subjects that
-// are refused from now on.
+// Judge is called by a process that takes over from one that is dead, or hung, and returns the
+// subjects that are refused from now on.
 func (t *Table) Judge(hung bool, now time.Time) (refused []Subject) {
 	var answered []Note // a subject once
 	for i := range t.notes {

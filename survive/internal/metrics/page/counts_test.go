@@ -14,8 +14,8 @@ import (
 	"example.com/pod-info-fuse/survive/internal/metrics"
 )
 
-// Whoever has taken the daemon over writes what it likes: the page is valid all the same, no value is
-// negative or no number, and a histogram's buckets are in their order.
+// Whoever has taken the daemon over writes what it likes: the page is valid all the same, no value
+// is negative or no number, and a histogram's buckets are in their order.
 func TestAnyCountsMakeAValidPage(t *testing.T) {
 	fill := func(word func() uint64) (c counters.Counts) {
 		v := reflect.ValueOf(&c).Elem()
