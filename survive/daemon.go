@@ -203,9 +203,6 @@ func (n daemon) noteCgroup(problem error) {
 	}
 }
 
-// Escape moves a process of a companion's, which has no children yet, out of the cgroup of this
-// one, which is the kubelet's, into one of its own. Without that, it lives until systemd restarts
-// the kubelet. It and those that it starts may have so many threads.
 func (n daemon) Escape(pid, threads int) error {
 	_, err := cgroup.Escape(context.Background(), n.cgroupName(), pid, threads)
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -214,8 +211,6 @@ func (n daemon) Escape(pid, threads int) error {
 	return nil
 }
 
-// Died tells whether the daemon is gone. A file system that is being mounted has no daemon
-// yet; so it is an error if a call-out is starting one, or ending it.
 func (n daemon) Died() (bool, error) {
 	unlock, err := n.lockFile(os.O_RDONLY, time.Time{}, filelock.Flock(shared))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -228,8 +223,6 @@ func (n daemon) Died() (bool, error) {
 	return there.state() == MountDead, err
 }
 
-// MountedLabel returns the SELinux label that the node mount was made with, ""
-// for none. It costs time with the number of mounts on the node.
 func (n daemon) MountedLabel() (string, error) {
 	point, err := openMounted(n.fsPath())
 	if err != nil || point == nil {

@@ -111,16 +111,12 @@ func (n daemon) stopCompanion() error {
 	return n.Companion(n.Node).Stop()
 }
 
-// InputStale tells whether the pair was given another input than the one that is there, and
-// whether the next call-out tries to change that.
 func (n daemon) InputStale() (stale, due bool) {
 	identity := n.inputIdentity()
 	stale = exists(n.RunDir) && n.note(noteOfInput) != identity
 	return stale, stale && !n.failedUpgrade().inVain(identity)
 }
 
-// CompanionDue tells whether the companion has been lost, and the next call-out gives the pair
-// another one.
 func (n daemon) CompanionDue() bool {
 	noted := n.note(noteOfCompanion)
 	if n.Companion == nil || noted == "" {
@@ -163,13 +159,18 @@ func (n Node) dropNotes() {
 type FailedUpgrade struct {
 	At     time.Time
 	Reason string
-	// The binary and the input that were to take over. The same would fail again.
+}
+
+// failure is the note of it, with the binary and the input that were to take over: the same would
+// fail again.
+type failure struct {
+	FailedUpgrade
 	By    string // see identity
 	Input string // see inputIdentity
 }
 
 // inVain tells whether an attempt with this input would repeat the failed one.
-func (f *FailedUpgrade) inVain(input string) bool {
+func (f *failure) inVain(input string) bool {
 	return f != nil && f.Input == input && time.Since(f.At).Abs() < upgradeInterval
 }
 
@@ -178,13 +179,9 @@ func (f *FailedUpgrade) inVain(input string) bool {
 const upgradeInterval = time.Hour
 
 // failedUpgrade returns what was noted; nil: nothing.
-func (n Node) failedUpgrade() *FailedUpgrade {
-	note, err := os.ReadFile(n.path("upgrade-failed"))
-	if err != nil {
-		return nil
-	}
-	failed := new(FailedUpgrade)
-	if err := json.Unmarshal(note, failed); err != nil {
+func (n Node) failedUpgrade() *failure {
+	failed := new(failure)
+	if err := json.Unmarshal([]byte(n.note("upgrade-failed")), failed); err != nil {
 		return nil
 	}
 	return failed

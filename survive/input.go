@@ -79,15 +79,12 @@ func checkConfig(config string) error {
 
 const maxConfig = 64 << 10
 
-// CheckInput tells why the input cannot be opened for a process that serves, which would start
-// without it.
 func (n daemon) CheckInput() error {
 	file, _, err := n.openInput()
 	file.Close()
 	return err
 }
 
-// NotedInput is the input and the Config that the pair was given.
 func (n daemon) NotedInput() (input, config string) {
 	input, rest, _ := strings.Cut(n.note(noteOfInput), "\n")
 	_, config, _ = strings.Cut(rest, "\n")

@@ -30,8 +30,6 @@ const lingeringMost = 8
 
 func (n Node) lingeringPath(id volume.ID) string { return n.path("lingering/" + id.String()) }
 
-// Lingers tells whether a volume is unmounted, and has a record for the containers that may have
-// it.
 func (n callOut) Lingers(id volume.ID) bool { return exists(n.lingeringPath(id)) }
 
 // lingering lists the volumes that linger.

@@ -248,8 +248,6 @@ func withoutLinks(path string) string {
 	return filepath.Join(parent, filepath.Base(path))
 }
 
-// CheckNew is the error of a mount that would be of a new volume while the driver refuses them.
-// A volume that is mounted, or has a record, is not new: its kubelet may repeat the call.
 func (n callOut) CheckNew() error {
 	if !n.RefusesNew() {
 		return nil
@@ -258,9 +256,6 @@ func (n callOut) CheckNew() error {
 		"%s install takes the removal back", n.Program)
 }
 
-// RefuseNew has the driver refuse new volumes, or take them again. One that is being removed would
-// otherwise never be without volumes on a node whose pods come and go. Where the driver has no run
-// directory, it has no volumes, and nothing is noted. A reboot forgets it.
 func (n callOut) RefuseNew(refuse bool) (err error) {
 	path := n.path(noteOfRefusal)
 	if refuse {
@@ -274,5 +269,4 @@ func (n callOut) RefuseNew(refuse bool) (err error) {
 	return err
 }
 
-// RefusesNew tells whether the driver refuses new volumes.
 func (n callOut) RefusesNew() bool { return exists(n.path(noteOfRefusal)) }

@@ -43,7 +43,8 @@ type (
 	daemon struct{ Node }
 	// healing is what is done for mounts that are dead, or not where they should be.
 	healing struct{ daemon }
-	// callOut is a call-out at work, or a command. It implements [inside.Node].
+	// callOut is a call-out at work, or a command. It implements [inside.Node], where comments on its
+	// exported methods stand.
 	callOut struct{ healing }
 )
 
@@ -239,11 +240,10 @@ func (n Node) lock(how int) (unlock func(), err error) {
 	}
 }
 
-// LockVolume keeps other call-outs off a volume: mount and unmount look at the volume, and
-// change it, in more than one step. The lock is that byte of the lock file which has the
-// volume's id for its number, and belongs to the open file (fcntl(2), F_OFD_SETLK). So it
-// needs no file of its own, and is independent of lock, for which an unmount must not wait.
-// The error is fs.ErrNotExist where the driver has nothing on the node.
+// LockVolume is for mount and unmount, which look at the volume, and change it, in more than one
+// step. The lock is that byte of the lock file which has the volume's id for its number, and belongs
+// to the open file (fcntl(2), F_OFD_SETLK). So it needs no file of its own, and is independent of
+// lock, for which an unmount must not wait.
 func (n daemon) LockVolume(id volume.ID) (unlock func(), err error) {
 	return n.lockVolumeUntil(id, n.until())
 }
@@ -253,9 +253,7 @@ func (n Node) lockVolumeUntil(id volume.ID, deadline time.Time) (unlock func(), 
 	return n.lockBytes(int64(id), 1, deadline)
 }
 
-// LockMount keeps off others that mount by this method, for a program that must know what is
-// mounted until it has mounted itself. It makes the run directory if need be. The lock is the byte
-// that no volume has: call-outs and Stop do not wait for it.
+// LockMount locks the byte that no volume has.
 func (n daemon) LockMount() (unlock func(), err error) {
 	for {
 		unlock, err := n.lockBytes(0, 1, n.until())

@@ -104,6 +104,4 @@ func (n callOut) removeRunDir() error {
 	return nil
 }
 
-// MakeReadable makes a directory in the run directory, or takes the one that is there, whatever the
-// umask is: root writes there, the daemon reads, and nobody else sees it.
 func (n callOut) MakeReadable(path string) error { return makeDir(path, n.gid(), readable) }

@@ -123,7 +123,10 @@ func (n Node) Status() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	status.Volumes, status.CgroupProblem, status.FailedUpgrade = []Volume{}, c.note("cgroup-problem"), c.failedUpgrade()
+	status.Volumes, status.CgroupProblem = []Volume{}, c.note("cgroup-problem")
+	if failed := c.failedUpgrade(); failed != nil {
+		status.FailedUpgrade = &failed.FailedUpgrade
+	}
 	for _, id := range ids {
 		v := Volume{ID: id, State: VolumeUnknown}
 		v.Record, v.Problem = c.Volumes().Get(id)

@@ -51,9 +51,6 @@ func (n healing) unrecorded(table *mount.Table) (map[volume.ID]volume.Record, er
 	return n.WithoutRecord(infos, n.Volumes()), err
 }
 
-// WithoutRecord makes records of the volumes that mounts in this mount namespace show as a whole,
-// and of which there are none. The root of such a mount is /<id>. The caller knows that the mounts
-// are of the driver.
 func (n healing) WithoutRecord(mounts []*mountinfo.Info, records volume.Store) map[volume.ID]volume.Record {
 	all := map[volume.ID]volume.Record{}
 	for _, info := range mounts {
@@ -72,8 +69,6 @@ func (n healing) WithoutRecord(mounts []*mountinfo.Info, records volume.Store) m
 	return all
 }
 
-// Unrecorded counts the volumes of any kind that are mounted, but have no record. It costs time
-// with the number of mounts on the node.
 func (n healing) Unrecorded() (int, error) {
 	all, err := n.unrecorded(new(mount.Table))
 	lost, lostErr := n.lostOthers()

@@ -201,7 +201,7 @@ func (n callOut) identity() string {
 }
 
 func (n callOut) noteFailedUpgrade(reason error) error {
-	note, err := json.Marshal(FailedUpgrade{time.Now().Round(0), reason.Error(), n.identity(), n.inputIdentity()})
+	note, err := json.Marshal(failure{FailedUpgrade{time.Now().Round(0), reason.Error()}, n.identity(), n.inputIdentity()})
 	if err == nil {
 		err = volume.WriteFile(n.path("upgrade-failed"), note)
 	}
