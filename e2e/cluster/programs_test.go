@@ -32,7 +32,8 @@ type catalogued struct {
 
 const (
 	s3Address, sftpPort = nodeIP + ":9000", "2022" // of servers on the node
-	csiNamespace        = "programs"               // of the level restricted, which refuses FlexVolumes
+	gcsPort             = "9001"
+	csiNamespace        = "programs" // of the level restricted, which refuses FlexVolumes
 	flexNamespace       = "programs-by-flexvolume"
 )
 
@@ -43,6 +44,8 @@ var (
 		{"sshfs", "sshfs", []string{"/usr/bin/sshfs", "/usr/bin/ssh"}, object{"remote": "user@" + nodeIP + ":/", "port": sftpPort, "secret": "ssh"}, true},
 		{"s3fs", "s3fs", []string{"/usr/bin/s3fs", "/usr/bin/fusermount", "/usr/bin/fusermount3"}, object{"bucket": "bucket", "url": "http://" + s3Address, "secret": "s3"}, true},
 		{"rclone", "rclone", nil, object{"path": "/secret/..data", "secret": "rclone"}, false},
+		{"gocryptfs", "gocryptfs", []string{"/usr/bin/gocryptfs"}, object{"source": "cipher", "secret": "gocryptfs"}, true},
+		{"gcsfuse", "gcsfuse", nil, object{"bucket": "bucket"}, true},
 	}
 )
 
@@ -53,6 +56,9 @@ func programFlags() []string {
 	for _, p := range catalogue {
 		flags = append(flags, "--set", "podFuse.programs."+p.name+".image="+p.image().Name)
 	}
+	// As it is, but for Google's server and a ServiceAccount there.
+	flags = append(flags, "--set-json", `podFuse.programs.gcsfuse.command=["gcsfuse","--foreground","--implicit-dirs",`+
+		`"--anonymous-access","--enable-hns=false","--custom-endpoint","http://`+nodeIP+":"+gcsPort+`/storage/v1/","$(bucket)","{}"]`)
 	return append(flags, "--set-json", `podFuse.programs.any={"image":"`+catalogue[1].image().Name+
 		`","command":["squashfuse_ll","-f","/source/$(file)","{}"],"options":["file","value"],"source":{"mountPath":"/source","readOnly":true}}`)
 }
@@ -63,8 +69,8 @@ func (p catalogued) image() harness.Image {
 	switch p.name {
 	case "sshfs":
 		image.Users = "user:x:1000:0::/tmp:/bin/sh\n"
-	case "rclone": // of the suites, which serves the others
-		image.Programs = map[string]string{"rclone": filepath.Join(bin, "rclone")}
+	case "rclone", "gcsfuse": // of the suites
+		image.Programs = map[string]string{p.name: filepath.Join(bin, p.name)}
 	}
 	return image
 }
@@ -82,13 +88,19 @@ func sources(t *testing.T, dir, namespace string) []object {
 	secret := func(name string, data object) object {
 		return in(namespace, object{"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": name}, "data": data})
 	}
-	return []object{
+	// A persistent volume is there when programs start, and they may write to it.
+	claim := newClaim("cipher-"+namespace, namespace, "", nil)
+	spec := claim[0]["spec"].(object)
+	delete(spec, "csi")
+	spec["hostPath"] = object{"path": filepath.Join(dir, namespace)}
+	return append(claim,
+		secret("gocryptfs", object{"passphrase": []byte("passphrase\n")}),
 		secret("s3", object{"AWS_ACCESS_KEY_ID": []byte("key"), "AWS_SECRET_ACCESS_KEY": []byte("secret")}),
 		secret("ssh", object{"key": read("key"), "known_hosts": []byte("[" + nodeIP + "]:" + sftpPort + " " + string(read("host.pub")))}),
 		secret("rclone", object{"rclone.conf": []byte("[remote]\ntype = local\n"), "file": []byte("content\n")}),
 		in(namespace, object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "files"},
 			"binaryData": object{"tree.squashfs": read("tree.squashfs")}}),
-	}
+	)
 }
 
 // startSources makes what the programs serve, and starts the servers of S3 and SFTP on the node.
@@ -104,18 +116,30 @@ func startSources(t *testing.T) (dir string) {
 	}
 	for _, command := range [][]string{
 		{"mksquashfs", tree, dir + "/tree.squashfs", "-quiet", "-no-progress"},
+		{"sh", "-euc", `echo passphrase >passphrase; mkdir plain
+			for namespace; do
+				mkdir $namespace
+				gocryptfs -init -q -scryptn 10 -passfile passphrase $namespace
+				gocryptfs -q -passfile passphrase $namespace plain; cp buckets/bucket/file plain; fusermount -u plain
+				chown -R 1000 $namespace # the pods' user
+			done`, "sh", csiNamespace, flexNamespace},
 		{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", dir + "/key"},
 		{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", dir + "/host"},
 	} {
-		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+		run := exec.Command(command[0], command[1:]...)
+		run.Dir = dir
+		if out, err := run.CombinedOutput(); err != nil {
 			t.Fatalf("%q: %v: %s; e2e/podfuse/setup.sh installs what is missing", command, err, out)
 		}
 	}
-	for kind, args := range map[string][]string{
-		"s3":   {"--addr", s3Address, "--auth-key", "key,secret", ":local:" + dir + "/buckets"},
-		"sftp": {"--addr", nodeIP + ":" + sftpPort, "--authorized-keys", dir + "/key.pub", "--key", dir + "/host", ":local:" + tree},
+	rclone := filepath.Join(bin, "rclone")
+	for name, command := range map[string][]string{
+		"rclone-s3":   {rclone, "serve", "s3", "--config", "", "--addr", s3Address, "--auth-key", "key,secret", ":local:" + dir + "/buckets"},
+		"rclone-sftp": {rclone, "serve", "sftp", "--config", "", "--addr", nodeIP + ":" + sftpPort, "--authorized-keys", dir + "/key.pub", "--key", dir + "/host", ":local:" + tree},
+		"gcs": {filepath.Join(bin, "fake-gcs-server"), "-backend", "memory", "-data", dir + "/buckets", "-scheme", "http",
+			"-host", nodeIP, "-port", gcsPort, "-public-host", nodeIP + ":" + gcsPort, "-log-level", "error"},
 	} {
-		server, err := testCluster.StartProcess("rclone-"+kind, append([]string{filepath.Join(bin, "rclone"), "serve", kind, "--config", ""}, args...)...)
+		server, err := testCluster.StartProcess(name, command...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +155,8 @@ func asksFor(name, program string, options object, command string) object {
 	pod := restricted(newPod(name, object{"csi": object{"driver": podFuseCSIName, "volumeAttributes": all}}, "sh", "-c", command))
 	spec := pod["spec"].(object)
 	spec["volumes"] = append(spec["volumes"].([]any),
-		object{"name": "empty", "emptyDir": object{}}, object{"name": "files", "configMap": object{"name": "files"}})
+		object{"name": "empty", "emptyDir": object{}}, object{"name": "cipher", "persistentVolumeClaim": object{"claimName": "cipher-" + csiNamespace}},
+		object{"name": "files", "configMap": object{"name": "files"}})
 	return in(csiNamespace, pod)
 }
 
@@ -140,6 +165,7 @@ func byFlexVolume(pod object) object {
 	volume := pod["spec"].(object)["volumes"].([]any)[0].(object)
 	volume["flexVolume"] = object{"driver": podFuseName, "options": volume["csi"].(object)["volumeAttributes"]}
 	delete(volume, "csi")
+	pod["spec"].(object)["volumes"].([]any)[2].(object)["persistentVolumeClaim"].(object)["claimName"] = "cipher-" + flexNamespace
 	return in(flexNamespace, pod)
 }
 
@@ -237,6 +263,7 @@ func testProgramsByName(t *testing.T) {
 		{"squashfuse", object{"source": "files", "file": "x", "-o": "dev"}, "Volume pod-info: program squashfuse has no option -o. Options: file, wait, default_permissions, source."},
 		{"squashfuse", object{"source": "files", "file": "x", "LD_PRELOAD": "/x"}, "Volume pod-info: program squashfuse has no option LD_PRELOAD. Options: file,"},
 		{"sshfs", object{"remote": "user@host:/"}, "Volume pod-info: program sshfs needs option secret. Options: remote, port, wait, default_permissions, secret."},
+		{"s3fs", object{"bucket": "bucket", "secret": ""}, "Volume pod-info: option secret is the name of a Secret in the pod's namespace."},
 		{"sshfs", object{"remote": "-oProxyCommand=x", "secret": "ssh"}, "Volume pod-info: option remote becomes an argument, which may not begin with -"},
 	} {
 		// The API server may not have the policy at once.
@@ -253,7 +280,7 @@ func testProgramsByName(t *testing.T) {
 		out, err := testCluster.kubectlWith(harness.JSON(bindfs), "create", "--dry-run=server", "-f", "-",
 			"-o", "jsonpath={.spec.initContainers[*].name} {.spec.containers[*].name} {.spec.volumes[*].name}")
 		names := slices.DeleteFunc(slices.Sorted(slices.Values(strings.Fields(out))), func(name string) bool { return strings.HasPrefix(name, "kube-api-access-") })
-		if want := []string{"after", "before", "empty", "files", "main", "pod-info", "pod-info-program", "pod-info-server"}; err == nil && !slices.Equal(names, want) {
+		if want := []string{"after", "before", "cipher", "empty", "files", "main", "pod-info", "pod-info-program", "pod-info-server"}; err == nil && !slices.Equal(names, want) {
 			err = fmt.Errorf("with other sidecars, a pod has %q, want %q", names, want)
 		}
 		return err
