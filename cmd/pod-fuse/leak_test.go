@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )

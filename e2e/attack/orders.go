@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -212,7 +212,7 @@ func (m *orders) forge(pods, link *os.File) {
 func (m *orders) garble() {
 	long := strings.Repeat("<", 13000) // of which Go's JSON would make six times as many bytes
 	for _, text := range []string{
-		"garbage", "{", "[]", `{"kind":7}`, `{"kind":"mount"}`, strings.Repeat(" ", wire.MaxPacket+1),
+		"garbage", "{", "[]", `{"kind":7}`, `{"kind":"mount"}`, strings.Repeat(" ", packet.Max+1),
 		`{"kind":"attach","volume":1,"ticket":1,"mountpoint":"/` + long + `"}`,
 		`{"kind":"attach","volume":1,"ticket":2,"subtype":"` + long + `"}`,
 	} {

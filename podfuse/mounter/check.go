@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -39,12 +39,12 @@ var peerPIDFD = func(fd int) (int, error) { return unix.GetsockoptInt(fd, unix.S
 
 // peerOf returns the process that connected a socket, which the pair has accepted at a time.
 func peerOf(socket *packet.Socket, accepted time.Duration) (p *process, err error) {
-	var credentials *unix.Ucred
+	credentials, err := socket.Peer()
+	if err != nil {
+		return nil, fmt.Errorf("find out who asks: %w", err)
+	}
 	number, byNumber := -1, false
 	controlErr := socket.Control(func(fd int) {
-		if credentials, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil {
-			return
-		}
 		// Any other error is that the process has ended: another one may have its number.
 		if number, err = peerPIDFD(fd); errors.Is(err, unix.ENOPROTOOPT) {
 			byNumber = true

@@ -16,8 +16,8 @@ import (
 
 	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/internal/filelock"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -210,17 +210,12 @@ func (c Client) ask(r request, limit time.Duration) (answer reply, given []*os.F
 }
 
 func (c Client) askOnce(r request, deadline time.Time, files []*os.File) (answer reply, given []*os.File, err error) {
-	dialer := net.Dialer{Deadline: deadline}
-	conn, err := dialer.Dial("unixpacket", c.MounterSocket())
+	socket, err := packet.Dial(c.MounterSocket(), deadline)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		return answer, nil, fmt.Errorf("%w: %w", errNone, fs.ErrNotExist)
 	} else if isTimeout(err) {
 		return answer, nil, errSilent
 	} else if err != nil {
-		return answer, nil, err
-	}
-	socket, err := packet.Over(conn.(*net.UnixConn))
-	if err != nil {
 		return answer, nil, err
 	}
 	defer socket.Close()

@@ -9,9 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -99,9 +97,8 @@ func (m *mounter) control() {
 
 func (m *mounter) callOut(socket *packet.Socket) {
 	defer socket.Close()
-	var user *unix.Ucred
-	err := socket.Control(func(fd int) { user, _ = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err != nil || user == nil || user.Uid != 0 {
+	user, err := socket.Peer()
+	if err != nil || user.Uid != 0 {
 		return
 	}
 	text, files, err := socket.Receive(time.Now().Add(10 * time.Second))

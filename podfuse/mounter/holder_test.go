@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 )
 
 // A program hands its connection on to another one, and closes it when the other one has it. It is somewhere all

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"example.com/pod-info-fuse/internal/mount"
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )

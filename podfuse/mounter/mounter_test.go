@@ -13,9 +13,9 @@ import (
 
 	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 

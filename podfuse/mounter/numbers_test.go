@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
-	"example.com/pod-info-fuse/podfuse/packet"
 )
 
 // callOut is one in a PID namespace of its own, with other processes.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )

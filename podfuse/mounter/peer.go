@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -42,7 +42,7 @@ const mostEvents = 4096
 const tellAgain = 100 * time.Millisecond
 
 // mostOrder is how long an order may be, in bytes: it is kept in a packet that has more.
-const mostOrder = wire.MaxPacket - 2048
+const mostOrder = packet.Max - 2048
 
 func peerName(number uint64) string { return linkPrefix + strconv.FormatUint(number, 10) }
 

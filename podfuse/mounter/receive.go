@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 )
 
 // A pair that was taken over can send any file with an order. To close one of a FUSE file system takes as

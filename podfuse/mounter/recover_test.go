@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/e2e/slowclose"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -168,7 +168,7 @@ func TestHostileOrders(t *testing.T) {
 	w.logs(0, "refused: ", `"garbage"`)
 	must(t, send(w.link, []byte(`{"kind":"serve","ticket":"x"}`)))
 	w.logs(0, "refused: ", "ticket")
-	if err := send(w.link, make([]byte, wire.MaxPacket+1)); err != nil {
+	if err := send(w.link, make([]byte, packet.Max+1)); err != nil {
 		t.Error(err)
 	}
 	w.logs(0, "refused: ", packet.ErrTooLong.Error())
@@ -229,7 +229,7 @@ func TestHostileOrders(t *testing.T) {
 	for {
 		longer := long
 		longer.Mountpoint += "<" // JSON has six bytes for it
-		if _, err := wire.Encode(longer); err != nil {
+		if _, err := packet.Encode(longer); err != nil {
 			break
 		}
 		long = longer
@@ -305,11 +305,11 @@ func TestAProcessOfTheHostMayNotServe(t *testing.T) {
 	conn, err := net.Dial("unixpacket", w.client.Socket())
 	must(t, err)
 	defer conn.Close()
-	request, err := wire.Encode(wire.Request{Format: 1, Kind: wire.Serve, Server: w.server.ID()})
+	request, err := packet.Encode(wire.Request{Format: 1, Kind: wire.Serve, Server: w.server.ID()})
 	must(t, err)
 	_, err = conn.Write(request)
 	must(t, err)
-	answer := make([]byte, wire.MaxPacket)
+	answer := make([]byte, packet.Max)
 	must(t, conn.SetReadDeadline(time.Now().Add(hang)))
 	if n, err := conn.Read(answer); err != nil || !strings.Contains(string(answer[:n]), "is in no container") {
 		t.Errorf("%s, %v", answer[:n], err)

@@ -4,8 +4,8 @@ import (
 	"os"
 	"slices"
 
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
-	"example.com/pod-info-fuse/podfuse/packet"
 )
 
 // environment bounds the runtime's threads. The caller's is left out: the kubelet's may hold

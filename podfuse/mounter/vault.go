@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 

@@ -27,8 +27,8 @@ import (
 
 	"example.com/pod-info-fuse/e2e/slowclose"
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse"
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -43,7 +43,7 @@ func (r refusal) Error() string { return r.text }
 // a [refusal]. It tells say what it waits for, once.
 func (s server) ask(r wire.Request, limit time.Duration, say func(format string, args ...any)) (wire.Answer, *os.File, error) {
 	r.Format, r.Server = wire.Format, s.id
-	if _, err := wire.Encode(r); err != nil {
+	if _, err := packet.Encode(r); err != nil {
 		return wire.Answer{}, nil, err
 	}
 	deadline := time.Now().Add(limit)
@@ -89,16 +89,12 @@ func (s server) askOnce(r wire.Request, limit time.Duration) (answer wire.Answer
 	}
 	defer dir.Close()
 	path := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), wire.Socket)
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: path})
+	deadline := time.Now().Add(limit)
+	socket, err := packet.Dial(path, deadline)
 	if err != nil {
 		return wire.Answer{}, nil, s.failed("connect to", err)
 	}
-	socket, err := packet.Over(conn)
-	if err != nil {
-		return wire.Answer{}, nil, s.failed("use", err)
-	}
 	defer socket.Close()
-	deadline := time.Now().Add(limit)
 	if err := socket.Send(limit, r); err != nil {
 		return wire.Answer{}, nil, s.failed("write to", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -130,14 +131,14 @@ func (d *fakeDriver) asked(kind wire.Kind) (of []wire.Request) {
 // serve answers one connection.
 func (d *fakeDriver) serve(c *net.UnixConn) {
 	defer c.Close()
-	packet := make([]byte, wire.MaxPacket)
-	n, err := c.Read(packet)
+	text := make([]byte, packet.Max)
+	n, err := c.Read(text)
 	if err != nil {
 		return
 	}
 	var r wire.Request
-	if err := json.Unmarshal(packet[:n], &r); err != nil {
-		d.t.Errorf("the driver was asked %q: %v", packet[:n], err)
+	if err := json.Unmarshal(text[:n], &r); err != nil {
+		d.t.Errorf("the driver was asked %q: %v", text[:n], err)
 		return
 	}
 	raw, err := c.SyscallConn()
@@ -185,9 +186,9 @@ func (d *fakeDriver) serve(c *net.UnixConn) {
 }
 
 func (d *fakeDriver) send(c *net.UnixConn, answer *wire.Answer, rights []byte) {
-	packet, err := wire.Encode(answer)
+	text, err := packet.Encode(answer)
 	if err == nil {
-		_, _, err = c.WriteMsgUnix(packet, rights, nil)
+		_, _, err = c.WriteMsgUnix(text, rights, nil)
 	}
 	if err != nil {
 		d.t.Logf("the driver could not answer: %v", err)

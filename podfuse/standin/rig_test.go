@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse"
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/survivetest"
@@ -129,7 +129,7 @@ func play(what string, args []string) error {
 			return err
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(soon))
-		answer := make([]byte, wire.MaxPacket)
+		answer := make([]byte, packet.Max)
 		n, err := conn.Read(answer)
 		fmt.Print(string(answer[:n]))
 		return err

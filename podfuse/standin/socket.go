@@ -11,10 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse"
-	"example.com/pod-info-fuse/podfuse/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -133,16 +131,14 @@ func (q *requests) leave(conn *packet.Socket) {
 
 // peerOf is the process that has connected, as the kernel tells.
 func peerOf(conn *packet.Socket) (pid int, err error) {
-	failed := conn.Control(func(fd int) {
-		var peer *unix.Ucred
-		if peer, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(peer.Pid)
-		}
-	})
-	if err = errors.Join(err, failed); err == nil && pid == 0 {
+	peer, err := conn.Peer()
+	if err != nil {
+		return 0, err
+	}
+	if peer.Pid == 0 {
 		err = errors.New("the process is in a PID namespace that is not below the driver's")
 	}
-	return pid, err
+	return int(peer.Pid), err
 }
 
 // serve answers one client.
@@ -157,7 +153,7 @@ func (q *requests) serve(conn *packet.Socket, pid int, accepted time.Duration) {
 	} else if skipErr := conn.Skip(); skipErr != nil {
 		return
 	} else if err != nil {
-		err = fmt.Errorf("the request is longer than %d bytes", wire.MaxPacket)
+		err = fmt.Errorf("the request is longer than %d bytes", packet.Max)
 	} else {
 		answer, err = q.request(conn, pid, accepted, text)
 	}

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/packet"
+	"example.com/pod-info-fuse/internal/packet/packettest"
 	"example.com/pod-info-fuse/podfuse"
-	"example.com/pod-info-fuse/podfuse/packet"
-	"example.com/pod-info-fuse/podfuse/packet/packettest"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -58,7 +58,7 @@ func TestRequestsAreChecked(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	for _, packet := range []string{"", "{", "null", "[]", "7", strings.Repeat("[", 9999), strings.Repeat(" ", wire.MaxPacket+1)} {
+	for _, packet := range []string{"", "{", "null", "[]", "7", strings.Repeat("[", 9999), strings.Repeat(" ", packet.Max+1)} {
 		if _, err := parse([]byte(packet)); err == nil {
 			t.Errorf("%.20q: no error", packet)
 		}
@@ -179,7 +179,7 @@ func TestWhoMayAsk(t *testing.T) {
 		"two, which":       {bind(two), fmt.Sprintf(`{"format":1,"kind":"ready","server":%d}`, two.ID()), `"state":"waiting"`},
 		"no record":        {nil, fmt.Sprintf(`{"format":1,"kind":"ready","server":%d}`, volume.ID(7)), `"error":"the container has not server volume `},
 		"not for a volume": {bind(client), fmt.Sprintf(`{"format":1,"kind":"ready","server":%d}`, client.ID()), `it is no server volume`},
-		"too long":         {nil, ready + strings.Repeat(" ", wire.MaxPacket), `longer than`},
+		"too long":         {nil, ready + strings.Repeat(" ", packet.Max), `longer than`},
 		"rubbish":          {nil, "rubbish", `not JSON`},
 	} {
 		container := r.serverContainer(c.binds...)

@@ -9,8 +9,7 @@
 //	   │ ── touches the stand-in ───────> │ ── Order{attach}, its PID ───> │ attaches in its container
 //	   │ <── ESTALE: walk again ───────── │ <── Event{attached} ────────── │
 //
-// All sockets are of type SOCK_SEQPACKET, and each packet is a JSON text of at most [MaxPacket]
-// bytes. A packet that carries a descriptor says so here. Whoever reads one that it did not ask
+// All of it goes by package packet. A packet that carries a descriptor says so here. Whoever reads one that it did not ask
 // for closes it.
 //
 // The pair reads what a pod wrote, and the mounter never does: an [Order] has only what the pair
@@ -18,7 +17,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -27,9 +25,6 @@ import (
 
 	"example.com/pod-info-fuse/survive/volume"
 )
-
-// MaxPacket is the largest packet, in bytes.
-const MaxPacket = 16 << 10
 
 // LongestPath is the longest mount point, in bytes, of which JSON may make six times as many.
 const LongestPath = 2000
@@ -183,13 +178,4 @@ type Event struct {
 	// Since is when the program of Died did, or was unmounted; or not said. Who waits does so from then on, whatever
 	// process of the pair he waits for.
 	Since time.Time `json:"since,omitzero"`
-}
-
-// Encode returns a packet.
-func Encode(message any) ([]byte, error) {
-	packet, err := json.Marshal(message)
-	if err == nil && len(packet) > MaxPacket {
-		err = fmt.Errorf("a message of %d bytes is too long", len(packet))
-	}
-	return packet, err
 }

@@ -34,7 +34,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/podfuse/packet"
+	"example.com/pod-info-fuse/internal/packet"
 )
 
 // sendTimeout is how long the owner waits for a spare that does not read.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/pod-info-fuse/podfuse/packet"
-	"example.com/pod-info-fuse/podfuse/packet/packettest"
+	"example.com/pod-info-fuse/internal/packet"
+	"example.com/pod-info-fuse/internal/packet/packettest"
 )
 
 // stand starts a spare, and returns the owner's end of its link, and what becomes of it.

@@ -37,7 +37,7 @@ func (p *process) flood() {
 	p.starter.send(message{Kind: ready, Process: &p.self})
 	var err error
 	for err == nil || errors.Is(err, unix.EAGAIN) {
-		err = p.starter.(*socket).conn.write(pingPacket)
+		err = p.starter.(*socket).conn.Send(pingPacket)
 	}
 	p.Log("attack: a flood ends: %v", err)
 	os.Exit(1)

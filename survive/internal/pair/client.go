@@ -1,17 +1,16 @@
 package pair
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/confine"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
 )
 
@@ -111,7 +110,7 @@ func (at Place) say(what string, deadline time.Time) (reply, error) {
 		return reply{}, err
 	}
 	defer conn.Close()
-	return exchange(conn, command{Command: what}, nil)
+	return conn.exchange(command{Command: what})
 }
 
 // Successor describes the process of this binary that shall serve in the place of a pair.
@@ -203,11 +202,11 @@ func (at Place) takeOverFrom(active *proc.Process, mount uint64, next Successor,
 	defer resources.close()
 	resources.Log, resources.Input, resources.Counters, resources.Given = next.Log, next.Input, next.Counters, next.Given
 	resources.Crash, resources.Config = next.Crash, next.Config
-	theirs, ours, err := socketPair()
+	theirs, ours, err := packet.Pair()
 	if err != nil {
 		return nil, err
 	}
-	_, err = exchange(conn, command{Command: commandUpgrade, Version: brief(next.Version)}, theirs)
+	_, err = conn.exchange(command{Command: commandUpgrade, Version: brief(next.Version)}, theirs)
 	theirs.Close()
 	if err != nil {
 		ours.Close()
@@ -218,7 +217,7 @@ func (at Place) takeOverFrom(active *proc.Process, mount uint64, next Successor,
 			return err
 		}
 		// Whether the old process says yes, or has died or hung before its reply, does not matter.
-		_, err := exchange(conn, command{Command: commandProceed}, nil)
+		_, err := conn.exchange(command{Command: commandProceed})
 		if errors.As(err, new(Refusal)) {
 			return err
 		}
@@ -287,67 +286,47 @@ func (at Place) isAnsweredBy(pid int) bool {
 		return false
 	}
 	defer conn.Close()
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
-	}
 	// The kernel says which process has written the answer (man 7 unix).
-	if raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }) != nil || err != nil {
-		return false
-	}
-	packet, err := json.Marshal(command{Format: format, Command: commandStatus})
-	if err == nil {
-		_, err = conn.Write(packet)
+	controlErr := conn.Control(func(fd int) { err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
+	if err = errors.Join(controlErr, err); err == nil {
+		err = conn.Send(time.Until(conn.deadline), command{Format: format, Command: commandStatus})
 	}
 	if err != nil {
 		return false
 	}
-	buffer, from := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	n, length, _, _, err := conn.ReadMsgUnix(buffer, from)
-	if err != nil {
+	text, sender, err := conn.ReceiveFrom(conn.deadline)
+	if err != nil || sender != pid {
 		return false
 	}
-	messages, err := unix.ParseSocketControlMessage(from[:length])
-	if err != nil || len(messages) != 1 {
-		return false
-	}
-	sender, err := unix.ParseUnixCredentials(&messages[0])
-	if err != nil || int(sender.Pid) != pid {
-		return false
-	}
-	answer, err := decodeReply(buffer[:n])
+	answer, err := decodeReply(text)
 	return err == nil && answer.Report != nil
 }
 
-// dial connects to the control socket, for exchanges until a deadline.
-func (at Place) dial(deadline time.Time) (*net.UnixConn, error) {
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: at.Socket, Net: "unixpacket"})
-	if err != nil {
-		return nil, err
-	}
-	return conn, conn.SetDeadline(deadline)
+// caller is a connection to the control socket, for exchanges until a deadline.
+type caller struct {
+	*packet.Socket
+	deadline time.Time
+}
+
+func (at Place) dial(deadline time.Time) (c caller, err error) {
+	socket, err := packet.Dial(at.Socket, deadline)
+	return caller{socket, deadline}, err
 }
 
 // exchange sends a command, with a descriptor if there is one, and returns the reply, or a
 // [Refusal].
-func exchange(conn *net.UnixConn, c command, with *os.File) (answer reply, err error) {
+func (conn caller) exchange(c command, with ...*os.File) (answer reply, err error) {
 	c.Format = format
-	packet, err := json.Marshal(c)
-	if err != nil {
-		return answer, err
-	}
-	var rights []byte
-	if with != nil {
-		rights = unix.UnixRights(int(with.Fd()))
-	}
-	buffer, n := make([]byte, maxMessage), 0
-	if _, _, err = conn.WriteMsgUnix(packet, rights, nil); err == nil {
-		n, err = conn.Read(buffer)
+	var text []byte
+	var files []*os.File
+	if err = conn.Send(time.Until(conn.deadline), c, with...); err == nil {
+		text, files, err = conn.Receive(conn.deadline)
+		packet.Close(files) // there should be none
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return answer, errSilent
 	} else if err != nil {
 		return answer, err
 	}
-	return decodeReply(buffer[:n])
+	return decodeReply(text)
 }

@@ -2,10 +2,11 @@ package pair
 
 import (
 	"encoding/json"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/packet"
 )
 
 // The commands on the control socket. Only root can connect to it. A
@@ -48,74 +49,49 @@ type request struct {
 const clientTime = 30 * time.Second
 
 func (s *system) control(requests chan<- request) {
-	listener := int(s.Control.Fd())
 	for {
-		// Other processes have the open file as well, and its mode.
-		err := unix.SetNonblock(listener, true)
-		conn := &packets{}
-		if err == nil {
-			conn.fd, _, err = unix.Accept4(listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-		}
-		if err == unix.EAGAIN {
-			err = awaitInput(listener, time.Time{})
-		} else if err == nil {
+		if conn, err := packet.Accept(s.Control); err == nil {
 			go s.listen(conn, requests)
-		}
-		if err != nil {
+		} else {
 			time.Sleep(100 * time.Millisecond) // out of descriptors, for example
 		}
 	}
 }
 
 // listen passes on a client's commands.
-func (s *system) listen(conn *packets, requests chan<- request) {
-	defer conn.close()
+func (s *system) listen(conn *packet.Unpolled, requests chan<- request) {
+	defer conn.Close()
 	defer func() { requests <- request{command: command{Command: commandGone}, client: conn} }()
 	buffer, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4))
 	for {
-		n, rightsLength, err := conn.read(buffer, rights, time.Now().Add(clientTime))
-		if err != nil || n == 0 {
+		text, files, err := conn.Receive(time.Now().Add(clientTime), buffer, rights)
+		if err != nil && err != packet.ErrTooLong {
 			return
 		}
 		r := request{client: conn, reply: func(answer reply) {
 			answer.Format = format
-			packet, err := json.Marshal(answer)
+			text, err := json.Marshal(answer)
 			if err != nil {
 				panic(err) // text, numbers and times can always be encoded
 			}
-			_ = conn.write(packet) // a client that is gone does not matter
+			_ = conn.Send(text) // a client that is gone does not matter
 		}}
-		end := received(rights[:rightsLength])
-		r.command, err = decodeCommand(buffer[:n])
-		switch {
-		case err != nil:
-			s.log("a command of %d bytes is not understood: %v", n, err)
-		case end != nil && r.Command == commandUpgrade:
-			if r.link, err = newLink(end, s.log); err != nil {
-				r.reply(reply{Error: brief(err.Error())})
-			}
-		default:
-			end.Close() // no other command has a link
+		if err == nil {
+			r.command, err = decodeCommand(text)
 		}
 		if err != nil {
-			end.Close()
+			s.log("a command of %d bytes is not understood: %v", len(text), err)
+		} else if len(files) == 1 && r.Command == commandUpgrade {
+			if r.link, err = newLink(files[0], s.log); err != nil {
+				r.reply(reply{Error: brief(err.Error())})
+			}
+		}
+		packet.Close(files) // no other command has a link
+		if err != nil {
 			return
 		}
 		requests <- r
 	}
-}
-
-// received returns the descriptor that came with a packet, nil: none.
-func received(rights []byte) *os.File {
-	messages, err := unix.ParseSocketControlMessage(rights)
-	if err != nil || len(messages) == 0 {
-		return nil
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) == 0 {
-		return nil
-	}
-	return os.NewFile(uintptr(fds[0]), "what came with the command") // no more than one fits
 }
 
 // handle executes a command. It reports whether this process is to end.

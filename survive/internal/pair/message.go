@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/packet"
 )
 
 // The kinds of message on a link; the package comment shows their order.
@@ -133,7 +135,7 @@ type link interface {
 
 // socket is a link over a socket.
 type socket struct {
-	conn     *packets
+	conn     *packet.Unpolled
 	log      Logger
 	messages chan message
 }
@@ -157,10 +159,10 @@ func brief(text string) string {
 
 // newLink takes over a socket and begins to read messages.
 func newLink(end *os.File, log Logger) (*socket, error) {
-	defer end.Close() // packets has a duplicate
-	conn, err := newPackets(end)
+	defer end.Close() // conn has a duplicate
+	conn, err := packet.NewUnpolled(end)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not the link: %w", end.Name(), err)
+		return nil, fmt.Errorf("the link: %w", err)
 	}
 	l := &socket{conn: conn, log: log, messages: make(chan message)}
 	go l.read()
@@ -169,7 +171,7 @@ func newLink(end *os.File, log Logger) (*socket, error) {
 
 // linkPair returns our end of a new link, and the other one.
 func linkPair(log Logger) (*socket, *os.File, error) {
-	ours, theirs, err := socketPair()
+	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -181,29 +183,21 @@ func linkPair(log Logger) (*socket, *os.File, error) {
 	return l, theirs, nil
 }
 
-// socketPair makes the two ends of a link.
-func socketPair() (one, other *os.File, err error) {
-	// With a flag more or less, the filter of system calls would refuse it.
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "link"), os.NewFile(uintptr(fds[1]), "link"), nil
-}
-
 func (l *socket) inbox() <-chan message { return l.messages }
 
 func (l *socket) read() {
 	defer close(l.messages)
-	defer l.conn.close()
+	defer l.conn.Close()
 	for buffer := make([]byte, maxMessage); ; {
-		n, _, err := l.conn.read(buffer, nil, time.Time{})
-		if err != nil || n == 0 {
+		text, _, err := l.conn.Receive(time.Time{}, buffer, nil)
+		var m message
+		if err == nil {
+			m, err = decode(text)
+		} else if err != packet.ErrTooLong {
 			return // end-of-file, or shut by us
 		}
-		m, err := decode(buffer[:n])
 		if err != nil {
-			l.log("a message of %d bytes is lost: %v: %.100q", n, err, buffer[:n])
+			l.log("a message of %d bytes is lost: %v: %.100q", len(text), err, text)
 			continue
 		}
 		l.messages <- m
@@ -215,18 +209,18 @@ func (l *socket) read() {
 // and is full only when it hangs, or sends ping after ping. So there is one attempt, which does not
 // wait.
 func (l *socket) send(m message) {
-	packet := m.encode()
+	text := m.encode()
 	err := error(unix.EMSGSIZE)
-	if len(packet) <= maxMessage {
-		err = l.conn.write(packet)
+	if len(text) <= maxMessage {
+		err = l.conn.Send(text)
 	}
 	if errors.Is(err, unix.EMSGSIZE) {
-		l.log("send %s, %d bytes: %v", m.Kind, len(packet), err)
+		l.log("send %s, %d bytes: %v", m.Kind, len(text), err)
 	}
 }
 
 func (l *socket) close() {
-	l.conn.shut()
+	l.conn.Shut()
 	go func() {
 		for range l.messages {
 		}

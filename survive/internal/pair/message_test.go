@@ -51,8 +51,8 @@ func TestAMessageWithALongProblemArrives(t *testing.T) {
 func TestAMessageThatIsLostIsLogged(t *testing.T) {
 	for name, send := range map[string]func(*socket){
 		"too long to be sent":    func(l *socket) { l.send(message{Kind: broken, Problem: strings.Repeat("x", maxMessage)}) },
-		"too long to be read":    func(l *socket) { _ = l.conn.write(make([]byte, maxMessage+1)) },
-		"not JSON":               func(l *socket) { _ = l.conn.write([]byte("hello")) },
+		"too long to be read":    func(l *socket) { _ = l.conn.Send(make([]byte, maxMessage+1)) },
+		"not JSON":               func(l *socket) { _ = l.conn.Send([]byte("hello")) },
 		"more than a socket has": func(l *socket) { l.send(message{Kind: broken, Problem: strings.Repeat("x", 1<<22)}) },
 	} {
 		logged := make(chan string, 1)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/pod-info-fuse/podfuse/packet/packettest"
+	"example.com/pod-info-fuse/internal/packet/packettest"
 )
 
 // A pod has left a socket that lingers in the one that is closed.

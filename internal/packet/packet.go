@@ -1,6 +1,6 @@
-// Package packet sends and receives packets of JSON, with descriptors, over sockets of type
-// SOCK_SEQPACKET (man 7 unix). What it receives may be hostile: a packet is bounded, and the
-// descriptors of one that is refused are closed.
+// Package packet has processes of a driver talk to each other: by packets of JSON, with descriptors, over sockets of
+// type SOCK_SEQPACKET (man 7 unix). What it receives may be hostile: a packet is bounded, no wait is without a limit
+// unless the caller says so, and the descriptors of a packet that is refused are closed.
 package packet
 
 import (
@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"example.com/pod-info-fuse/podfuse/wire"
 )
+
+// Max is the largest packet, in bytes.
+const Max = 16 << 10
 
 // mostFiles is how many descriptors a packet can have.
 const mostFiles = 8
@@ -31,6 +32,7 @@ type Socket struct {
 
 // Pair makes the two ends of a connection.
 func Pair() (one, other *os.File, err error) {
+	// With a flag more or less, filters of system calls would refuse it.
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
@@ -41,27 +43,44 @@ func Pair() (one, other *os.File, err error) {
 // New returns the connection that a descriptor is of. It uses a duplicate, and makes the
 // socket non-blocking, for all who have it.
 func New(file *os.File) (*Socket, error) {
-	number, err := Number(file)
-	if err != nil {
+	if _, err := check(file); err != nil {
 		return nil, err
-	}
-	kind, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_TYPE)
-	runtime.KeepAlive(file)
-	if err == nil && kind != unix.SOCK_SEQPACKET {
-		err = unix.EPROTOTYPE
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s is no socket of packets: %w", file.Name(), err)
 	}
 	conn, err := net.FileConn(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no connection: %w", file.Name(), err)
 	}
-	if unixConn, ok := conn.(*net.UnixConn); ok {
-		return Over(unixConn)
+	return Over(conn.(*net.UnixConn))
+}
+
+// check refuses a descriptor that is something else, and returns its number.
+func check(file *os.File) (number int, err error) {
+	number, err = Number(file)
+	var domain, kind int
+	if err == nil {
+		domain, err = unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	}
-	conn.Close()
-	return nil, fmt.Errorf("%s is no Unix socket, but %T", file.Name(), conn)
+	if err == nil {
+		kind, err = unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_TYPE)
+	}
+	if err == nil && (domain != unix.AF_UNIX || kind != unix.SOCK_SEQPACKET) {
+		err = unix.EPROTOTYPE
+	}
+	runtime.KeepAlive(file)
+	if err != nil {
+		return -1, fmt.Errorf("%s is no socket of packets: %w", file.Name(), err)
+	}
+	return number, nil
+}
+
+// Dial connects to the socket at a path.
+func Dial(path string, deadline time.Time) (*Socket, error) {
+	dialer := net.Dialer{Deadline: deadline}
+	conn, err := dialer.Dial("unixpacket", path)
+	if err != nil {
+		return nil, err
+	}
+	return Over(conn.(*net.UnixConn))
 }
 
 // Over returns the same over a connection, which it takes over.
@@ -83,12 +102,18 @@ func (s *Socket) Duplicate() (*os.File, error) { return s.conn.File() }
 // Control calls a function with the socket's number.
 func (s *Socket) Control(f func(fd int)) error { return s.raw.Control(func(fd uintptr) { f(int(fd)) }) }
 
+// Peer is the process that has connected, as the kernel tells.
+func (s *Socket) Peer() (peer *unix.Ucred, err error) {
+	controlErr := s.Control(func(fd int) { peer, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	return peer, errors.Join(controlErr, err)
+}
+
 // NoLimit has Send wait for as long as it takes.
 const NoLimit = time.Duration(math.MaxInt64)
 
 // Send sends a message with descriptors, and waits at most so long for a reader.
 func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error {
-	packet, err := wire.Encode(message)
+	packet, err := Encode(message)
 	if err != nil {
 		return err
 	}
@@ -115,23 +140,28 @@ var ErrTooLong = errors.New("a packet was cut off: it is too long, or a descript
 // Receive waits for a packet, until the deadline; the zero time is none. The error is io.EOF
 // when the other end is closed. The caller closes the files.
 func (s *Socket) Receive(deadline time.Time) (packet []byte, files []*os.File, err error) {
-	buffer, rights := make([]byte, wire.MaxPacket), make([]byte, unix.CmsgSpace(4*mostFiles))
+	buffer, rights := make([]byte, Max), make([]byte, unix.CmsgSpace(4*mostFiles))
 	r, err := s.receive(deadline, buffer, rights, 0)
+	return r.parse(buffer, rights, err)
+}
+
+// ReceiveFrom does the same without descriptors, and returns the number of the process that has sent the packet, as the
+// kernel says: of a socket with SO_PASSCRED (man 7 unix).
+func (s *Socket) ReceiveFrom(deadline time.Time) (packet []byte, pid int, err error) {
+	buffer, from := make([]byte, Max), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	r, err := s.receive(deadline, buffer, from, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
-	if files, err = parse(rights[:r.rights]); err != nil {
-		return nil, nil, err
+	messages, err := unix.ParseSocketControlMessage(from[:r.rights])
+	if err != nil || len(messages) != 1 {
+		return nil, 0, errors.New("the kernel does not say who has sent a packet")
 	}
-	switch {
-	case r.flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		Close(files)
-		return nil, nil, ErrTooLong
-	case r.text == 0:
-		Close(files)
-		return nil, nil, io.EOF
+	sender, err := unix.ParseUnixCredentials(&messages[0])
+	if err != nil {
+		return nil, 0, err
 	}
-	return buffer[:r.text], files, nil
+	return buffer[:r.text], int(sender.Pid), nil
 }
 
 // The three that follow are for who must never have a descriptor open that somebody else has
@@ -143,7 +173,7 @@ func (s *Socket) Receive(deadline time.Time) (packet []byte, files []*os.File, e
 // with it. It opens none of them, and leaves the packet where it is: for PeekFiles, for Skip, or,
 // after the death of this process, for the next one that has the socket.
 func (s *Socket) Peek(deadline time.Time) (packet []byte, withFiles bool, err error) {
-	buffer := make([]byte, wire.MaxPacket)
+	buffer := make([]byte, Max)
 	r, err := s.receive(deadline, buffer, nil, unix.MSG_PEEK)
 	switch {
 	case err != nil:
@@ -180,12 +210,8 @@ type received struct{ text, rights, flags int }
 func (s *Socket) receive(deadline time.Time, buffer, rights []byte, flags int) (r received, err error) {
 	_ = s.conn.SetReadDeadline(deadline)
 	read := func(fd uintptr) bool {
-		for {
-			r.text, r.rights, r.flags, _, err = unix.Recvmsg(int(fd), buffer, rights, flags|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
-			if err != unix.EINTR {
-				return err != unix.EAGAIN
-			}
-		}
+		r, err = receive(int(fd), buffer, rights, flags)
+		return err != unix.EAGAIN
 	}
 	readErr := s.raw.Read(read)
 	if errors.Is(readErr, os.ErrDeadlineExceeded) {
@@ -200,6 +226,37 @@ func (s *Socket) receive(deadline time.Time, buffer, rights []byte, flags int) (
 		return received{}, readErr
 	}
 	return r, os.NewSyscallError("recvmsg", err)
+}
+
+// receive reads a packet if there is one. EAGAIN: there is none.
+func receive(fd int, buffer, rights []byte, flags int) (r received, err error) {
+	for {
+		r.text, r.rights, r.flags, _, err = unix.Recvmsg(fd, buffer, rights, flags|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			return r, err
+		}
+	}
+}
+
+// parse returns what was received, unless there is an error.
+func (r received) parse(buffer, rights []byte, err error) (packet []byte, files []*os.File, _ error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	if files, err = parse(rights[:r.rights]); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case r.flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		err = ErrTooLong
+	case r.text == 0:
+		err = io.EOF
+	}
+	if err != nil {
+		Close(files)
+		return nil, nil, err
+	}
+	return buffer[:r.text], files, nil
 }
 
 func parse(rights []byte) (files []*os.File, err error) {
@@ -217,6 +274,15 @@ func parse(rights []byte) (files []*os.File, err error) {
 		}
 	}
 	return files, nil
+}
+
+// Encode returns a packet.
+func Encode(message any) ([]byte, error) {
+	packet, err := json.Marshal(message)
+	if err == nil && len(packet) > Max {
+		err = fmt.Errorf("a message of %d bytes is too long", len(packet))
+	}
+	return packet, err
 }
 
 // Decode reads a packet's JSON. An unknown field is a later version's.
