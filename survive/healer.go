@@ -96,7 +96,7 @@ func healNamespace(args []string) error {
 	var device uint64
 	if _, err = fmt.Sscan(args[1]+" "+args[2], &mounts, &device); err == nil {
 		tree := mount.NewTree(treeFD, "the volume")
-		err = mount.Inside(os.NewFile(namespaceFD, "the namespace"), func() error { return tree.Replace(args[0], mounts, device) })
+		err = mount.Inside(namespaceFD, func() error { return tree.Replace(args[0], mounts, device) })
 	}
 	if errors.Is(err, mount.ErrGone) {
 		err = mount.ErrGone

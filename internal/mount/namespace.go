@@ -236,15 +236,14 @@ func (n Namespace) Do(f func() error) error {
 		return err
 	}
 	defer namespace.Close()
-	return Inside(namespace, f)
+	return Inside(int(namespace.Fd()), f)
 }
 
-// Inside does the same in a namespace that is open.
-func Inside(namespace *os.File, f func() error) error {
-	fd := int(namespace.Fd())
+// Inside does the same in a namespace that is open, by its descriptor.
+func Inside(namespace int, f func() error) error {
 	return proc.OnThread(func() error {
-		if err := unix.Setns(fd, unix.CLONE_NEWNS); err != nil {
-			return os.NewSyscallError("setns "+namespace.Name(), err)
+		if err := unix.Setns(namespace, unix.CLONE_NEWNS); err != nil {
+			return os.NewSyscallError("enter the mount namespace: setns", err)
 		}
 		return f()
 	})

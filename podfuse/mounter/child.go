@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 )
 
@@ -344,18 +345,12 @@ func inContainer(pid int, f func() error) (err error) {
 	if err != nil {
 		return err
 	}
-	return proc.OnThread(func() error {
-		for _, step := range []struct {
-			what string
-			do   func() error
-		}{
-			{"enter the container's mount namespace", func() error { return unix.Setns(namespace, unix.CLONE_NEWNS) }},
-			{"enter its root directory", func() error { return unix.Fchdir(root) }},
-			{"change the root directory", func() error { return unix.Chroot(".") }},
-		} {
-			if err := step.do(); err != nil {
-				return fmt.Errorf("%s: %w", step.what, err)
-			}
+	return mount.Inside(namespace, func() error {
+		if err := unix.Fchdir(root); err != nil {
+			return fmt.Errorf("enter the container's root directory: %w", err)
+		}
+		if err := unix.Chroot("."); err != nil {
+			return fmt.Errorf("change the root directory: %w", err)
 		}
 		return f()
 	})

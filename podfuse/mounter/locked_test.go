@@ -163,7 +163,7 @@ func TestACopyForWhoAsks(t *testing.T) {
 	vault, err := newVault(t.TempDir())
 	must(t, err)
 	defer vault.Close()
-	must(t, mount.Inside(vault, func() (err error) {
+	must(t, mount.Inside(int(vault.Fd()), func() (err error) {
 		for _, path := range []string{"/7.1", "/7.2"} {
 			err = errors.Join(err, os.Mkdir(path, 0o700), unix.Mount("program", path, "tmpfs", unix.MS_NODEV, ""), mountReadOnly(path, unix.MS_NODEV))
 		}

@@ -15,7 +15,6 @@ import (
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/packet"
-	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -48,12 +47,11 @@ func newVault(dir string) (vault *os.File, err error) {
 		return nil, fmt.Errorf("make a user namespace, so that nobody in a container can change the flags of a mount: %w; "+
 			"raise user.max_user_namespaces (sysctl) where it is 0", err)
 	}
-	err = proc.OnThread(func() error {
+	err = mount.Inside(int(vault.Fd()), func() error {
 		for _, step := range []struct {
 			what string
 			do   func() error
 		}{
-			{"enter it", func() error { return unix.Setns(int(vault.Fd()), unix.CLONE_NEWNS) }},
 			{"make all mounts private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
 			{"mount a tmpfs", func() error {
 				return unix.Mount("vault", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=16m")
@@ -144,21 +142,11 @@ func (m *programs) separate(c *connection) error {
 	return err
 }
 
-// inVault calls a function on a thread that is in the vault, of which this is the descriptor.
-func inVault(vault int, f func() error) error {
-	return proc.OnThread(func() error {
-		if err := unix.Setns(vault, unix.CLONE_NEWNS); err != nil {
-			return os.NewSyscallError("enter the vault", err)
-		}
-		return f()
-	})
-}
-
 // inCopy calls a function on a thread that is in a copy of the vault, which ends with the thread: what is
 // cloned from there has its flags locked. Of a function that asks a program, asks is the program's directory: the
 // thread may wait for ever, and keeps no other program's mounts.
 func inCopy(vault int, asks string, f func() error) error {
-	return inVault(vault, func() error {
+	return mount.Inside(vault, func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return os.NewSyscallError("copy the vault", err)
 		}
@@ -239,7 +227,7 @@ func (m *programs) mount(c *connection, fs fileSystem) (device uint64, err error
 	if err = errors.Join(vaultErr, err); err != nil {
 		return 0, err
 	}
-	err = inVault(namespace, func() error {
+	err = mount.Inside(namespace, func() error {
 		path := "/" + c.dir()
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
@@ -335,7 +323,7 @@ func (m *base) waiting(device uint64) (n int, err error) {
 // probe returns when the program has answered, be it with an error: many have no statfs(2), or have what they serve
 // from a file system that fails. The kernel answers for a connection that has ended: see ended.
 func probe(j job) (result, error) {
-	return result{}, inVault(vaultFD, func() error {
+	return result{}, mount.Inside(vaultFD, func() error {
 		path := "/" + j.Dir
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // asks no program
 		if err != nil {
@@ -372,7 +360,7 @@ func mountAgain(connection int) (fd int, err error) {
 // unmountInVault removes connections' mounts from the vault. With force, it aborts them first:
 // readers that wait get ECONNABORTED, everywhere.
 func unmountInVault(j job) (result, error) {
-	return result{}, inVault(vaultFD, func() (err error) {
+	return result{}, mount.Inside(vaultFD, func() (err error) {
 		for _, dir := range j.Dirs {
 			path := "/" + dir
 			if j.Force {

@@ -27,6 +27,7 @@ import (
 
 	"example.com/pod-info-fuse/e2e/slowclose"
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
@@ -1023,7 +1024,7 @@ func (w *world) inVault() (dirs []string) {
 			continue // that of an errand, which was closed meanwhile
 		}
 		defer vault.Close()
-		must(w.t, inVault(int(vault.Fd()), func() error {
+		must(w.t, mount.Inside(int(vault.Fd()), func() error {
 			entries, err := os.ReadDir("/")
 			for _, entry := range entries {
 				dirs = append(dirs, entry.Name())
