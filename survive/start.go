@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/selinux"
 	"example.com/pod-info-fuse/survive/hold"
@@ -205,7 +206,7 @@ func (n callOut) mountLabelled() (device int, err error) {
 // use: before Linux 5.19, the kernel looks up the label only when the file system has taken
 // the descriptor.
 func (n callOut) mountDevice(point *mount.Point, label string) (int, error) {
-	device, err := mount.OpenDevice()
+	device, err := devfuse.Open(unix.O_NONBLOCK)
 	if err != nil {
 		return -1, err
 	}

@@ -1,4 +1,4 @@
-// Package devfuse reads what the kernel sends by /dev/fuse, and writes errors in answer (linux/fuse.h).
+// Package devfuse opens /dev/fuse, reads what the kernel sends by it, and writes errors in answer (linux/fuse.h).
 package devfuse
 
 import (

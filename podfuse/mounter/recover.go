@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
@@ -429,7 +430,7 @@ func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err erro
 func deviceOfConnection(fd int) (uint64, error) {
 	// A /dev/fuse that was just opened has no connection, and cannot be cloned. Mounting it here would make the connection,
 	// and the process that opened it could not mount it any more (ENOTCONN).
-	clone, err := mount.CloneDevice(fd)
+	clone, err := devfuse.Clone(fd)
 	if err != nil {
 		return 0, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
@@ -396,8 +397,7 @@ func (m *mounter) admit(o *order, id volume.ID, pod string, asks identity, user 
 				return
 			}
 			var fd int
-			if fd, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
-				err = fmt.Errorf("open /dev/fuse: %w; load the kernel's fuse module (modprobe fuse)", err)
+			if fd, err = devfuse.Open(0); err != nil {
 				m.tidy(id)
 				return
 			}

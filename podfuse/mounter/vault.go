@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
@@ -116,7 +117,7 @@ func duplicate(file *os.File) (*os.File, error) {
 }
 
 // resend is what a test replaces by Linux before 6.9.
-var resend = mount.Resend
+var resend = devfuse.Resend
 
 // separate gives the connection of a dead program an open file of its own, which the caller puts into the set. A
 // process that hides may have the first one, and its flags with it: it could have the pair wait in a read.
@@ -126,7 +127,7 @@ func (m *programs) separate(c *connection) error {
 	number, err := packet.Number(c.file)
 	own := -1
 	if err == nil {
-		own, err = mount.CloneDevice(number)
+		own, err = devfuse.Clone(number)
 		runtime.KeepAlive(c.file)
 	}
 	if err == nil {

@@ -12,7 +12,6 @@ import (
 
 	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/later"
-	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -67,7 +66,7 @@ func (d *dead) serve() {
 	if err != nil {
 		return
 	}
-	_ = raw.Control(func(fd uintptr) { _ = mount.Resend(int(fd)) }) // a process of the pair before may have read some
+	_ = raw.Control(func(fd uintptr) { _ = devfuse.Resend(int(fd)) }) // a process of the pair before may have read some
 	for {
 		var failure error
 		err := raw.Read(func(fd uintptr) (done bool) {

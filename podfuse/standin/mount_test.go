@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/devfuse"
-	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
@@ -265,7 +264,7 @@ func TestADeadProgramThatResendsIsEnded(t *testing.T) {
 			case <-end:
 				return
 			default:
-				_ = mount.Resend(hidden)
+				_ = devfuse.Resend(hidden)
 			}
 		}
 	}()
@@ -399,7 +398,7 @@ func TestWhatIsAskedTwiceIsHeldOnce(t *testing.T) {
 	waiting.isHeld()
 	s := r.fs.service.Load()
 	for range 20 {
-		r.must(mount.Resend(int(one.device.Fd())))
+		r.must(devfuse.Resend(int(one.device.Fd())))
 		time.Sleep(10 * time.Millisecond)
 	}
 	held := func() (n, callers int) {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
@@ -157,7 +158,7 @@ func mountOn(dir string, options connection.Options) (device int, err error) {
 		return -1, err
 	}
 	defer point.Close()
-	if device, err = mount.OpenDevice(); err != nil {
+	if device, err = devfuse.Open(unix.O_NONBLOCK); err != nil {
 		return -1, err
 	}
 	err = point.FUSE(device, mount.Options{Type: "fuse.survivetest", Source: "survivetest", MaxRead: options.MaxRead})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/fs"
+	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
@@ -36,7 +37,7 @@ type mounted struct {
 
 // mountOn mounts, and returns the descriptor that nobody serves yet.
 func mountOn(root string) (device int, err error) {
-	if device, err = mount.OpenDevice(); err != nil {
+	if device, err = devfuse.Open(unix.O_NONBLOCK); err != nil {
 		return -1, err
 	}
 	point, err := mount.Open(root)

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/devfuse"
-	"example.com/pod-info-fuse/internal/mount"
 )
 
 // Recover is for the requests that a server read and did not answer before it died, or that its
@@ -35,7 +34,7 @@ func (c *Connection) resend() error {
 	if !useResend {
 		return unix.EINVAL
 	}
-	return mount.Resend(c.device.fd)
+	return devfuse.Resend(c.device.fd)
 }
 
 // orphanWindow is how many ids back from the newest one an orphan can be. Each
