@@ -1,6 +1,7 @@
 package pair
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -310,6 +311,9 @@ type caller struct {
 
 func (at Place) dial(deadline time.Time) (c caller, err error) {
 	socket, err := packet.Dial(at.Socket, deadline)
+	if errors.Is(err, context.DeadlineExceeded) { // it was over before
+		err = errSilent
+	}
 	return caller{socket, deadline}, err
 }
 

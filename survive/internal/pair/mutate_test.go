@@ -24,7 +24,7 @@ import (
 // The files with the life of a process, and what in them says nothing of it.
 var (
 	mutated = []string{"main.go", "standby.go", "active.go", "upgrade.go", "child.go", "role.go", "control.go"}
-	spared  = []string{"Log", "pause", "stay", "attack", "pretends", "Main", "Inherited", "InheritedLog", "InheritedInput", "InheritedCounters", "InheritedGiven", "control", "listen", "received"}
+	spared  = []string{"Log", "pause", "stay", "attack", "pretends", "Main", "Inherited", "InheritedLog", "InheritedInput", "InheritedCounters", "InheritedGiven", "control", "listen"}
 )
 
 // redirected is what a name is replaced by.
