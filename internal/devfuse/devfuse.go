@@ -1,4 +1,5 @@
-// Package devfuse opens /dev/fuse, reads what the kernel sends by it, and writes errors in answer (linux/fuse.h).
+// Package devfuse opens /dev/fuse, reads what the kernel sends by it, and writes errors in answer
+// (linux/fuse.h).
 package devfuse
 
 import (

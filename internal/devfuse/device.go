@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens /dev/fuse, with more flags than open(2) needs, such as O_NONBLOCK, and returns the descriptor.
-// It is no os.File, because reading the number of one makes it blocking.
+// Open opens /dev/fuse, with more flags than open(2) needs, such as O_NONBLOCK, and returns the
+// descriptor. It is no os.File, because reading the number of one makes it blocking.
 func Open(flags int) (int, error) {
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|flags, 0)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package packet has processes of a driver talk to each other: by packets of JSON, with descriptors, over sockets of
-// type SOCK_SEQPACKET (man 7 unix). What it receives may be hostile: a packet is bounded, no wait is without a limit
-// unless the caller says so, and the descriptors of a packet that is refused are closed.
+// Package packet has processes of a driver talk to each other: by packets of JSON, with
+// descriptors, over sockets of type SOCK_SEQPACKET (man 7 unix). What it receives may be hostile: a
+// packet is bounded, no wait is without a limit unless the caller says so, and the descriptors of a
+// packet that is refused are closed.
 package packet
 
 import (
@@ -145,8 +146,8 @@ func (s *Socket) Receive(deadline time.Time) (packet []byte, files []*os.File, e
 	return r.parse(buffer, rights, err)
 }
 
-// ReceiveFrom does the same without descriptors, and returns the number of the process that has sent the packet, as the
-// kernel says: of a socket with SO_PASSCRED (man 7 unix).
+// ReceiveFrom does the same without descriptors, and returns the number of the process that has
+// sent the packet, as the kernel says: of a socket with SO_PASSCRED (man 7 unix).
 func (s *Socket) ReceiveFrom(deadline time.Time) (packet []byte, pid int, err error) {
 	buffer, from := make([]byte, Max), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	r, err := s.receive(deadline, buffer, from, 0)

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unpolled is one end of a connection that the runtime's poller does not know. The kernel limits the
-// watches of epoll(7) for each user, whom other processes may be, and a link or a client of the pair's must be
-// served all the same. So each wait is a ppoll(2), for which a thread waits in the kernel. It sends no descriptors.
+// Unpolled is one end of a connection that the runtime's poller does not know. The kernel limits
+// the watches of epoll(7) for each user, whom other processes may be, and a link or a client of the
+// pair's must be served all the same. So each wait is a ppoll(2), for which a thread waits in the
+// kernel. It sends no descriptors.
 type Unpolled struct {
 	mu sync.RWMutex // held for reading while another goroutine than the reader uses the descriptor
 	fd int          // in non-blocking mode; -1: closed
@@ -51,8 +52,8 @@ func Accept(listener *os.File) (*Unpolled, error) {
 	}
 }
 
-// Receive is [Socket.Receive] with the caller's buffers, so that it makes no garbage: one for the text, and one for as
-// many descriptors as the caller wants. One goroutine may receive, and close.
+// Receive is [Socket.Receive] with the caller's buffers, so that it makes no garbage: one for the
+// text, and one for as many descriptors as the caller wants. One goroutine may receive, and close.
 func (u *Unpolled) Receive(deadline time.Time, buffer, rights []byte) (packet []byte, files []*os.File, err error) {
 	for {
 		r, err := receive(u.fd, buffer, rights, 0)
@@ -90,7 +91,8 @@ func (u *Unpolled) Close() {
 	u.fd = -1
 }
 
-// awaitInput waits until there is something to read, which may be the end; the zero deadline is none.
+// awaitInput waits until there is something to read, which may be the end; the zero deadline is
+// none.
 func awaitInput(fd int, deadline time.Time) error {
 	var limit *unix.Timespec
 	for {
