@@ -98,7 +98,7 @@ demo-check: demo-builds
 TESTED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...
 
 # Those whose tests run on nodes of internal/testnode.
-ON_NODES = ./cmd/pod-info-fuse ./fs ./install ./survive ./survive/command
+ON_NODES = ./survive ./fs ./install ./survive/command ./cmd/pod-info-fuse
 
 # SHORT=yes has each suite below take the form for which .ci/run has time. It sees the same, less often.
 long = $(if $(SHORT),$2,$1)
@@ -109,7 +109,7 @@ long = $(if $(SHORT),$2,$1)
 # lint that vets: on a clean clone, that is a quarter of a minute, for each package that is used besides.
 test:
 	go list -export -test -deps $$($(TESTED)) >/dev/null
-	go test -vet=off -count=1 -timeout 30m -p 1 $(ON_NODES)
+	go test -vet=off -count=1 -timeout 30m -p 2 $(ON_NODES)
 	go test -vet=off -count=1 -timeout 30m -p 2 ./podfuse/mounter \
 		$$($(TESTED) | grep -v -e /podfuse/mounter$$ $(ON_NODES:.%=-e %$$))
 

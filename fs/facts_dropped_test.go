@@ -53,7 +53,7 @@ func TestReadersThatDropPagesDoNotDelayATakeOver(t *testing.T) {
 // who reads would wait for ever, and nobody would know that the mount is dead.
 func TestReadersThatDropPagesDoNotPreventHealing(t *testing.T) {
 	d, fact := withBigFact(t)
-	for range 14 {
+	for range 7 {
 		wait := dropPages(t, fact, 100, 600*time.Millisecond, []error{
 			unix.ENOTCONN, unix.ECONNABORTED, unix.ECONNREFUSED, unix.EIO, unix.ENODEV, unix.ENOENT,
 		})

@@ -18,7 +18,7 @@ import (
 func TestCallOutsAtOnceOnOneDirectory(t *testing.T) {
 	d := testnode.Install(t)
 	d.Mount() // there is a daemon
-	const rounds = 150
+	const rounds = 60
 	dir := filepath.Join(t.TempDir(), "volume")
 	other := "9c5b0b2b-0f7e-4a0e-8f0a-5d8c6b7a9e1f"
 	ours, theirs, away := []string{"mount", dir, testnode.GoodOptions}, []string{"mount", dir, testnode.Edit(testnode.PodUID, other)}, []string{"unmount", dir}
@@ -94,7 +94,7 @@ func TestTheFirstMountAndAnUnmountAtOnce(t *testing.T) {
 // mount stays but the container's, which is healed, and no record when the pods are gone.
 func TestHealingAndUnmountsAtOnce(t *testing.T) {
 	d := testnode.Install(t)
-	for round := range 12 {
+	for round := range 6 {
 		var dirs, pods []string
 		for range 12 {
 			dir, pod := mountInPod(d)

@@ -57,9 +57,9 @@ func TestAHealingThatIsShortOfDescriptors(t *testing.T) {
 		return !slices.ContainsFunc(containers, func(c container) bool { return c.read("volume/pod.uid") != testnode.PodUID })
 	}
 	healed, short := 0, 0
-	const least, enough = 20, 56 // a call-out needs most of them for itself
-	for round := 0; round <= enough-least || short == 0 && round < 500; round++ {
-		most := least + round%(enough-least+1)
+	const least, enough, step = 20, 56, 4 // a call-out needs most of them for itself
+	for round := 0; step*round <= enough-least || short == 0 && round < 500; round++ {
+		most := least + step*round%(enough-least+1)
 		d.KillPair()
 		args := d.Command("restore").Args
 		limited := d.Execute(append([]string{"prlimit", fmt.Sprintf("--nofile=%d:%[1]d", most)}, args...))

@@ -46,7 +46,7 @@ func TestANewbornProcessIsNobodys(t *testing.T) {
 			dir := d.Mount()
 			d.Pair()
 			pod := asUser(t, d.User(), "reaches newborn processes", hostPID)
-			for i := range 20 {
+			for i := range 12 {
 				if active, _ := d.Pair(); i%4 == 3 {
 					d.ReplaceBinary([]string{testnode.Newer, testnode.Binary}[i/4%2])
 					d.Must("init")
