@@ -9,47 +9,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"example.com/pod-info-fuse/survive/volume"
 )
-
-// DaemonsOf lists the processes that run a driver's binary as its daemon.
-func DaemonsOf(d Driver) (pids []string) {
-	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range commands {
-		if line, _ := os.ReadFile(path); strings.HasPrefix(string(line), d.Path+"\x00serve\x00") {
-			pids = append(pids, filepath.Base(filepath.Dir(path)))
-		}
-	}
-	return pids
-}
-
-// CallThatEnds is call for a call-out that may hang. Not even SIGKILL ends one that waits for
-// an answer to a request that was read.
-func (d Driver) CallThatEnds(args ...string) (a Answer) {
-	d.T.Helper()
-	done := make(chan bool)
-	go func() { a = d.Call(args...); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(Forever):
-		d.T.Fatalf("%q has not ended after %v", args[0], Forever)
-	}
-	return a
-}
-
-const PodUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
-
-// GoodOptions are what a kubelet passes for a pod.
-const GoodOptions = `{"kubernetes.io/fsType":"","kubernetes.io/pod.name":"web-0","kubernetes.io/pod.namespace":"shop","kubernetes.io/pod.uid":"` + PodUID + `","kubernetes.io/pvOrVolumeName":"info","kubernetes.io/readwrite":"rw","kubernetes.io/serviceAccount.name":"default"}`
 
 // Driver is a driver in a plugin directory of its own, under a name of its
 // own, so that it shares nothing with any other on this machine.
@@ -105,6 +72,32 @@ func (d Driver) By(program string) Driver {
 	return d
 }
 
+// ReplaceBinary puts another version in the driver's place, as an installer
+// does.
+func (d Driver) ReplaceBinary(path string) {
+	d.T.Helper()
+	staged := filepath.Join(filepath.Dir(d.Path), ".new")
+	if err := errors.Join(os.Link(path, staged), os.Rename(staged, d.Path)); err != nil {
+		d.T.Fatal(err)
+	}
+}
+
+// Removed makes the driver's place empty.
+func (d Driver) Removed() {
+	d.T.Helper()
+	if err := os.RemoveAll(filepath.Dir(d.Path)); err != nil {
+		d.T.Fatal(err)
+	}
+}
+
+// Configure writes the driver's configuration.
+func Configure(t *testing.T, d Driver, config string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(filepath.Dir(d.Path), "config.json"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Command is a call of the driver, in a cgroup namespace of its own: there its
 // cgroup is the root, which the daemon need not leave. What leaving does is tested
 // in package cgroup and in e2e/systemd; here it would take the daemons out of
@@ -138,6 +131,7 @@ func (d Driver) Call(args ...string) Answer {
 	return d.Run(d.Command(args...))
 }
 
+// Run executes a call-out by a command of [Driver.Command] or of another program.
 func (d Driver) Run(command *exec.Cmd) Answer {
 	d.T.Helper()
 	var stdout, stderr bytes.Buffer
@@ -168,6 +162,32 @@ func (d Driver) Must(args ...string) {
 	}
 }
 
+// CallThatEnds is call for a call-out that may hang. Not even SIGKILL ends one that waits for
+// an answer to a request that was read.
+func (d Driver) CallThatEnds(args ...string) (a Answer) {
+	d.T.Helper()
+	done := make(chan bool)
+	go func() { a = d.Call(args...); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(Forever):
+		d.T.Fatalf("%q has not ended after %v", args[0], Forever)
+	}
+	return a
+}
+
+// PodUID is the pod of [GoodOptions].
+const PodUID = "1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1"
+
+// GoodOptions are what a kubelet passes for a pod.
+const GoodOptions = `{"kubernetes.io/fsType":"","kubernetes.io/pod.name":"web-0","kubernetes.io/pod.namespace":"shop","kubernetes.io/pod.uid":"` + PodUID + `","kubernetes.io/pvOrVolumeName":"info","kubernetes.io/readwrite":"rw","kubernetes.io/serviceAccount.name":"default"}`
+
+// UIDOption is the option that names the pod.
+const UIDOption = `"kubernetes.io/pod.uid":"` + PodUID + `"`
+
+// Edit returns the good options with one piece replaced.
+func Edit(old, replacement string) string { return strings.Replace(GoodOptions, old, replacement, 1) }
+
 // Mount mounts a volume on a new directory, which it returns.
 func (d Driver) Mount() string {
 	d.T.Helper()
@@ -179,59 +199,63 @@ func (d Driver) Mount() string {
 	return dir
 }
 
-// Status is what status -o json prints, as a script sees it.
-type Status struct {
-	Driver  string
-	Version string
-	RunDir  string
-	Mount   struct{ State string }
-	Daemon  struct {
-		Active, Standby *struct {
-			PID     int
-			Version string
-		}
-		Takeovers, Upgrades              int
-		LastTakeover                     struct{ Cause string }
-		Confinement                      struct{ Active, Standby *Confinement }
-		Cgroup                           string
-		Limits                           struct{ Threads, Memory uint64 }
-		OOMScoreAdj                      struct{ Active, Standby *int }
-		CgroupError, UpgradeError, Error string
+// KubeletDir makes a directory for a volume such as a kubelet makes.
+func (d Driver) KubeletDir(uid string) string {
+	d.T.Helper()
+	dir := filepath.Join(d.T.TempDir(), "pods", uid, "volumes", filepath.Base(d.RunDir), "info")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		d.T.Fatal(err)
 	}
-	SELinux struct {
-		Mode, Context, Error string
-		Boolean              struct{ Name, State string }
-	}
-	Facts struct {
-		Count   int
-		LeftOut []struct{ Name, Reason string }
-		Stale   bool
-		Error   string
-	}
-	Volumes []struct {
-		ID, Dir, PodUID, PodName, PodNamespace, State string
-	}
-	ConfigError string
+	return dir
 }
 
-// Status asks the driver. It waits for the active process for a second, in which a machine may
-// stand still: so it is asked again when it says that there was no answer.
-func (d Driver) Status() (s Status) {
+// PodGoes has the kubelet remove the directory of a pod.
+func (d Driver) PodGoes(pod string) {
 	d.T.Helper()
-	for range 3 {
-		output, err := d.Command("status", "-o", "json").Output()
-		if err != nil {
-			d.T.Fatalf("status: %v", err)
-		}
-		s = Status{}
-		if err := json.Unmarshal(output, &s); err != nil {
-			d.T.Fatalf("status: %v: %s", err, output)
-		}
-		if !strings.HasSuffix(s.Daemon.Error, "does not answer") {
-			break
-		}
+	if err := os.RemoveAll(pod); err != nil {
+		d.T.Fatal(err)
 	}
-	return s
+}
+
+// Records lists the files that records are kept in.
+func (d Driver) Records() []string {
+	paths, _ := filepath.Glob(d.RunDir + "/volumes/*")
+	hidden, _ := filepath.Glob(d.RunDir + "/volumes/.*")
+	return append(paths, hidden...)
+}
+
+// LeftNothing checks that a failed call-out left no mount, record or process.
+func LeftNothing(t *testing.T, d Driver, dir string) {
+	t.Helper()
+	if count := MountsOn(t, dir); count != 0 {
+		t.Errorf("%d mounts left on %s", count, dir)
+	}
+	if left := d.Records(); len(left) != 0 {
+		t.Errorf("records left: %q", left)
+	}
+	if s := d.Status(); s.Mount.State != "absent" || s.Daemon.Active != nil {
+		t.Errorf("left over: %+v", s)
+	}
+}
+
+// Gone checks that nothing of a volume is left: the kubelet can remove the
+// directory with rmdir, as it does, and then that of the pod, if it is in one.
+func Gone(t *testing.T, d Driver, dir string) {
+	t.Helper()
+	if count := MountsOn(t, dir); count != 0 {
+		t.Errorf("%d mounts left on %s", count, dir)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Errorf("the kubelet's rmdir: %v", err)
+	}
+	if pods, rest, ok := volume.SplitDir(dir); ok {
+		uid, _, _ := strings.Cut(rest, "/")
+		d.PodGoes(filepath.Join(pods, uid))
+		d.Must("init")
+	}
+	if left := d.Records(); len(left) != 0 {
+		t.Errorf("records left: %q", left)
+	}
 }
 
 // Daemon returns the PID of the active process.
@@ -269,71 +293,28 @@ func (d Driver) KillPair() {
 	Kill(d.T, standby)
 }
 
-// Records lists the files that records are kept in.
-func (d Driver) Records() []string {
-	paths, _ := filepath.Glob(d.RunDir + "/volumes/*")
-	hidden, _ := filepath.Glob(d.RunDir + "/volumes/.*")
-	return append(paths, hidden...)
-}
-
-func Read(t *testing.T, elements ...string) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(elements...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-// MountsOn counts the mounts stacked on a directory, by mountinfo, which
-// nobody needs to answer.
-func MountsOn(t *testing.T, dir string) (count int) {
-	t.Helper()
-	escaped := strings.NewReplacer(" ", `\040`, "\n", `\012`, `\`, `\134`).Replace(dir)
-	for line := range strings.Lines(Read(t, "/proc/self/mountinfo")) {
-		if fields := strings.Fields(line); fields[4] == escaped {
-			count++
-		}
-	}
-	return count
-}
-
-// Forever is how long anything may take, on any machine, before it is said to hang.
-const Forever = 2 * time.Minute
-
-// Eventually waits for a condition. It is asked less and less often, for a third of the time
-// at most: it may execute the driver, and other tests need the CPUs.
-func Eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	const least, most = time.Millisecond, 100 * time.Millisecond
-	pause := least
-	for deadline := time.Now().Add(Forever); ; {
-		asked := time.Now()
-		if condition() {
-			return
-		} else if asked.After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		time.Sleep(max(pause, 2*time.Since(asked)))
-		pause = min(2*pause, most)
-	}
-}
-
-// Suspend stops a process, and waits until it has stopped.
-func Suspend(t *testing.T, pid int) {
-	t.Helper()
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	Eventually(t, "the process has stopped", func() bool {
-		return strings.Contains(Read(t, "/proc", strconv.Itoa(pid), "stat"), ") T ")
+// StopPair stops both processes, so that nobody answers or takes over.
+func (d Driver) StopPair() {
+	d.T.Helper()
+	active, standby := d.Pair()
+	// Its lock is what it is found by.
+	Eventually(d.T, "the standby has its lock", func() bool {
+		return strings.Contains(Read(d.T, "/proc/locks"), fmt.Sprintf(" %d ", standby))
 	})
+	for _, pid := range []int{standby, active} {
+		Suspend(d.T, pid)
+	}
 }
 
-// Alive tells whether a process runs; a zombie does not.
-func Alive(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	return err == nil && !strings.Contains(string(stat), ") Z ")
+// DaemonsOf lists the processes that run a driver's binary as its daemon.
+func DaemonsOf(d Driver) (pids []string) {
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range commands {
+		if line, _ := os.ReadFile(path); strings.HasPrefix(string(line), d.Path+"\x00serve\x00") {
+			pids = append(pids, filepath.Base(filepath.Dir(path)))
+		}
+	}
+	return pids
 }
 
 // PluginDir is the plugin directory that the driver has for itself.
@@ -364,108 +345,4 @@ func (d Driver) Serves() {
 		d.T.Errorf("pod.uid is %q", got)
 	}
 	d.Must("unmount", dir)
-}
-
-// Removed makes the driver's place empty.
-func (d Driver) Removed() {
-	d.T.Helper()
-	if err := os.RemoveAll(filepath.Dir(d.Path)); err != nil {
-		d.T.Fatal(err)
-	}
-}
-
-// PodGoes has the kubelet remove the directory of a pod.
-func (d Driver) PodGoes(pod string) {
-	d.T.Helper()
-	if err := os.RemoveAll(pod); err != nil {
-		d.T.Fatal(err)
-	}
-}
-
-func Configure(t *testing.T, d Driver, config string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(filepath.Dir(d.Path), "config.json"), []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Edit returns the good options with one piece replaced.
-func Edit(old, replacement string) string { return strings.Replace(GoodOptions, old, replacement, 1) }
-
-const UIDOption = `"kubernetes.io/pod.uid":"` + PodUID + `"`
-
-// LeftNothing checks that a failed call-out left no mount, record or process.
-func LeftNothing(t *testing.T, d Driver, dir string) {
-	t.Helper()
-	if count := MountsOn(t, dir); count != 0 {
-		t.Errorf("%d mounts left on %s", count, dir)
-	}
-	if left := d.Records(); len(left) != 0 {
-		t.Errorf("records left: %q", left)
-	}
-	if s := d.Status(); s.Mount.State != "absent" || s.Daemon.Active != nil {
-		t.Errorf("left over: %+v", s)
-	}
-}
-
-// ReplaceBinary puts another version in the driver's place, as an installer
-// does.
-func (d Driver) ReplaceBinary(path string) {
-	d.T.Helper()
-	staged := filepath.Join(filepath.Dir(d.Path), ".new")
-	if err := errors.Join(os.Link(path, staged), os.Rename(staged, d.Path)); err != nil {
-		d.T.Fatal(err)
-	}
-}
-
-// Gone checks that nothing of a volume is left: the kubelet can remove the
-// directory with rmdir, as it does, and then that of the pod, if it is in one.
-func Gone(t *testing.T, d Driver, dir string) {
-	t.Helper()
-	if count := MountsOn(t, dir); count != 0 {
-		t.Errorf("%d mounts left on %s", count, dir)
-	}
-	if err := os.Remove(dir); err != nil {
-		t.Errorf("the kubelet's rmdir: %v", err)
-	}
-	if pods, rest, ok := volume.SplitDir(dir); ok {
-		uid, _, _ := strings.Cut(rest, "/")
-		d.PodGoes(filepath.Join(pods, uid))
-		d.Must("init")
-	}
-	if left := d.Records(); len(left) != 0 {
-		t.Errorf("records left: %q", left)
-	}
-}
-
-// StopPair stops both processes, so that nobody answers or takes over.
-func (d Driver) StopPair() {
-	d.T.Helper()
-	active, standby := d.Pair()
-	// Its lock is what it is found by.
-	Eventually(d.T, "the standby has its lock", func() bool {
-		return strings.Contains(Read(d.T, "/proc/locks"), fmt.Sprintf(" %d ", standby))
-	})
-	for _, pid := range []int{standby, active} {
-		Suspend(d.T, pid)
-	}
-}
-
-// Kill kills a process that this test started, and waits until it is gone.
-func Kill(t *testing.T, pid int) {
-	t.Helper()
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	Eventually(t, "the process is gone", func() bool { return !Alive(pid) })
-}
-
-// KubeletDir makes a directory for a volume such as a kubelet makes.
-func (d Driver) KubeletDir(uid string) string {
-	d.T.Helper()
-	dir := filepath.Join(d.T.TempDir(), "pods", uid, "volumes", filepath.Base(d.RunDir), "info")
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		d.T.Fatal(err)
-	}
-	return dir
 }

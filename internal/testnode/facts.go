@@ -108,6 +108,7 @@ func Reachable(t *testing.T) string {
 	return dir
 }
 
+// WriteFact makes a file that everybody may read, with a content.
 func WriteFact(t *testing.T, content string, elements ...string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(elements...), []byte(content), 0o644); err != nil {
@@ -115,6 +116,7 @@ func WriteFact(t *testing.T, content string, elements ...string) {
 	}
 }
 
+// Names are those of what is in a directory.
 func Names(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -127,8 +129,10 @@ func Names(t *testing.T, dir string) (names []string) {
 	return names
 }
 
+// EveryVolume are the files that each volume has.
 var EveryVolume = []string{"pid", "pod", "pod.nodename", "pod.uid"}
 
+// Must returns a value, and panics with an error.
 func Must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -136,7 +140,7 @@ func Must[T any](value T, err error) T {
 	return value
 }
 
-// WithOption is goodOptions with the option facts, if it is not empty.
+// WithOption is [GoodOptions] with the option facts, if it is not empty.
 func WithOption(facts string) string {
 	if facts == "" {
 		return GoodOptions
