@@ -42,6 +42,7 @@ func (n node) leftNothing() {
 // The CSI plugin executes the same call-outs, on directories of another form, and again every
 // minute.
 func TestVolumesOfTheOtherDoor(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.csi = true
 	client, server := n.pod()
@@ -64,6 +65,7 @@ func TestVolumesOfTheOtherDoor(t *testing.T) {
 }
 
 func TestVolumesInEitherOrderAndAgain(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
 	calls := map[string][]string{client: {"mount", client, options(podUID)}, server: {"mount", server, options(podUID, "serves", "data")}}
@@ -96,8 +98,10 @@ func TestVolumesInEitherOrderAndAgain(t *testing.T) {
 // When a mount fails over one that is dead, the dead one is known to status, also if its record was
 // lost, and a later mount replaces it.
 func TestAMountThatFailsOverADeadOne(t *testing.T) {
+	t.Parallel()
 	for name, lost := range map[string]bool{"its record is there": false, "its record was lost": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := newNode(t)
 			server := n.volume(podUID, "data-server")
 			mount := []string{"mount", server, options(podUID, "serves", "data")}
@@ -128,6 +132,7 @@ func TestAMountThatFailsOverADeadOne(t *testing.T) {
 }
 
 func TestConcurrentCallOuts(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	const pods = 6
 	var all sync.WaitGroup
@@ -162,6 +167,7 @@ func TestConcurrentCallOuts(t *testing.T) {
 }
 
 func TestWhatAServerVolumeHas(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	_, server := n.pod()
 	for name, mode := range map[string]os.FileMode{
@@ -196,6 +202,7 @@ func TestWhatAServerVolumeHas(t *testing.T) {
 // Where a kubelet has a mount namespace of its own, what the mounter has mounted may be shared
 // there. What is mounted for one volume is not in another one.
 func TestServerVolumesWhereMountsAreShared(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.pod()
 	layout := podfuse.Layout{RunDir: n.runDir}
@@ -224,6 +231,7 @@ exec setpriv --reuid 1000 --regid 1000 --clear-groups sh -c "$2"`, "sh", dir, sc
 }
 
 func TestBadMountIsAClearFailureAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	serves := []string{"serves", "data"}
 	for _, row := range []struct {
 		problem string
@@ -271,6 +279,7 @@ func TestBadMountIsAClearFailureAndLeavesNothing(t *testing.T) {
 		}, "is a mount point of something else; unmount that first"},
 	} {
 		t.Run(row.problem, func(t *testing.T) {
+			t.Parallel()
 			n := newNode(t)
 			args := row.args(n, n.volume(podUID, "v"))
 			if a := n.call(append([]string{"mount"}, args...)...); a.Status != "Failure" || !strings.Contains(a.Message, row.message) {
@@ -287,6 +296,7 @@ func own(own ...string) func(n node, dir string) []string {
 }
 
 func TestADirectoryThatIsMountedForAnother(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	other := "9c5b0b2b-0f7e-4a0e-8f0a-5d8c6b7a9e1f"
 	dir := filepath.Join(n.kubelet, "v") // not of the kubelet's form, which tells the pod
@@ -315,6 +325,7 @@ func TestADirectoryThatIsMountedForAnother(t *testing.T) {
 }
 
 func TestUnmountLeavesOthersMountsAlone(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	dir := n.volume(podUID, "data-server")
 	n.must("mount", dir, options(podUID, "serves", "data"))
@@ -375,6 +386,7 @@ func TestAFullRunDirectory(t *testing.T) {
 // Bidirectional, is refused what the program serves, which would appear on the host. Other
 // containers have it.
 func TestAContainerWithBidirectionalMounts(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.pod()
 	must(t, unix.Mount("", client, "", unix.MS_SHARED, ""))

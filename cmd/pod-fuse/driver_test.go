@@ -197,13 +197,12 @@ func (n node) status() (s status) {
 }
 
 // containerScript makes a mount and a PID namespace a container, which has volumes on /mnt/data and
-// /mnt/server, and not the kubelet's directories. It is as containerd 2.2 and runc 1.3 make one for
-// a pod that asks for nothing: mounts are rw, without the flags that they had, and root has the
-// default capabilities.
+// /mnt/server, and nothing of any driver's or kubelet's directories. It is as containerd 2.2 and
+// runc 1.3 make one for a pod that asks for nothing: mounts are rw, without the flags that they
+// had, and root has the default capabilities.
 const containerScript = `mount -t tmpfs mnt /mnt && mkdir /mnt/data /mnt/server && mount --rbind "$1" /mnt/data && mount --rbind "$2" /mnt/server &&
 mount -o remount,bind,rw,suid,dev,exec /mnt/data && mount -o remount,bind,rw,suid,dev,exec /mnt/server &&
-umount -l "$3/fs" "$3/servers" "$3/launcher" "$3/socket" &&
-for dir in $(awk -v pods="$4/pods/" 'index($5, pods) == 1 { print $5 }' /proc/self/mountinfo); do umount -l "$dir" 2>/dev/null; done; shift 4 &&
+umount -l $(awk '$5 ~ "/pods/.*/volumes/" { print $5 }' /proc/self/mountinfo) /run 2>/dev/null; shift 2 &&
 exec setpriv --bounding-set=-all,` + defaultCapabilities + ` "$@"`
 
 // defaultCapabilities are those of containerd and CRI-O together.
@@ -213,7 +212,7 @@ const defaultCapabilities = "+chown,+dac_override,+fsetid,+fowner,+mknod,+net_ra
 func (n node) inContainer(client, server string, args ...string) *exec.Cmd {
 	n.t.Helper()
 	command := exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"sh", "-c", containerScript, "sh", client, server, n.runDir, n.kubelet}, args...)...)
+		"sh", "-c", containerScript, "sh", client, server}, args...)...)
 	command.Env = append(os.Environ(), programVariable+"=hello")
 	return command
 }

@@ -10,6 +10,7 @@ import (
 // readers for the host, and they would find an empty directory. Volumes are refused instead, and
 // status tells why.
 func TestWhereProcHidesReadersVolumesAreRefused(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	first, second := n.volume(podUID, "data"), n.volume(podUID, "more")
 	// A /proc of its own: to mount the node's anew would change it for everybody.

@@ -28,6 +28,7 @@ import (
 // its own volume away. It has it back when its next program comes, as nobody of the pod has the descriptor. What
 // others have is what it was.
 func TestWhatAPodGivesAway(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	mine, mineServer := n.volume(podUID, "mine"), n.volume(podUID, "mine-server")
 	n.must("mount", mine, options(podUID))

@@ -86,6 +86,7 @@ func onANode() (status int) {
 	// A shell is the first process, because it reaps those whose parents have ended.
 	args := []string{"--pid", "--fork", "--kill-child", "--mount", "--cgroup", "--mount-proc",
 		"sh", "-c", `mount -t tmpfs -o mode=755 run /run && "$@"; exit $?`, "sh", os.Args[0]}
+	args = append(args, "-test.parallel=6") // most tests wait
 	test := exec.Command("unshare", append(args, os.Args[1:]...)...)
 	test.Env = append(os.Environ(), buildsVariable+"="+dir)
 	test.Stdin, test.Stdout, test.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -88,6 +88,7 @@ func (n node) scrape(address string) map[string]float64 {
 }
 
 func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	address := n.watched()
 	now := n.scrape(address)
@@ -195,6 +196,7 @@ func tabled(t *testing.T) (names []string) {
 
 // Nothing is told of programs that the mounter does not tell of.
 func TestAMounterThatHangsIsTold(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	address := n.watched()
 	n.pod()

@@ -14,6 +14,7 @@ import (
 )
 
 func TestStatusTellsWhatBecomesOfAProgram(t *testing.T) {
+	t.Parallel()
 	n, began := newNode(t), time.Now()
 	client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
 	n.must("mount", client, options(podUID, "wait", "1h"))
@@ -64,6 +65,7 @@ func TestStatusTellsWhatBecomesOfAProgram(t *testing.T) {
 }
 
 func TestStatusTellsOfAProgramThatDoesNotComeBack(t *testing.T) {
+	t.Parallel()
 	for wait, dead := range map[string]string{"1h": "program dead", "4s": "gone"} {
 		n := newNode(t)
 		client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
@@ -91,6 +93,7 @@ func TestStatusTellsOfAProgramThatDoesNotComeBack(t *testing.T) {
 // program prints; and the administrator in status. One that is mounted later all the same, for a
 // container that is added, is served.
 func TestAServerWithoutAClient(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	data, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
 	n.must("mount", data, options(podUID))
@@ -150,6 +153,7 @@ func TestAServerWithoutAClient(t *testing.T) {
 
 // A program that mounts by fusermount reads the same by that.
 func TestFusermountTellsThatThereIsNoVolume(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	data, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
 	n.must("mount", data, options(podUID))
@@ -186,6 +190,7 @@ func (n node) prints(command *exec.Cmd) (text func() string) {
 
 // The second program is refused while the first one serves, and takes its place after that.
 func TestTwoServerVolumesOfOneClient(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.pod()
 	second := n.volume(podUID, "second")
@@ -208,6 +213,7 @@ func TestTwoServerVolumesOfOneClient(t *testing.T) {
 // In another mount namespace, as the installer's, the flags of a mount may be others: they say
 // nothing of the volume.
 func TestStatusInAnotherMountNamespace(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.pod()
 	for _, flags := range []string{"rw,suid,dev,exec", "ro,nosuid,nodev,noexec"} {

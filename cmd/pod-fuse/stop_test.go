@@ -12,6 +12,7 @@ import (
 )
 
 func TestStopCountsServerVolumes(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.pod()
 	n.must("unmount", client)
@@ -34,6 +35,7 @@ func TestStopCountsServerVolumes(t *testing.T) {
 }
 
 func TestStopForceEndsAll(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.pod()
 	n.serves(client, server)
@@ -51,6 +53,7 @@ func TestStopForceEndsAll(t *testing.T) {
 
 // A mounter that hangs is no obstacle, nor is its spare.
 func TestStopOfAMounterThatHangs(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.pod()
 	m := n.status().Mounter
@@ -66,6 +69,7 @@ func (n node) installer(command string, args ...string) *exec.Cmd {
 }
 
 func TestUninstall(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.pod()
 	n.must("unmount", client)
@@ -95,6 +99,7 @@ func TestUninstall(t *testing.T) {
 }
 
 func TestUninstallWatchWaitsForServerVolumes(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.pod()
 	driver := filepath.Join(t.TempDir(), "pod-fuse")
@@ -133,8 +138,10 @@ func TestUninstallWatchWaitsForServerVolumes(t *testing.T) {
 // All of the driver dies at once: the next call-out heals, and programs can serve, also by
 // containers that have run since before: their launcher finds the new socket.
 func TestATotalLossIsHealed(t *testing.T) {
+	t.Parallel()
 	for _, heal := range []string{"init", "restore", "mount"} {
 		t.Run(heal, func(t *testing.T) {
+			t.Parallel()
 			n := newNode(t)
 			client, server := n.pod()
 			const runsOn = "88888888-8888-4888-8888-888888888888"
@@ -198,6 +205,7 @@ func file(t *testing.T, path string) [2]uint64 {
 }
 
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.pod()
 	n.serves(client, server)

@@ -81,8 +81,10 @@ func TestAServerVolumeWithoutARecordIsInUse(t *testing.T) {
 }
 
 func TestStopForceUnmountsAServerVolumeWithoutARecord(t *testing.T) {
+	t.Parallel()
 	for loss, emptied := range map[string]bool{"of its record": false, "of its FIFO, too": true} {
 		t.Run(loss, func(t *testing.T) {
+			t.Parallel()
 			n := newNode(t)
 			server := n.unrecorded()
 			if emptied { // by rm -rf of the run directory
@@ -98,6 +100,7 @@ func TestStopForceUnmountsAServerVolumeWithoutARecord(t *testing.T) {
 }
 
 func TestUninstallRefusesAServerVolumeWithoutARecord(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	server := n.unrecorded()
 	output, err := n.installer("uninstall").CombinedOutput()
@@ -109,6 +112,7 @@ func TestUninstallRefusesAServerVolumeWithoutARecord(t *testing.T) {
 
 // The kubelet calls mount again for a volume of CSI, and that tells all.
 func TestAMountMakesTheRecordOfAServerVolumeAnew(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	client, server := n.pod()
 	n.loses(server)
@@ -182,6 +186,7 @@ func TestAServerVolumeWithoutARecordOfAnotherInstallation(t *testing.T) {
 
 // A kubelet's mounts for a subPath of the volume are no volumes.
 func TestASubPathIsNoServerVolumeWithoutARecord(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	server := n.unrecorded()
 	subPath := filepath.Join(n.kubelet, "pods", podUID, "volume-subpaths", "data-server", "sshfs", "1")
@@ -193,6 +198,7 @@ func TestASubPathIsNoServerVolumeWithoutARecord(t *testing.T) {
 }
 
 func TestMetricsCountServerVolumesWithoutARecord(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	address := n.watched()
 	server := n.unrecorded()
