@@ -27,7 +27,7 @@ import (
 
 const (
 	variable = "SURVIVETEST" // of the environment: the role of such a process, as JSON
-	lifeTime = "2m"
+	lifeTime = "10m"
 )
 
 // The descriptors of such a process, after its standard ones. Its input are orders.
