@@ -2,20 +2,18 @@ package testnode
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 // configMap is a directory whose files change as a kubelet does it: all at once,
@@ -57,44 +55,58 @@ func (c *configMap) Becomes(content string) {
 	c.now = next
 }
 
-// Metrics reads the page as Prometheus does: samples by their name and labels, a
-// histogram's count and sum as two of them.
+// metric is a sample of the page, and label one of its labels.
+var (
+	metric = regexp.MustCompile(`^fuse_driver_(\w+)\{driver="pod-info-fuse"((?:,\w+="(?:[^"\\]|\\.)*")*)\} (\S+)$`)
+	label  = regexp.MustCompile(`\w+="(?:[^"\\]|\\.)*"`)
+)
+
+// Metrics reads the page: samples by their name and labels, a histogram's count and sum as two of
+// them. It does not do so as Prometheus does, whose modules a driver's go.sum would name for the tests of
+// what it imports: the tests of the package that writes the page do.
 func (w *Watched) Metrics() map[string]float64 {
 	w.T.Helper()
 	status, page := w.Get("/metrics")
 	if status != 200 {
 		w.T.Fatalf("/metrics: status %d: %s", status, page)
 	}
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(page))
-	if err != nil {
-		w.T.Fatalf("/metrics: %v\n%s", err, page)
-	}
-	samples := map[string]float64{}
-	for name, family := range families {
-		if !strings.HasPrefix(name, "fuse_driver_") || family.GetHelp() == "" {
-			w.T.Errorf("%s: %q", name, family.GetHelp())
+	kinds, samples, last := map[string]string{}, map[string]float64{}, map[string]float64{}
+	for line := range strings.Lines(page) {
+		if kind, is := strings.CutPrefix(line, "# TYPE fuse_driver_"); is {
+			name, kind, _ := strings.Cut(strings.TrimSpace(kind), " ")
+			kinds[name] = kind
+			if !regexp.MustCompile(`(?m)^# HELP fuse_driver_` + name + ` \S`).MatchString(page) {
+				w.T.Errorf("%s has no help", name)
+			}
 		}
-		for _, m := range family.Metric {
-			var labels []string
-			if m.Label[0].GetName() != "driver" || m.Label[0].GetValue() != "pod-info-fuse" {
-				w.T.Errorf("%s is of no driver: %v", name, m)
-			}
-			for _, l := range m.Label[1:] {
-				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
-			}
-			slices.Sort(labels)
-			key := strings.TrimPrefix(name, "fuse_driver_") + "{" + strings.Join(labels, ",") + "}"
-			if h := m.Histogram; h != nil {
-				samples[key+" count"], samples[key+" sum"] = float64(h.GetSampleCount()), h.GetSampleSum()
-				last := h.Bucket[len(h.Bucket)-1]
-				if last.GetCumulativeCount() != h.GetSampleCount() {
-					w.T.Errorf("%s: the last class has %d of %d", key, last.GetCumulativeCount(), h.GetSampleCount())
-				}
-				continue
-			}
-			samples[key] = m.GetCounter().GetValue() + m.GetGauge().GetValue() // one is nil
+		if strings.HasPrefix(line, "#") {
+			continue
 		}
+		found := metric.FindStringSubmatch(strings.TrimSpace(line))
+		if found == nil {
+			w.T.Fatalf("/metrics: %q is no sample of the driver", line)
+		}
+		value, err := strconv.ParseFloat(found[3], 64)
+		if err != nil {
+			w.T.Fatalf("/metrics: %q: %v", line, err)
+		}
+		name, part := found[1], ""
+		if at := strings.LastIndexByte(name, '_'); kinds[name] == "" && at > 0 && kinds[name[:at]] == "histogram" {
+			name, part = name[:at], " "+name[at+1:]
+		} else if kinds[name] == "" {
+			w.T.Errorf("%s has no type", name)
+		}
+		labels := slices.DeleteFunc(label.FindAllString(found[2], -1), func(l string) bool { return part == " bucket" && strings.HasPrefix(l, "le=") })
+		slices.Sort(labels)
+		key := name + "{" + strings.Join(labels, ",") + "}"
+		if part == " bucket" {
+			last[key] = value
+			continue
+		}
+		if part == " count" && last[key] != value {
+			w.T.Errorf("%s: the last class has %v of %v", key, last[key], value)
+		}
+		samples[key+part] = value
 	}
 	return samples
 }
