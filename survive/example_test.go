@@ -8,8 +8,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// A file system that counts, whoever serves: its State is the memory of all processes. Package command makes a program
-// of it.
+// A file system that counts, whoever serves: its State is the memory of all processes. Package
+// command makes a program of it.
 func ExampleDriver() {
 	type visits struct {
 		volume.Root // answers for the root and the volumes' directories; the rest is the file system's own

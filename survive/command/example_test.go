@@ -30,7 +30,8 @@ func ExampleProgram() {
 			}
 			return survive.Settings{Config: c.Greeting}, nil
 		},
-		// The file system finds the level in the volume's record, or has a default where that was lost.
+		// The file system finds the level in the volume's record, or has a default where that was
+		// lost.
 		Check: func(options flex.Options, record *volume.Record) (err error) {
 			a := attributes{Level: "low"}
 			for key, value := range options.Own() {
@@ -60,7 +61,8 @@ func ExampleProgram() {
 	}.Main()
 }
 
-// A program without a kubelet, and without a source: "clock mount DIR". One with a source is the example of package iofs.
+// A program without a kubelet, and without a source: "clock mount DIR". One with a source is the
+// example of package iofs.
 func ExampleStandalone() {
 	var driver survive.Driver // see package survive
 	command.Standalone{Driver: driver, About: "clock mounts the time."}.Main()

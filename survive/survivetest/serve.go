@@ -29,8 +29,9 @@ func Serve(files survive.FileSystem, dir string, report func(problem string)) er
 	return err
 }
 
-// Mounted is a file system that is mounted, and that several instances of it can serve in turn. End it: a
-// process that ends with a file open that it serves itself waits for its own answer, and nothing ends it.
+// Mounted is a file system that is mounted, and that several instances of it can serve in turn. End
+// it: a process that ends with a file open that it serves itself waits for its own answer, and
+// nothing ends it.
 type Mounted struct {
 	device int
 	agreed connection.Params
@@ -60,8 +61,9 @@ func Mount(files survive.FileSystem, dir string) (*Mounted, error) {
 	return &Mounted{device: device, agreed: agreed, dir: dir, number: root.Device()}, nil
 }
 
-// End ends the file system, also one that is in use, or that was unmounted already: all requests end with an
-// error, and it is unmounted. It waits for the instances that serve, but not for more than ten seconds.
+// End ends the file system, also one that is in use, or that was unmounted already: all requests
+// end with an error, and it is unmounted. It waits for the instances that serve, but not for more
+// than ten seconds.
 func (m *Mounted) End() error {
 	err := errors.Join(abort(m.number), unmount(m.dir))
 	m.mu.Lock()
@@ -85,8 +87,8 @@ func (m *Mounted) End() error {
 	return err
 }
 
-// abort ends the connection of a FUSE file system. One that has ended is no error. fusectl, which need not be
-// mounted anywhere, has a directory for each.
+// abort ends the connection of a FUSE file system. One that has ended is no error. fusectl, which
+// need not be mounted anywhere, has a directory for each.
 func abort(device uint64) error {
 	control, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
 	if err != nil {

@@ -58,9 +58,9 @@ type Test struct {
 }
 
 // Run runs the test, for about three seconds, or for as long as it takes to read all files a dozen
-// times. Other processes come to it as well, and serve there: the test must get here each time, with
-// the same fields, and call Run once. What it does before, each process does again: a temporary
-// directory is another one in each. Site's files are those of the first.
+// times. Other processes come to it as well, and serve there: the test must get here each time,
+// with the same fields, and call Run once. What it does before, each process does again: a
+// temporary directory is another one in each. Site's files are those of the first.
 func (c Test) Run(t *testing.T) {
 	t.Helper()
 	for _, problem := range c.problems(t) {
