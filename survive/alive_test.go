@@ -90,6 +90,11 @@ func TestNobodyServes(t *testing.T) {
 				if got := container.read("volume/pod.uid"); got != testnode.PodUID {
 					t.Errorf("in the container: %q", got)
 				}
+				if command == "mount" {
+					if got := testnode.Read(t, args[1], "pod.uid"); got != fmt.Sprintln(uidOf(1)) {
+						t.Errorf("what was mounted: pod.uid is %q", got)
+					}
+				}
 				d.Pair()
 				testnode.Eventually(t, "the processes of before are gone", func() bool { return len(testnode.DaemonsOf(d)) == 2 })
 			})

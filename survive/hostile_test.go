@@ -107,26 +107,6 @@ func TestMountEndsWhateverTheDaemonDoes(t *testing.T) {
 	}
 }
 
-// Nobody answers, but nobody is hostile: both processes are stopped.
-func TestMountStartsAnewWhenNobodyAnswers(t *testing.T) {
-	d := testnode.Install(t)
-	before := d.Mount()
-	container := startContainer(t, before)
-	d.StopPair()
-	dir := t.TempDir()
-	if a := d.CallThatEnds("mount", dir, testnode.Edit(testnode.PodUID, uidOf(1))); a.Status != "Success" {
-		t.Fatalf("mount: %+v", a)
-	}
-	for path, want := range map[string]string{dir: uidOf(1), before: testnode.PodUID} {
-		if got := testnode.Read(t, path, "pod.uid"); got != fmt.Sprintln(want) {
-			t.Errorf("%s: pod.uid is %q", path, got)
-		}
-	}
-	if got := container.read("volume/pod.uid"); got != testnode.PodUID {
-		t.Errorf("in the container: %q", got)
-	}
-}
-
 // A daemon that does not answer keeps who asks it waiting, and no other pod: the lock that a mount
 // needs is free meanwhile.
 func TestNobodyWaitsForTheLockWhileADaemonIsAsked(t *testing.T) {

@@ -26,7 +26,6 @@ func TestMain(m *testing.M) {
 		"TestAnAnswerForEverIsNoSignOfLife",
 		"TestAnInstallerThatWatchesDoesNotRepeatAFailedUpgrade",
 		"TestMountEndsWhateverTheDaemonDoes",
-		"TestMountStartsAnewWhenNobodyAnswers",
 		"TestNobodyIsLeftWhoWasJustBorn",
 		"TestNobodyServes",
 		"TestNobodyWaitsForTheLockWhileADaemonIsAsked",

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -129,21 +128,4 @@ func TestUnmountDoesNotWaitForAHungDaemon(t *testing.T) {
 		t.Errorf("unmount took %v, and %v in which the machine was late", took, late)
 	}
 	testnode.Gone(t, d, dir)
-}
-
-func TestUnmountsAtOnce(t *testing.T) {
-	d := testnode.Install(t)
-	for range 20 {
-		dir := d.Mount()
-		var group sync.WaitGroup
-		for range 2 {
-			group.Go(func() {
-				if a := d.Call("unmount", dir); a.Status != "Success" {
-					t.Errorf("%+v", a)
-				}
-			})
-		}
-		group.Wait()
-		testnode.Gone(t, d, dir)
-	}
 }
