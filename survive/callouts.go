@@ -75,7 +75,9 @@ func (c CallOuts) Unmount(dir string) error {
 	if err != nil {
 		return flex.Invalid(err)
 	}
-	return c.Node.begin().unmountVolume(dir, !c.Ends)
+	n := c.Node.begin()
+	defer n.forgetLingering(lingeringMost)
+	return n.unmountVolume(dir, !c.Ends)
 }
 
 // Record makes a volume's record of the arguments of mount, and writes it nowhere. It trusts or

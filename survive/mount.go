@@ -148,9 +148,6 @@ func (n callOut) replaceAll(top, source *mount.Point) error {
 // unmountVolume implements CallOuts.Unmount. Where the volume may linger, it keeps its record for
 // as long as its pod is there.
 func (n callOut) unmountVolume(dir string, mayLinger bool) error {
-	if mayLinger {
-		defer n.forgetLingering(lingeringMost)
-	}
 	unlock, err := n.LockVolume(volume.NewID(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		// Without a run directory there may be mounts, but no records.

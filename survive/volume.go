@@ -31,7 +31,7 @@ const (
 // and stop refuses while they are mounted.
 type OtherVolumes interface {
 	// Volumes lists those that are recorded, with their states, and those that are mounted, but
-	// have no record: [VolumeUnrecorded]; see [Node.WithoutRecord].
+	// have no record: [VolumeUnrecorded].
 	Volumes() ([]Volume, error)
 	// Unmount removes one from a directory, with its record; a directory that has none is a
 	// success. The caller has locked the volume, unless the driver has nothing on the node.

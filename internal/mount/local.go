@@ -40,6 +40,9 @@ func OpenLocalInput(path string) (*os.File, error) {
 }
 
 func openLocal(path string, flags uint64) (*os.File, error) {
+	if path == "" {
+		return nil, &fs.PathError{Op: "open", Err: unix.ENOENT}
+	}
 	fd, err := openat2(unix.AT_FDCWD, path, flags, unix.RESOLVE_NO_XDEV)
 	if errors.Is(err, unix.EXDEV) || isOld(err) {
 		fd, err = openBelowMount(path, flags)
