@@ -328,40 +328,21 @@ const (
 	// mostHidden is how many processes of a pod are asked in vain in one look: each may take
 	// proc.AskTime, and leave a thread.
 	mostHidden = 16
-	// mostRounds is how often processes that were begun during a look are looked for.
-	mostRounds = 8
 )
 
-// look looks at the processes that may have the connection, until none was begun meanwhile, and
-// then once more at those that may have the descriptor: one may have handed it to another that was
-// looked at before. A program that hands it on without an end can be taken for dead, to the harm of
-// its own volume only.
+// look looks twice at the processes that may have the connection: one may hand it to another that
+// was looked at before. A program that hands it on without an end can be taken for dead, to the harm
+// of its own volume only.
 func (c *connection) look() (seen sight, err error) {
-	looked := map[int]bool{os.Getpid(): true}
-	var related []int
-	left := mostDescriptorsOfPod
-	for range mostRounds {
+	for range 2 {
+		seen = sight{}
 		pids, err := c.candidates()
 		if err != nil {
 			return sight{}, err
 		}
-		pids = slices.DeleteFunc(pids, func(pid int) bool { return looked[pid] })
-		if len(pids) == 0 {
-			break
-		}
-		some, err := c.lookAt(pids, &left, &seen)
-		if err != nil || seen.found || seen.hidden >= mostHidden {
+		if err := c.lookAt(pids, &seen); err != nil || seen.found || seen.hidden >= mostHidden {
 			return seen, err
 		}
-		related = append(related, some...)
-		for _, pid := range pids {
-			looked[pid] = true
-		}
-	}
-	again := sight{}
-	left = mostDescriptorsOfPod
-	if _, err := c.lookAt(related, &left, &again); err != nil || again.found {
-		return again, err
 	}
 	return seen, nil
 }
@@ -375,28 +356,31 @@ func (c *connection) candidates() ([]int, error) {
 	return proc.PIDs()
 }
 
-// lookAt adds some processes to what was seen, and returns those that may have the descriptor.
-func (c *connection) lookAt(pids []int, left *int, seen *sight) (related []int, err error) {
+// lookAt adds some processes to what was seen.
+func (c *connection) lookAt(pids []int, seen *sight) error {
+	left := mostDescriptorsOfPod
 	for _, pid := range pids {
+		if pid == os.Getpid() {
+			continue
+		}
 		thread, fd := 0, -1
 		is, err := c.related(pid)
 		if err == nil && is {
-			related = append(related, pid)
-			thread, fd, err = c.openIn(pid, left)
+			thread, fd, err = c.openIn(pid, &left)
 		}
 		switch {
 		case fd >= 0:
 			seen.found, seen.pid, seen.thread, seen.fd = true, pid, thread, fd
-			return related, nil
+			return nil
 		case proc.IsShort(err):
-			return related, err
+			return err
 		case proc.IsUntold(err):
 			if seen.hidden++; seen.hidden == mostHidden {
-				return related, nil
+				return nil
 			}
 		}
 	}
-	return related, nil
+	return nil
 }
 
 func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
