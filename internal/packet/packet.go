@@ -286,6 +286,17 @@ func Encode(message any) ([]byte, error) {
 	return packet, err
 }
 
+// HasEnded tells whether an error says that the other end was closed, as when its process has ended.
+func HasEnded(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+}
+
+// TimedOut tells whether an error says that a limit or a deadline was over.
+func TimedOut(err error) bool {
+	timeout, is := errors.AsType[net.Error](err)
+	return is && timeout.Timeout()
+}
+
 // Decode reads a packet's JSON. An unknown field is a later version's.
 func Decode(packet []byte, into any) error {
 	if err := json.Unmarshal(packet, into); err != nil {

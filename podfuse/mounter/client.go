@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -202,7 +201,7 @@ func (c Client) ask(r request, limit time.Duration) (answer reply, given []*os.F
 	deadline := time.Now().Add(limit)
 	for {
 		answer, given, err = c.askOnce(r, deadline, nil)
-		if !hasEnded(err) || time.Now().After(deadline) {
+		if !packet.HasEnded(err) || time.Now().After(deadline) {
 			return answer, given, err
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -213,7 +212,7 @@ func (c Client) askOnce(r request, deadline time.Time, files []*os.File) (answer
 	socket, err := packet.Dial(c.MounterSocket(), deadline)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		return answer, nil, fmt.Errorf("%w: %w", errNone, fs.ErrNotExist)
-	} else if isTimeout(err) {
+	} else if packet.TimedOut(err) {
 		return answer, nil, errSilent
 	} else if err != nil {
 		return answer, nil, err
@@ -223,7 +222,7 @@ func (c Client) askOnce(r request, deadline time.Time, files []*os.File) (answer
 		return answer, nil, err
 	}
 	text, given, err := socket.Receive(deadline)
-	if isTimeout(err) {
+	if packet.TimedOut(err) {
 		return answer, nil, errSilent
 	} else if err != nil {
 		return answer, nil, err
@@ -236,16 +235,6 @@ func (c Client) askOnce(r request, deadline time.Time, files []*os.File) (answer
 		return answer, nil, err
 	}
 	return answer, given, nil
-}
-
-// hasEnded tells whether the mounter has ended with our question.
-func hasEnded(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // launch starts a mounter where there is none: as the spare of this process, with nothing but the
@@ -330,7 +319,7 @@ func (c Client) replace() error {
 	go func() { _, _ = process.Wait() }()
 	answer, _, err := c.askOnce(request{Kind: askReplace, Child: process.Pid}, time.Now().Add(forgetTime), []*os.File{link})
 	switch {
-	case hasEnded(err):
+	case packet.HasEnded(err):
 		return nil // who has it all by now is asked again
 	case answer.Error != "":
 		_ = process.Kill() // before it can read the end of the link

@@ -1,10 +1,8 @@
 package pair
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -82,7 +80,7 @@ func (at Place) Ask(limit time.Duration) (*Report, error) {
 	deadline := time.Now().Add(limit)
 	for tries := 20; ; tries-- {
 		answer, err := at.say(commandStatus, deadline)
-		if tries > 0 && hasEnded(err) {
+		if tries > 0 && packet.HasEnded(err) {
 			time.Sleep(5 * time.Millisecond)
 			continue // another process is active now
 		}
@@ -91,11 +89,6 @@ func (at Place) Ask(limit time.Duration) (*Report, error) {
 		}
 		return answer.Report, err
 	}
-}
-
-// hasEnded tells whether an error says that the active process ended before it answered.
-func hasEnded(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
 // Stop asks the pair to end.
@@ -151,7 +144,7 @@ func (at Place) Upgrade(mount uint64, next Successor, deadline time.Time) (left,
 			return nil, err
 		}
 		left, err := at.upgrade(locks, mount, next, deadline)
-		if !hasEnded(err) || !at.replaced(locks.Active.PID, deadline) {
+		if !packet.HasEnded(err) || !at.replaced(locks.Active.PID, deadline) {
 			return left, err
 		}
 	}
@@ -222,7 +215,7 @@ func (at Place) takeOverFrom(active *proc.Process, mount uint64, next Successor,
 		if errors.As(err, new(Refusal)) {
 			return err
 		}
-		if unserved := at.awaitServing(process, deadline); unserved != nil && hasEnded(err) && at.replaced(active.PID, deadline) {
+		if unserved := at.awaitServing(process, deadline); unserved != nil && packet.HasEnded(err) && at.replaced(active.PID, deadline) {
 			return err // its standby serves
 		} else if unserved != nil {
 			return Unserved{errors.Join(unserved, err)}
@@ -311,7 +304,7 @@ type caller struct {
 
 func (at Place) dial(deadline time.Time) (c caller, err error) {
 	socket, err := packet.Dial(at.Socket, deadline)
-	if errors.Is(err, context.DeadlineExceeded) { // it was over before
+	if packet.TimedOut(err) { // the deadline was over before
 		err = errSilent
 	}
 	return caller{socket, deadline}, err
@@ -327,7 +320,7 @@ func (conn caller) exchange(c command, with ...*os.File) (answer reply, err erro
 		text, files, err = conn.Receive(conn.deadline)
 		packet.Close(files) // there should be none
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	if packet.TimedOut(err) {
 		return answer, errSilent
 	} else if err != nil {
 		return answer, err
