@@ -104,9 +104,10 @@ ON_NODES = ./survive ./fs ./install ./survive/command ./cmd/pod-info-fuse
 long = $(if $(SHORT),$2,$1)
 
 # Everything that needs no kubelet, on real FUSE mounts. What the tests measure in seconds is not
-# measured while all packages are compiled, nor beside a package whose tests have a node each: they fill the
-# machine. Those of podfuse/mounter wait most of the time: they begin first, and all others run beside them. It is
-# lint that vets: on a clean clone, that is a quarter of a minute, for each package that is used besides.
+# measured while all packages are compiled, nor are packages whose tests have a node each tested
+# beside others: they fill the machine. Those of podfuse/mounter wait most of the time: they begin
+# first, and all others run beside them. It is lint that vets: on a clean clone, that is a quarter of
+# a minute, for each package that is used besides.
 test:
 	go list -export -test -deps $$($(TESTED)) >/dev/null
 	go test -vet=off -count=1 -timeout 30m -p 2 $(ON_NODES)

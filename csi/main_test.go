@@ -15,8 +15,8 @@ import (
 // this tree. vendor is of the driver that a test installs.
 var driver, podFuse, plugin, vendor string
 
-// TestMain runs each test on a node of its own. Mounts are shared there: what is unmounted on the node goes in
-// the containers that have it from there. /run is empty.
+// TestMain runs each test on a node of its own. Mounts are shared there: what is unmounted on the
+// node goes in the containers that have it from there. /run is empty.
 func TestMain(m *testing.M) {
 	suite := testnode.Suite{
 		Build: build,

@@ -1,10 +1,10 @@
-// Package testnode is the harness of tests that run a driver on a node: each of them as on a machine
-// of its own, several at the same time. A package of such tests has
+// Package testnode is the harness of tests that run a driver on a node: each of them as on a
+// machine of its own, several at the same time. A package of such tests has
 //
 //	func TestMain(m *testing.M) { testnode.Main(m) }
 //
-// and a test begins with [Install], or with [Place] where the installer installs. Tests of other programs
-// have a [Suite].
+// and a test begins with [Install], or with [Place] where the installer installs. Tests of other
+// programs have a [Suite].
 package testnode
 
 import (
@@ -36,18 +36,19 @@ var Binary, Newer string
 // Builds is the directory of what was built.
 var Builds = os.Getenv(buildsVariable)
 
-// Main runs a package's tests of the driver, and exits. patient are the names of tests that wait for seconds and
-// take little of a CPU meanwhile: they run beside all others.
+// Main runs a package's tests of the driver, and exits. patient are the names of tests that wait
+// for seconds and take little of a CPU meanwhile: they run beside all others.
 func Main(m *testing.M, patient ...string) { Suite{Build: buildDriver, Patient: patient}.Main(m) }
 
-// Suite is how a package's tests are run. A test fails on what it leaves over itself, and does not see what other
-// tests do. Where something is fuzzed or measured, all tests run on one node, and [Require] skips those of the driver.
+// Suite is how a package's tests are run. A test fails on what it leaves over itself, and does not
+// see what other tests do. Where something is fuzzed or measured, all tests run on one node, and
+// [Require] skips those of the driver.
 type Suite struct {
 	Build   func(dir string) error // builds what is tested
 	Begin   string                 // what a shell does first on each node, ending in &&
 	Patient []string               // see [Main]
-	// Raced tests are of code in their own process. Others are skipped with the race detector, which sees
-	// nothing of a driver that is built without it.
+	// Raced tests are of code in their own process. Others are skipped with the race detector,
+	// which sees nothing of a driver that is built without it.
 	Raced bool
 }
 
@@ -77,8 +78,8 @@ const (
 	// own, and vendorVariable what the vendors of its drivers begin with.
 	// On a node for all tests, noBuilds stands for that directory.
 	buildsVariable, vendorVariable, noBuilds = "POD_INFO_FUSE_TEST_BUILDS", "POD_INFO_FUSE_TEST_VENDOR", "none"
-	// perCPU is how many tests run at the same time, for each CPU, and patientPerCPU how many of those
-	// that wait run beside them.
+	// perCPU is how many tests run at the same time, for each CPU, and patientPerCPU how many of
+	// those that wait run beside them.
 	perCPU, patientPerCPU = 2, 4
 )
 

@@ -62,8 +62,8 @@ var (
 )
 
 // Metrics reads the page: samples by their name and labels, a histogram's count and sum as two of
-// them. It does not do so as Prometheus does, whose modules a driver's go.sum would name for the tests of
-// what it imports: the tests of the package that writes the page do.
+// them. It does not do so as Prometheus does, whose modules a driver's go.sum would name for the
+// tests of what it imports: the tests of the package that writes the page do.
 func (w *Watched) Metrics() map[string]float64 {
 	w.T.Helper()
 	status, page := w.Get("/metrics")
