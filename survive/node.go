@@ -43,8 +43,8 @@ type (
 	daemon struct{ Node }
 	// healing is what is done for mounts that are dead, or not where they should be.
 	healing struct{ daemon }
-	// callOut is a call-out at work, or a command. It implements [inside.Node], where comments on its
-	// exported methods stand.
+	// callOut is a call-out at work, or a command. It implements [inside.Node], where comments on
+	// its exported methods stand.
 	callOut struct{ healing }
 )
 
@@ -241,9 +241,9 @@ func (n Node) lock(how int) (unlock func(), err error) {
 }
 
 // LockVolume is for mount and unmount, which look at the volume, and change it, in more than one
-// step. The lock is that byte of the lock file which has the volume's id for its number, and belongs
-// to the open file (fcntl(2), F_OFD_SETLK). So it needs no file of its own, and is independent of
-// lock, for which an unmount must not wait.
+// step. The lock is that byte of the lock file which has the volume's id for its number, and
+// belongs to the open file (fcntl(2), F_OFD_SETLK). So it needs no file of its own, and is
+// independent of lock, for which an unmount must not wait.
 func (n daemon) LockVolume(id volume.ID) (unlock func(), err error) {
 	return n.lockVolumeUntil(id, n.until())
 }

@@ -19,14 +19,14 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// A process of the pod sends what it has of its server volume to one of another pod, by SCM_RIGHTS: both pods may
-// have a directory of the host's, or its network.
+// A process of the pod sends what it has of its server volume to one of another pod, by SCM_RIGHTS:
+// both pods may have a directory of the host's, or its network.
 //
-// The directory is of no use there: who connects to the socket in it is asked for his own pod and mounts. A socket
-// that is connected counts as his who has connected it, which is what the kernel says of it. So the other process can
-// serve this one volume by it, and only this one, as if it had been sent the descriptor of /dev/fuse: the pod has given
-// its own volume away. It has it back when its next program comes, as nobody of the pod has the descriptor. What
-// others have is what it was.
+// The directory is of no use there: who connects to the socket in it is asked for his own pod and
+// mounts. A socket that is connected counts as his who has connected it, which is what the kernel
+// says of it. So the other process can serve this one volume by it, and only this one, as if it had
+// been sent the descriptor of /dev/fuse: the pod has given its own volume away. It has it back when
+// its next program comes, as nobody of the pod has the descriptor. What others have is what it was.
 func TestWhatAPodGivesAway(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -137,7 +137,8 @@ var leaks = map[string]func() error{"giver": giver, "taker": taker}
 
 const leakLink = 3
 
-// giver sends, for each line, the directory of its server volume, or a socket that it has connected.
+// giver sends, for each line, the directory of its server volume, or a socket that it has
+// connected.
 func giver() error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -163,7 +164,8 @@ func giver() error {
 	return lines.Err()
 }
 
-// taker asks, for each line, by what it gets: for a kind of request and a server volume. It serves what it may.
+// taker asks, for each line, by what it gets: for a kind of request and a server volume. It serves
+// what it may.
 func taker() error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {

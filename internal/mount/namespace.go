@@ -37,9 +37,10 @@ func Of(pid int) (Namespace, error) {
 	return Namespace{PID: pid, Name: name, own: name == own}, err
 }
 
-// Others returns the mount namespaces of all other processes, one each, or the error that it cannot know all.
-// Those of untold have no name: they are of processes that cannot be asked about now (package proc, Ask), one
-// each, and may be among the others. Their mounts can be listed, but nobody can enter.
+// Others returns the mount namespaces of all other processes, one each, or the error that it cannot
+// know all. Those of untold have no name: they are of processes that cannot be asked about now
+// (package proc, Ask), one each, and may be among the others. Their mounts can be listed, but
+// nobody can enter.
 func Others() (all, untold []Namespace, err error) {
 	pids, err := proc.PIDs()
 	if err != nil {
@@ -48,8 +49,8 @@ func Others() (all, untold []Namespace, err error) {
 	return OthersOf(pids, math.MaxInt)
 }
 
-// atOnce is how many processes are asked at a time: whoever hides takes [proc.AskTime], and there may be
-// hundreds that want to.
+// atOnce is how many processes are asked at a time: whoever hides takes [proc.AskTime], and there
+// may be hundreds that want to.
 const atOnce = 128
 
 // OthersOf returns those of some processes. When so many of these have not answered at all, no more
@@ -92,8 +93,8 @@ func OthersOf(pids []int, most int) (all, untold []Namespace, err error) {
 	return all, untold, nil
 }
 
-// NamesOf returns the names of processes' mount namespaces. When so many of them have not answered at all, the error of
-// those that are not asked any more is [proc.ErrHangs], too.
+// NamesOf returns the names of processes' mount namespaces. When so many of them have not answered
+// at all, the error of those that are not asked any more is [proc.ErrHangs], too.
 func NamesOf(pids []int, most int) (names []string, errs []error) {
 	names, errs = make([]string, len(pids)), make([]error, len(pids))
 	var group sync.WaitGroup
@@ -161,8 +162,9 @@ func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error
 	return mountinfo.GetMountsFromReader(&shortLines{all: bufio.NewReaderSize(table, 32<<10)}, filter)
 }
 
-// shortLines leaves out the lines that do not fit into the reader's buffer. A mount point can be deeper than
-// PATH_MAX, by mkdir(2) and chdir(2) in turn; nobody gets there by its path, and a Scanner would fail at it.
+// shortLines leaves out the lines that do not fit into the reader's buffer. A mount point can be
+// deeper than PATH_MAX, by mkdir(2) and chdir(2) in turn; nobody gets there by its path, and a
+// Scanner would fail at it.
 type shortLines struct {
 	all  *bufio.Reader
 	line []byte // what is left of it

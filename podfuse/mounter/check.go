@@ -68,8 +68,8 @@ func peerOf(socket *packet.Socket, accepted time.Duration) (p *process, err erro
 	return p, nil
 }
 
-// checkBegan refuses a process that began after the connection of who asks was accepted: it has got the number of
-// one that has ended. What the kernel tells is rounded down.
+// checkBegan refuses a process that began after the connection of who asks was accepted: it has got
+// the number of one that has ended. What the kernel tells is rounded down.
 func (p *process) checkBegan(accepted time.Duration) error {
 	text, err := startOf(p.PID)
 	if err != nil {
@@ -122,8 +122,8 @@ func (p *process) mountTable() ([]byte, error) {
 	return proc.Read(p.path("mountinfo"), nil, wire.MostMounts)
 }
 
-// readSome reads a file of /proc that a pod can make large: 100,000 mounts (man 5 proc_sys_fs, mount-max),
-// for example.
+// readSome reads a file of /proc that a pod can make large: 100,000 mounts (man 5 proc_sys_fs,
+// mount-max), for example.
 func readSome(path string) ([]byte, error) { return proc.Read(path, nil, 32<<20) }
 
 // checkPod refuses a process that is in another pod. A kubelet with cgroupsPerQOS=false puts
@@ -167,7 +167,8 @@ func (c Config) checkServer(server volume.ID, p *process) (record volume.Record,
 	isFIFO := func(info *mountinfo.Info) bool {
 		return info.FSType == "tmpfs" && info.Source == wire.Source && deviceOf(info) == tmpfs.Device() && info.Root == "/"+server.String()
 	}
-	// The FIFO is mounted in the directory that is the volume's, in containers as well. What that is on tells them apart.
+	// The FIFO is mounted in the directory that is the volume's, in containers as well. What that
+	// is on tells them apart.
 	on := func(info *mountinfo.Info, byID map[int]*mountinfo.Info) string {
 		if directory := byID[info.Parent]; directory != nil {
 			return placeOf(directory, byID)
@@ -240,7 +241,8 @@ func (c Config) standIns(record volume.Record, p *process) ([]standIn, error) {
 	return found, p.Alive()
 }
 
-// findStandIns finds them in a namespace's mounts. own are the host's, and ours the devices of stand-ins.
+// findStandIns finds them in a namespace's mounts. own are the host's, and ours the devices of
+// stand-ins.
 func findStandIns(mounts, own []*mountinfo.Info, ours map[uint64]bool, record volume.Record, fsType, source string) (found []standIn, err error) {
 	on := map[int]*mountinfo.Info{} // by what they cover
 	byID := identified(mounts)
@@ -319,9 +321,9 @@ func pick(a, b *mountinfo.Info) *mountinfo.Info {
 	return a
 }
 
-// mountAt is the mount that a path without links leads to, nil if the table does not have the root directory's. It
-// goes from mount to mount, as the kernel does: of several on one directory, the order of the table does not tell
-// which one is on top.
+// mountAt is the mount that a path without links leads to, nil if the table does not have the root
+// directory's. It goes from mount to mount, as the kernel does: of several on one directory, the
+// order of the table does not tell which one is on top.
 func mountAt(path string, mounts []*mountinfo.Info) (at *mountinfo.Info) {
 	known := map[int]bool{}
 	for _, info := range mounts {
@@ -344,7 +346,8 @@ func mountAt(path string, mounts []*mountinfo.Info) (at *mountinfo.Info) {
 	return at
 }
 
-// serverAt is the device of the server volume whose directory for a program's own mount a path is, 0 if it is none.
+// serverAt is the device of the server volume whose directory for a program's own mount a path is,
+// 0 if it is none.
 func (p *process) serverAt(path string) uint64 {
 	mounts, err := p.mounts()
 	if err != nil {
@@ -360,9 +363,10 @@ func (p *process) serverAt(path string) uint64 {
 	return deviceOf(at)
 }
 
-// placeOf is the directory that a mount is on, or the lowest of several on top of each other: the device of its file
-// system, and its path in that. It is the same in each mount namespace, and whatever path leads there: the kubelet's may
-// have links in it, and node agents have its directories below paths of their own. "" if the table does not tell.
+// placeOf is the directory that a mount is on, or the lowest of several on top of each other: the
+// device of its file system, and its path in that. It is the same in each mount namespace, and
+// whatever path leads there: the kubelet's may have links in it, and node agents have its
+// directories below paths of their own. "" if the table does not tell.
 func placeOf(info *mountinfo.Info, byID map[int]*mountinfo.Info) string {
 	for range byID { // what is read while mounts move may have no end
 		parent := byID[info.Parent]
@@ -383,8 +387,9 @@ func placeIn(info *mountinfo.Info, path string) string {
 	return fmt.Sprintf("%d:%d %s", info.Major, info.Minor, filepath.Join(info.Root, rest))
 }
 
-// hostPlaces are the directories on which the host has a volume mounted, of our own mounts: those of mounts that are
-// the volume's, which on tells, and the kubelet's by its path, should it have got another mount namespace since.
+// hostPlaces are the directories on which the host has a volume mounted, of our own mounts: those
+// of mounts that are the volume's, which on tells, and the kubelet's by its path, should it have
+// got another mount namespace since.
 func hostPlaces(own []*mountinfo.Info, dir string, is func(*mountinfo.Info) bool, on func(*mountinfo.Info, map[int]*mountinfo.Info) string) map[string]bool {
 	places, byID := map[string]bool{}, identified(own)
 	for _, info := range own {

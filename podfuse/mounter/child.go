@@ -95,8 +95,8 @@ func (m *children) send(limit time.Duration, j job, files ...*os.File) (result, 
 	return done, err
 }
 
-// carryOut sends a child on an errand as send does, and returns the child, too. If one dies, another one is sent, as the
-// next mounter would.
+// carryOut sends a child on an errand as send does, and returns the child, too. If one dies,
+// another one is sent, as the next mounter would.
 func (m *children) carryOut(limit time.Duration, j job, files ...*os.File) (c *child, done result, err error) {
 	vault, err := m.vault()
 	if err != nil {
@@ -120,13 +120,14 @@ func (m *children) carryOut(limit time.Duration, j job, files ...*os.File) (c *c
 }
 
 const (
-	// mostHanging is how many children of a pod may have not ended when one more goes there to mount.
+	// mostHanging is how many children of a pod may have not ended when one more goes there to
+	// mount.
 	mostHanging = 4
 	// mostHangingOut is the same for one that unmounts, on which the end of a pod waits.
 	mostHangingOut = 2 * mostHanging
-	// MaxThreads is how many threads the mounter, its spare and all children may have together: one whose cgroup has no
-	// room for another thread ends. 250 pods can have mostHangingOut children each, of six threads. Two are left of one
-	// that hangs and was killed.
+	// MaxThreads is how many threads the mounter, its spare and all children may have together: one
+	// whose cgroup has no room for another thread ends. 250 pods can have mostHangingOut children
+	// each, of six threads. Two are left of one that hangs and was killed.
 	MaxThreads = 16384
 	// mostAborts is how many children may end connections at a time. These wait for no pod.
 	mostAborts = 16
@@ -134,8 +135,9 @@ const (
 
 var errManyHang = errors.New("too many processes wait in the pod's containers for a file system that does not answer; see what is mounted there")
 
-// podChildren are children that may wait for a file system of a pod's own, and no signal ends that: without a limit, a
-// pod could have as many processes of root's as it likes, and the mounter would have no thread left.
+// podChildren are children that may wait for a file system of a pod's own, and no signal ends that:
+// without a limit, a pod could have as many processes of root's as it likes, and the mounter would
+// have no thread left.
 type podChildren struct {
 	running int            // that have not ended, with those that hang
 	hanging map[string]int // that were killed because their time was up, and have not ended: by what they hang at
@@ -161,7 +163,8 @@ func (j job) hangsAt() string {
 	return fmt.Sprint(j.Kind, " ", j.PID, " ", j.Path, " ", j.Dir, " ", j.Dirs, " ", j.Devices)
 }
 
-// enter sends a child that may wait for what a pod has, as soon as less than most of that pod's have not ended.
+// enter sends a child that may wait for what a pod has, as soon as less than most of that pod's
+// have not ended.
 func (m *children) enter(pod string, most int, limit time.Duration, j job, files ...*os.File) error {
 	until := time.Now().Add(limit)
 	if err := m.awaitTurn(pod, most, until, j); err != nil {
@@ -232,9 +235,9 @@ func (m *children) abortIn(dirs []string) error {
 	return err
 }
 
-// newChild starts one, in new namespaces, which waits for its errand. It is never born in a pod's PID namespace:
-// whoever is root there could stop it before it executes anything, and with it the thread of this process
-// that waits for that.
+// newChild starts one, in new namespaces, which waits for its errand. It is never born in a pod's
+// PID namespace: whoever is root there could stop it before it executes anything, and with it the
+// thread of this process that waits for that.
 func newChild(namespaces uintptr, files ...*os.File) (*child, error) {
 	errand, ours, err := os.Pipe()
 	if err != nil {
@@ -301,7 +304,8 @@ func errand(args []string) error {
 		unix.CloseOnExec(fd)
 	}
 	unix.Umask(0)
-	// The mounter's cgroup has a limit of memory, too, and a pod can have many children hang. The kernel kills these first.
+	// The mounter's cgroup has a limit of memory, too, and a pod can have many children hang. The
+	// kernel kills these first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	var j job
 	if err := json.NewDecoder(os.NewFile(errandFD, "errand")).Decode(&j); err == io.EOF {
@@ -329,7 +333,8 @@ func errand(args []string) error {
 	return err
 }
 
-// inContainer calls a function on a thread that has the mount namespace and the root directory of a process.
+// inContainer calls a function on a thread that has the mount namespace and the root directory of a
+// process.
 func inContainer(pid int, f func() error) (err error) {
 	open := func(name string, flags int) int { // by this process's /proc, and not the container's
 		fd, openErr := unix.Open(fmt.Sprintf("/proc/%d/%s", pid, name), flags|unix.O_CLOEXEC, 0)

@@ -122,7 +122,8 @@ func (m *mounter) callOut(socket *packet.Socket) {
 	}
 }
 
-// ask does what a process asks for, whose number is 0 if it is in no PID namespace from this one on.
+// ask does what a process asks for, whose number is 0 if it is in no PID namespace from this one
+// on.
 func (m *mounter) ask(r request, files []*os.File, caller int) (give []*os.File, err error) {
 	switch r.Kind {
 	case askStatus:
@@ -174,16 +175,16 @@ func (m *mounter) give() ([]*os.File, error) {
 }
 
 const (
-	// detachTime is how long a volume's programs' own mounts are waited for, and stopTime all volumes: less
-	// than a call-out waits for all.
+	// detachTime is how long a volume's programs' own mounts are waited for, and stopTime all
+	// volumes: less than a call-out waits for all.
 	detachTime = childTime
 	stopTime   = 2 * childTime
 )
 
-// forget ends the connections of a volume, or those that came by a server volume. It does not wait for what is at
-// work on the volume: containers may hold that up. What is mounted of a connection from now on, its order removes, which
-// finds that it is forgotten. The programs' own mounts, whose paths may hang, are removed afterwards: then detached is
-// closed.
+// forget ends the connections of a volume, or those that came by a server volume. It does not wait
+// for what is at work on the volume: containers may hold that up. What is mounted of a connection
+// from now on, its order removes, which finds that it is forgotten. The programs' own mounts, whose
+// paths may hang, are removed afterwards: then detached is closed.
 func (m *mounter) forget(id volume.ID) (detached <-chan struct{}) {
 	var ended []*connection
 	m.do(func() {
@@ -213,7 +214,8 @@ func (m *mounter) forget(id volume.ID) (detached <-chan struct{}) {
 		if len(ended) == 0 {
 			return
 		}
-		// Another program of the volume may mount in the same place, and its device may get the number of one of these.
+		// Another program of the volume may mount in the same place, and its device may get the
+		// number of one of these.
 		release, err := m.lockVolume(ended[0].Volume, time.Now().Add(orderTime))
 		if err != nil {
 			m.log("volume %s: remove its programs' own mounts: %v", id, err)
@@ -263,8 +265,9 @@ func (m *mounter) replace(link *os.File, child, caller int) error {
 	return nil
 }
 
-// together calls a function for so many things, for some of them at the same time, and waits so long for
-// all. It reports false if it has not: those that hang are left behind, and the rest is left out.
+// together calls a function for so many things, for some of them at the same time, and waits so
+// long for all. It reports false if it has not: those that hang are left behind, and the rest is
+// left out.
 func together(many int, limit time.Duration, f func(i int)) bool {
 	const atOnce = 16
 	over := time.NewTimer(limit)

@@ -331,8 +331,8 @@ const (
 )
 
 // look looks twice at the processes that may have the connection: one may hand it to another that
-// was looked at before. A program that hands it on without an end can be taken for dead, to the harm
-// of its own volume only.
+// was looked at before. A program that hands it on without an end can be taken for dead, to the
+// harm of its own volume only.
 func (c *connection) look() (seen sight, err error) {
 	for range 2 {
 		seen = sight{}

@@ -16,8 +16,8 @@ import (
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
-// A program that serves, and then has its descriptor where kcmp(2) does not look, counts as dead. Nobody
-// else's does, and another program can serve the volume.
+// A program that serves, and then has its descriptor where kcmp(2) does not look, counts as dead.
+// Nobody else's does, and another program can serve the volume.
 func TestAHiddenDescriptorHarmsItsOwnVolumeOnly(t *testing.T) {
 	t.Parallel()
 	for hide := range hides {
@@ -54,8 +54,8 @@ func TestAHiddenDescriptorHarmsItsOwnVolumeOnly(t *testing.T) {
 	}
 }
 
-// What the pair reads from a dead connection is its own: a program that was hidden, and comes back, cannot have
-// the pair wait, and with it all other pods.
+// What the pair reads from a dead connection is its own: a program that was hidden, and comes back,
+// cannot have the pair wait, and with it all other pods.
 func TestWhoHidesDoesNotChangeWhatThePairReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

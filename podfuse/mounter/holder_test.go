@@ -12,8 +12,8 @@ import (
 	"example.com/pod-info-fuse/internal/packet"
 )
 
-// A program hands its connection on to another one, and closes it when the other one has it. It is somewhere all
-// the time.
+// A program hands its connection on to another one, and closes it when the other one has it. It is
+// somewhere all the time.
 func TestHandedOn(t *testing.T) {
 	pipe, w, err := os.Pipe() // stands for the connection: only kcmp(2) asks
 	must(t, err)
@@ -71,7 +71,8 @@ func TestHandedOn(t *testing.T) {
 	}
 }
 
-// A process that has very many descriptors does not keep the mounter busy: only the first of them are looked at.
+// A process that has very many descriptors does not keep the mounter busy: only the first of them
+// are looked at.
 func TestManyDescriptors(t *testing.T) {
 	const many = 3 * mostDescriptors
 	var limit unix.Rlimit
@@ -110,8 +111,8 @@ func TestManyDescriptors(t *testing.T) {
 	}
 }
 
-// passerMain hands what it is given on, and closes it when the other one has said that it has it. The first one
-// has it on descriptor 4.
+// passerMain hands what it is given on, and closes it when the other one has said that it has it.
+// The first one has it on descriptor 4.
 func passerMain(args []string) error {
 	const link = 3
 	held := -1

@@ -31,15 +31,15 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// The programs of these tests do what no FUSE library would. What they serve is read by processes of the
-// pod, whom the stand-ins of a real pair hold.
+// The programs of these tests do what no FUSE library would. What they serve is read by processes
+// of the pod, whom the stand-ins of a real pair hold.
 
 // hostile is what a program does wrong. It is right in all else.
 type hostile struct {
 	// At is the request that it has read when it does: a name of opcodes, or "": none yet.
 	At string
-	// Do is "die", "hang" (it reads nothing any more), "forget" (it never answers that request), "lock" (it
-	// waits for a lock of who asks), or what it answers instead, a name of mutations.
+	// Do is "die", "hang" (it reads nothing any more), "forget" (it never answers that request),
+	// "lock" (it waits for a lock of who asks), or what it answers instead, a name of mutations.
 	Do string
 	// Answered: it answers well before that.
 	Answered bool
@@ -152,7 +152,8 @@ func body(value any) func([]byte) [][]byte {
 	}
 }
 
-// Where the attributes begin in an answer to LOOKUP and to GETATTR, and what has which place in them.
+// Where the attributes begin in an answer to LOOKUP and to GETATTR, and what has which place in
+// them.
 const (
 	inEntry, inAttr           = 40, 16
 	attrSize, attrMode        = 8, 60
@@ -291,8 +292,8 @@ func serveWrong(h hostile) error {
 	}
 }
 
-// quitterMain asks to serve a volume, and ends before it has the answer: when it is "connected", has
-// "asked", or the answer is there ("answered").
+// quitterMain asks to serve a volume, and ends before it has the answer: when it is "connected",
+// has "asked", or the answer is there ("answered").
 func quitterMain(args []string) error {
 	conn, err := net.Dial("unixpacket", "/run/pod-fuse/socket")
 	if err != nil {
@@ -428,8 +429,8 @@ func mountOn(w *world, name, uid string, wait time.Duration) (client, server vol
 	return client, server
 }
 
-// begin begins a process, and returns what waits for its end, and for what it has said. After the limit, that is
-// "waits".
+// begin begins a process, and returns what waits for its end, and for what it has said. After the
+// limit, that is "waits".
 func begin(t *testing.T, cmd *exec.Cmd) func(limit time.Duration) string {
 	t.Helper()
 	var text strings.Builder
@@ -456,8 +457,8 @@ func (n *node) isServed(id volume.ID) bool {
 	return err == nil && slices.ContainsFunc(s.Volumes, func(v VolumeStatus) bool { return v.Volume == id && v.Served })
 }
 
-// beside has another pod's program serve, and a reader who has waited for it read, while the host looks at a
-// volume.
+// beside has another pod's program serve, and a reader who has waited for it read, while the host
+// looks at a volume.
 func (n *node) beside(h *hostileTest) {
 	t := h.world.t
 	t.Helper()
@@ -634,7 +635,8 @@ var (
 // gaveUp says that to who looks for the reason.
 const gaveUp = "nobody has served it for 300ms, and who waits gets an error"
 
-// A program that does not answer the kernel's first request, or answers it with garbage, serves nobody.
+// A program that does not answer the kernel's first request, or answers it with garbage, serves
+// nobody.
 func TestAProgramWithoutAGoodBeginning(t *testing.T) {
 	t.Parallel()
 	rows := []row{

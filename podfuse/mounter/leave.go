@@ -13,15 +13,17 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// fusermount -u ends what a program serves: its mount is gone, and when nobody uses it any more, the kernel
-// ends the connection, and the program reads ENODEV and ends. Here, the mount is in several places, and so it
-// goes in all of them. Whoever walks a path then finds the stand-in, and waits for the next program.
+// fusermount -u ends what a program serves: its mount is gone, and when nobody uses it any more,
+// the kernel ends the connection, and the program reads ENODEV and ends. Here, the mount is in
+// several places, and so it goes in all of them. Whoever walks a path then finds the stand-in, and
+// waits for the next program.
 //
-// The mounter keeps its duplicate of the descriptor until the program dies. What it had not answered
-// is then answered by the pair, as after any other death.
+// The mounter keeps its duplicate of the descriptor until the program dies. What it had not
+// answered is then answered by the pair, as after any other death.
 
-// unmount does that for a program of the container that asks, and for nobody but its user and root. Each step
-// can be repeated by the next mounter, for which who asks may have ended. Of an error, the pair tells who has asked.
+// unmount does that for a program of the container that asks, and for nobody but its user and root.
+// Each step can be repeated by the next mounter, for which who asks may have ended. Of an error,
+// the pair tells who has asked.
 func (m *mounter) unmount(o *order) error {
 	socket, err := packet.New(o.file)
 	if err != nil {
@@ -67,8 +69,8 @@ func (m *mounter) unmount(o *order) error {
 	if err := errors.Join(m.detachOwn(c), m.uncoverAll(c, until)); err != nil {
 		return unfinished(err)
 	}
-	// Before it is unmounted in the vault: that may wait for what is written back, which a program that waits for the answer
-	// does not take.
+	// Before it is unmounted in the vault: that may wait for what is written back, which a program
+	// that waits for the answer does not take.
 	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
 	pause("unmounting")
 	err = m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
@@ -76,8 +78,8 @@ func (m *mounter) unmount(o *order) error {
 		m.abort([]*connection{c})
 		err = nil
 	}
-	// Where a child hangs, it unmounts it, sooner or later. When the program dies, the kernel may have given its number to the
-	// next one's own mount, on the same path.
+	// Where a child hangs, it unmounts it, sooner or later. When the program dies, the kernel may
+	// have given its number to the next one's own mount, on the same path.
 	hangs := errors.Is(err, errHangs)
 	if err != nil && !hangs {
 		return unfinished(errors.Join(sendErr, err))

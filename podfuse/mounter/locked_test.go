@@ -23,8 +23,8 @@ import (
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
-// unshareMain is unshare(1) with -Urm: it starts a process that has all capabilities in a user namespace of its own, and
-// none elsewhere. Root starts it, as a node may keep others from that.
+// unshareMain is unshare(1) with -Urm: it starts a process that has all capabilities in a user
+// namespace of its own, and none elsewhere. Root starts it, as a node may keep others from that.
 func unshareMain(flags []string) error {
 	cmd := exec.Command("/test", append([]string{"remounter"}, flags...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -35,7 +35,8 @@ func unshareMain(flags []string) error {
 	return cmd.Run()
 }
 
-// remounterMain tries, once it reads a line, to clear flags of mounts, "path=flag,flag": none of them, and then each.
+// remounterMain tries, once it reads a line, to clear flags of mounts, "path=flag,flag": none of
+// them, and then each.
 func remounterMain(flags []string) error {
 	fmt.Println("ready")
 	if _, err := io.ReadFull(os.Stdin, make([]byte, 1)); err != nil {
@@ -57,7 +58,8 @@ func remounterMain(flags []string) error {
 	return nil
 }
 
-// remounter starts that one in the container, by a role. tries has it try, and compares what it tells.
+// remounter starts that one in the container, by a role. tries has it try, and compares what it
+// tells.
 func (c *pod) remounter(role string, flags ...string) (pid int, tries func()) {
 	t := c.w.t
 	t.Helper()
@@ -91,8 +93,9 @@ func (c *pod) remounter(role string, flags ...string) (pid int, tries func()) {
 	}
 }
 
-// Whoever makes himself a user namespace, which takes no capability, is root of the mounts that are attached in there. He
-// gets rid neither of the pod's readOnly, nor of nosuid, nodev and noexec; and a container's own root does not, either.
+// Whoever makes himself a user namespace, which takes no capability, is root of the mounts that are
+// attached in there. He gets rid neither of the pod's readOnly, nor of nosuid, nodev and noexec;
+// and a container's own root does not, either.
 func TestFlagsAreLocked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,7 +138,8 @@ func TestNoVault(t *testing.T) {
 	m := newMounter(&base{set: keep.New(), Config: Config{Layout: podfuse.Layout{RunDir: t.TempDir()}}})
 	m.log = func(format string, args ...any) { log = append(log, fmt.Sprintf(format, args...)) }
 	defer m.takesTurns()()
-	// Nobody makes a user namespace in another root directory (kernel/user_namespace.c, create_user_ns).
+	// Nobody makes a user namespace in another root directory (kernel/user_namespace.c,
+	// create_user_ns).
 	root := t.TempDir()
 	must(t, proc.OnThread(func() error {
 		err := errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
@@ -157,8 +161,8 @@ func TestNoVault(t *testing.T) {
 	}
 }
 
-// A program that does not answer who makes a directory in what it serves keeps no other program's mounts: these end with
-// their last mount.
+// A program that does not answer who makes a directory in what it serves keeps no other program's
+// mounts: these end with their last mount.
 func TestACopyForWhoAsks(t *testing.T) {
 	vault, err := newVault(t.TempDir())
 	must(t, err)

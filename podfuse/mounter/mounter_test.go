@@ -124,8 +124,8 @@ func TestAProcessThatEndsMeanwhile(t *testing.T) {
 	})
 }
 
-// silent begins a program that does not answer before SIGUSR1, and returns it once the mounter knows that it has the
-// connection.
+// silent begins a program that does not answer before SIGUSR1, and returns it once the mounter
+// knows that it has the connection.
 func (c *pod) silent(mountpoint string) (program int) {
 	c.w.t.Helper()
 	c.launch(0, launchOptions{Silent: true, Mountpoint: mountpoint})
@@ -143,7 +143,8 @@ func TestUnmountBeforeItAnswers(t *testing.T) {
 	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
 		t.Fatalf("unmount: %s", answer)
 	}
-	// Now the request of the mounter that waits for its first answer is answered, and nobody uses it any more.
+	// Now the request of the mounter that waits for its first answer is answered, and nobody uses
+	// it any more.
 	eventually(t, "it takes the signal", func() bool {
 		status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", program))
 		must(t, err)
@@ -168,8 +169,8 @@ func TestUnmountBeforeItAnswers(t *testing.T) {
 	}
 }
 
-// A program that is unmounted ends when nobody uses it, as with fusermount, though the mounter still waits for its first
-// answer; and also where the mounter that waits for it has been killed.
+// A program that is unmounted ends when nobody uses it, as with fusermount, though the mounter
+// still waits for its first answer; and also where the mounter that waits for it has been killed.
 func TestUnmountedWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	t.Run("the mounter lives", func(t *testing.T) { t.Parallel(); unmountedWithoutAnAnswer(t) })
@@ -267,8 +268,8 @@ func TestManyThatHaveUnmounted(t *testing.T) {
 	}
 }
 
-// A volume is unmounted while the mounter mounts what a program is to serve on it. The program is refused, and nothing
-// is left of it.
+// A volume is unmounted while the mounter mounts what a program is to serve on it. The program is
+// refused, and nothing is left of it.
 func TestUnmountWhileItIsMounted(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -318,7 +319,8 @@ func TestUnmountWhileItIsMounted(t *testing.T) {
 	}
 }
 
-// A program that asked before its server volume was unmounted, and gets its connection afterwards, is refused.
+// A program that asked before its server volume was unmounted, and gets its connection afterwards,
+// is refused.
 func TestUnmountBeforeItIsAdmitted(t *testing.T) {
 	t.Parallel()
 	awaits, lets, variable := stopsAt(t, "admit")
@@ -338,8 +340,8 @@ func TestUnmountBeforeItIsAdmitted(t *testing.T) {
 	}
 }
 
-// What is removed of a program whose volume was unmounted is not the next program's, whose device may have the same
-// number.
+// What is removed of a program whose volume was unmounted is not the next program's, whose device
+// may have the same number.
 func TestUnmountWhileItIsSent(t *testing.T) {
 	t.Parallel()
 	awaits, lets, variable := stopsAt(t, "send", "abandon")
@@ -395,8 +397,9 @@ func TestVolumeBelow(t *testing.T) {
 	}
 }
 
-// A program's user unmounts it, as with fusermount -u: it serves nobody any more, in no container, and another
-// program can serve at once. It ends when nobody uses what it has served, and not before.
+// A program's user unmounts it, as with fusermount -u: it serves nobody any more, in no container,
+// and another program can serve at once. It ends when nobody uses what it has served, and not
+// before.
 func TestUnmount(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"", "left", "tell died", "unmounting"} {
@@ -486,8 +489,8 @@ func TestUnmount(t *testing.T) {
 	}
 }
 
-// A program serves when it has answered FUSE_INIT, also if a request that waited for that on the program's own mount is
-// never answered. A child asks then, and the answer may be an error.
+// A program serves when it has answered FUSE_INIT, also if a request that waited for that on the
+// program's own mount is never answered. A child asks then, and the answer may be an error.
 func TestServedWhileAnotherRequestWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -541,7 +544,8 @@ func TestServedWithoutFusectl(t *testing.T) {
 	}
 }
 
-// When a program serves, those before it are unmounted in the vault, also where the mounter is killed at it.
+// When a program serves, those before it are unmounted in the vault, also where the mounter is
+// killed at it.
 func TestFormerProgramsInTheVault(t *testing.T) {
 	t.Parallel()
 	killed, variable := killsAt(t, "former")

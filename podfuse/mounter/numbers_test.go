@@ -61,7 +61,8 @@ func (c *callOut) line() string {
 	return strings.TrimSpace(line)
 }
 
-// end ends all in the namespace, and returns how many of the other processes had been killed before.
+// end ends all in the namespace, and returns how many of the other processes had been killed
+// before.
 func (c *callOut) end() (killed string) {
 	if c.in == nil {
 		return "0"
@@ -134,8 +135,8 @@ func newElsewhere(t *testing.T) Client {
 	return client
 }
 
-// Who stops the mounter from another PID namespace is told so, and kills nobody who has there the number that the
-// mounter or its spare has in its own. That holds for one above, too.
+// Who stops the mounter from another PID namespace is told so, and kills nobody who has there the
+// number that the mounter or its spare has in its own. That holds for one above, too.
 func TestStopFromAnotherPIDNamespace(t *testing.T) {
 	t.Parallel()
 	client := newElsewhere(t)
@@ -167,7 +168,8 @@ func TestStopFromAnotherPIDNamespace(t *testing.T) {
 	must(t, client.Stop()) // all of that namespace have ended
 }
 
-// Somebody has removed the file of its lock, by which nobody can tell any more who it is. It ends all the same.
+// Somebody has removed the file of its lock, by which nobody can tell any more who it is. It ends
+// all the same.
 func TestStopWithoutTheFileOfTheLock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -186,7 +188,8 @@ func TestStopWithoutTheFileOfTheLock(t *testing.T) {
 	}
 }
 
-// A call-out of another version that is in another PID namespace does not replace the mounter, and leaves nothing behind.
+// A call-out of another version that is in another PID namespace does not replace the mounter, and
+// leaves nothing behind.
 func TestReplaceFromAnotherPIDNamespace(t *testing.T) {
 	t.Parallel()
 	client := newElsewhere(t)
@@ -215,7 +218,8 @@ func TestReplaceFromAnotherPIDNamespace(t *testing.T) {
 	must(t, client.Stop())
 }
 
-// What processes use is told of the mounter and its spare, and of nobody else whose numbers somebody may say.
+// What processes use is told of the mounter and its spare, and of nobody else whose numbers
+// somebody may say.
 func TestUsageIsOfTheMounterAndItsSpare(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

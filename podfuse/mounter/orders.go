@@ -15,16 +15,16 @@ import (
 type order struct {
 	wire.Order
 	Link uint64 `json:"link"`
-	// Leaves, of Unmount, is the generation of the connection that it unmounts, once it is known that it may. Who asked may
-	// have ended when the next mounter goes on.
+	// Leaves, of Unmount, is the generation of the connection that it unmounts, once it is known
+	// that it may. Who asked may have ended when the next mounter goes on.
 	Leaves uint64 `json:"leaves,omitempty"`
 
 	name string
 	file *os.File // of Serve and Unmount: the socket of who asks
 }
 
-// enclosed is what comes with an order. Of its descriptors, this process opens one only that a child has
-// looked at: see receive.
+// enclosed is what comes with an order. Of its descriptors, this process opens one only that a
+// child has looked at: see receive.
 type enclosed struct {
 	any    bool     // it has descriptors
 	socket *os.File // of who asks
@@ -80,7 +80,8 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 	return nil
 }
 
-// closeLater closes the socket of a pod, in which there may be files of the pod's: no turn waits for it.
+// closeLater closes the socket of a pod, in which there may be files of the pod's: no turn waits
+// for it.
 func closeLater(file *os.File) {
 	if file != nil {
 		go packet.CloseAside(file)
@@ -124,8 +125,8 @@ func (m *mounter) work(o *order) {
 	}()
 }
 
-// subject is the volume that an order is about, 0 for all that there are not: of those, a pair that was
-// taken over can name as many as it likes.
+// subject is the volume that an order is about, 0 for all that there are not: of those, a pair that
+// was taken over can name as many as it likes.
 func (c Config) subject(o wire.Order) volume.ID {
 	if _, err := c.Clients().Get(o.Volume); err == nil {
 		return o.Volume

@@ -20,8 +20,9 @@ import (
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
-// A process connects and ends, and another one keeps the connection. When a process of another pod gets the number of
-// the first one, it is not the one that asks: what it has of its own pod's volumes would go to who has the connection.
+// A process connects and ends, and another one keeps the connection. When a process of another pod
+// gets the number of the first one, it is not the one that asks: what it has of its own pod's
+// volumes would go to who has the connection.
 func TestAPIDThatComesAgain(t *testing.T) {
 	t.Parallel()
 	for name, variable := range map[string]string{"SO_PEERPIDFD": "LINUX=", "before Linux 6.5": "LINUX=6.4"} {
@@ -86,7 +87,8 @@ type cloneArgs struct {
 	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize uint64
 }
 
-// startAs starts a command with a number that was a process's before (man 2 clone3, set_tid; Linux 5.5). end ends it.
+// startAs starts a command with a number that was a process's before (man 2 clone3, set_tid; Linux
+// 5.5). end ends it.
 func startAs(number int, name string, args ...string) (end func(), err error) {
 	path, err := exec.LookPath(name)
 	if err != nil {

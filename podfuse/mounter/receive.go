@@ -9,10 +9,10 @@ import (
 	"example.com/pod-info-fuse/internal/packet"
 )
 
-// A pair that was taken over can send any file with an order. To close one of a FUSE file system takes as
-// long as its server wants, and not even SIGKILL ends that: so no process that is needed ever opens it. A
-// child does, hands the socket of who asks on, if it is one, and has the rest open for as long as the
-// packet is there: then it is the last one that closes it.
+// A pair that was taken over can send any file with an order. To close one of a FUSE file system
+// takes as long as its server wants, and not even SIGKILL ends that: so no process that is needed
+// ever opens it. A child does, hands the socket of who asks on, if it is one, and has the rest open
+// for as long as the packet is there: then it is the last one that closes it.
 //
 //	mounter                                     child
 //	  │ ── the link, its end of a socket pair ─> │
@@ -25,10 +25,11 @@ import (
 // A child that had something else to open gets no other packet.
 
 const (
-	// mostReceivers are children of one link that have not ended. One that closes nothing but sockets
-	// ends at once.
+	// mostReceivers are children of one link that have not ended. One that closes nothing but
+	// sockets ends at once.
 	mostReceivers = 8
-	// receiveTime is how long a child may take, which has to wait for nobody: the pod is not told to ask again.
+	// receiveTime is how long a child may take, which has to wait for nobody: the pod is not told
+	// to ask again.
 	receiveTime = 2 * childTime
 	// idleTime is how long a child waits for another packet: programs may start by the hundred.
 	idleTime = time.Second
@@ -41,8 +42,8 @@ type receiver struct {
 	idle *time.Timer
 }
 
-// receive returns the socket of who asks that comes with the next packet of a link. release has to be called when
-// the packet is off the link. Only the goroutine that reads the link calls it.
+// receive returns the socket of who asks that comes with the next packet of a link. release has to
+// be called when the packet is off the link. Only the goroutine that reads the link calls it.
 func (m *mounter) receive(p *peer) (socket *os.File, release func(), err error) {
 	const open = "open"
 	r := p.receiver

@@ -17,9 +17,10 @@ import (
 	"example.com/pod-info-fuse/podfuse/wire"
 )
 
-// A pair that was taken over sends a file with its orders that cannot be closed, one of a FUSE file system
-// whose server does not answer. The mounter answers, and other programs come to serve, also by this link;
-// it goes on so when it is killed and when another one takes over, and it can be stopped.
+// A pair that was taken over sends a file with its orders that cannot be closed, one of a FUSE file
+// system whose server does not answer. The mounter answers, and other programs come to serve, also
+// by this link; it goes on so when it is killed and when another one takes over, and it can be
+// stopped.
 func TestAFileThatCannotBeClosed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -103,8 +104,8 @@ func TestAFileThatCannotBeClosed(t *testing.T) {
 	eventually(t, "stopped, it has ended", func() bool { return unix.Kill(last.PID, 0) != nil })
 }
 
-// senderMain opens a file, and sends orders with it by a link, as somebody else: the mounter does not end
-// because this process hangs.
+// senderMain opens a file, and sends orders with it by a link, as somebody else: the mounter does
+// not end because this process hangs.
 func senderMain(args []string) error {
 	link, err := packet.New(os.NewFile(3, "link"))
 	if err != nil {
@@ -127,9 +128,9 @@ func senderMain(args []string) error {
 	return file.Close()
 }
 
-// What a pod sends by the socket of its server volume comes without descriptors: the kernel refuses those
-// (Linux 6.16), also when the mounter took the socket over from a version that let them in. A program that
-// sends none can serve.
+// What a pod sends by the socket of its server volume comes without descriptors: the kernel refuses
+// those (Linux 6.16), also when the mounter took the socket over from a version that let them in. A
+// program that sends none can serve.
 func TestPodsSendNoDescriptors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,24 +23,29 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// When the mounter and its spare have died together, the vault is lost, and with it every connection. The programs
-// live on, and so do their mounts in containers. The next mounter finds both there:
+// When the mounter and its spare have died together, the vault is lost, and with it every
+// connection. The programs live on, and so do their mounts in containers. The next mounter finds
+// both there:
 //
 //	mountinfo of the pod's processes    what is mounted on stand-ins, and on the program's own mount point
 //	descriptors of the pod's processes  the open /dev/fuse of such a mount, taken by pidfd_getfd(2)
 //
-// A descriptor that a pod has chosen proves nothing. The kernel tells which connection it is of: it is mounted once more,
-// and has to show the device of a mount that was found. From then on, the connection is like any other.
+// A descriptor that a pod has chosen proves nothing. The kernel tells which connection it is of: it
+// is mounted once more, and has to show the device of a mount that was found. From then on, the
+// connection is like any other.
 //
-// A program that has died meanwhile has ended its connection. Its mounts are removed, so that readers come to the
-// stand-in and wait there, and the next program can mount where this one had.
+// A program that has died meanwhile has ended its connection. Its mounts are removed, so that
+// readers come to the stand-in and wait there, and the next program can mount where this one had.
 
 const (
-	// recoverTime is how long a call-out waits for the first look at all volumes: less than for its answer.
+	// recoverTime is how long a call-out waits for the first look at all volumes: less than for its
+	// answer.
 	recoverTime = 3 * time.Second
-	// buryTime is how long a child may take to find out that a program is dead: the kernel says so at once.
+	// buryTime is how long a child may take to find out that a program is dead: the kernel says so
+	// at once.
 	buryTime = 2 * time.Second
-	// recoverPause and mostRecoverPause are those between two looks at what was not found out. It may never be.
+	// recoverPause and mostRecoverPause are those between two looks at what was not found out. It
+	// may never be.
 	recoverPause     = time.Second
 	mostRecoverPause = time.Minute
 )
@@ -51,7 +56,8 @@ type recovery struct {
 	recovered chan struct{} // closed when all have been looked for once
 }
 
-// beginRecovery looks for the programs of all volumes, if a mounter before was lost with all that it kept.
+// beginRecovery looks for the programs of all volumes, if a mounter before was lost with all that
+// it kept.
 func (m *recovery) beginRecovery() {
 	if _, lost := m.set.Get(lostName, nil); !lost {
 		close(m.recovered)
@@ -111,7 +117,8 @@ func (m *recovery) recoverAll(listed bool) {
 	}
 }
 
-// recover finds the program of a volume, unless that is known. It returns an error, which it logs a few times.
+// recover finds the program of a volume, unless that is known. It returns an error, which it logs a
+// few times.
 func (m *recovery) recover(id volume.ID) error {
 	var servers []volume.Record
 	m.do(func() {
@@ -138,8 +145,8 @@ func (m *recovery) recover(id volume.ID) error {
 	return err
 }
 
-// recoverLocked finds the program of a volume, and removes the mounts of programs that have died. The caller has locked the
-// volume. servers are its server volumes.
+// recoverLocked finds the program of a volume, and removes the mounts of programs that have died.
+// The caller has locked the volume. servers are its server volumes.
 func (m *recovery) recoverLocked(id volume.ID, servers []volume.Record) error {
 	pod := cgroup{pod: podfuse.PlainUID(servers[0].PodUID)}
 	mounts, err := m.lostMounts(id, servers, pod)
@@ -243,8 +250,8 @@ type taken struct {
 	Device uint64 `json:"device"`
 }
 
-// takeConnection takes the connection of a program that has some mounts; nil: no process has one. A child does, as a
-// process may exchange the descriptor for one that takes for ever to close.
+// takeConnection takes the connection of a program that has some mounts; nil: no process has one. A
+// child does, as a process may exchange the descriptor for one that takes for ever to close.
 func (m *recovery) takeConnection(id volume.ID, servers []volume.Record, mounts []lostMount, pod cgroup) (*connection, error) {
 	own, others, err := pod.processes()
 	if err != nil {
@@ -294,7 +301,8 @@ func (m *recovery) takeConnection(id volume.ID, servers []volume.Record, mounts 
 	return m.addRecovered(meta, files[0], mounted)
 }
 
-// recoveredMeta is what there is to know of a connection that a process has. Nobody knows which one had asked for it.
+// recoveredMeta is what there is to know of a connection that a process has. Nobody knows which one
+// had asked for it.
 func (c Config) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lostMount, found taken) (meta connectionMeta, err error) {
 	p, err := openProcess(found.PID)
 	if err != nil {
@@ -324,7 +332,8 @@ func (c Config) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lo
 	return meta, errors.Join(err, p.Alive())
 }
 
-// addRecovered mounts what a connection serves in the vault, where it is mounted for containers to come.
+// addRecovered mounts what a connection serves in the vault, where it is mounted for containers to
+// come.
 func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted fileSystem) (c *connection, err error) {
 	m.do(func() {
 		if m.client(meta.Volume).living != nil { // the look took longer than another program waits for its end
@@ -367,8 +376,8 @@ func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted file
 	return c, err
 }
 
-// take is the errand of a child: it takes a connection that has mounted one of some devices out of some processes, and
-// sends it. It passes over a process that cannot be asked now.
+// take is the errand of a child: it takes a connection that has mounted one of some devices out of
+// some processes, and sends it. It passes over a process that cannot be asked now.
 func take(j job) (done result, err error) {
 	socket, err := packet.New(os.NewFile(otherFD, "link"))
 	if err != nil {
@@ -401,7 +410,8 @@ func take(j job) (done result, err error) {
 	return done, err
 }
 
-// takeFrom takes the first descriptor of a process that is such a connection; nil: none is. It is a question for Ask.
+// takeFrom takes the first descriptor of a process that is such a connection; nil: none is. It is a
+// question for Ask.
 func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err error) {
 	process, err := proc.Open(pid)
 	if err != nil {
@@ -428,8 +438,9 @@ func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err erro
 
 // deviceOfConnection is the device of what a connection has mounted (Linux 5.14).
 func deviceOfConnection(fd int) (uint64, error) {
-	// A /dev/fuse that was just opened has no connection, and cannot be cloned. Mounting it here would make the connection,
-	// and the process that opened it could not mount it any more (ENOTCONN).
+	// A /dev/fuse that was just opened has no connection, and cannot be cloned. Mounting it here
+	// would make the connection, and the process that opened it could not mount it any more
+	// (ENOTCONN).
 	clone, err := devfuse.Clone(fd)
 	if err != nil {
 		return 0, err
@@ -443,8 +454,8 @@ func deviceOfConnection(fd int) (uint64, error) {
 	return deviceAt(again, "")
 }
 
-// bury is the errand of a child: it removes a mount whose program is dead, as the kernel says. A program that lives may
-// not answer.
+// bury is the errand of a child: it removes a mount whose program is dead, as the kernel says. A
+// program that lives may not answer.
 func bury(j job) (result, error) {
 	return result{}, inContainer(j.PID, func() error {
 		fd, err := openNoLinks(j.Path)
@@ -452,7 +463,8 @@ func bury(j job) (result, error) {
 			return again(err)
 		}
 		defer unix.Close(fd)
-		// Whatever else is there by now, such as the stand-in, is not asked: it may have this child wait.
+		// Whatever else is there by now, such as the stand-in, is not asked: it may have this child
+		// wait.
 		if device, err := deviceAt(fd, ""); err != nil {
 			return err
 		} else if device != j.Device {

@@ -34,7 +34,8 @@ func (w *world) loses() {
 	w.connect()
 }
 
-// recovered waits until the next mounter has found the program of a generation, and returns the one that it has now.
+// recovered waits until the next mounter has found the program of a generation, and returns the one
+// that it has now.
 func (w *world) recovered(before uint64) uint64 {
 	w.t.Helper()
 	for {
@@ -127,7 +128,8 @@ func TestProgramsOfAMounterThatWasLostTwice(t *testing.T) {
 	}
 }
 
-// As long as the node mount is not there, nobody knows what is a stand-in: a program is looked for again.
+// As long as the node mount is not there, nobody knows what is a stand-in: a program is looked for
+// again.
 func TestProgramsOfALostMounterWithoutANodeMount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -226,7 +228,8 @@ func TestKilledWhileItLooksForPrograms(t *testing.T) {
 	}
 }
 
-// A pod offers connections of others, and none at all, beside its program's, and a process of it hangs when it is asked.
+// A pod offers connections of others, and none at all, beside its program's, and a process of it
+// hangs when it is asked.
 func TestWhatALostMounterDidNotGive(t *testing.T) {
 	t.Parallel()
 	f := slowclose.Mount(t)
@@ -272,8 +275,9 @@ func (w *world) otherConnection() (device *os.File, path string) {
 	return os.NewFile(uintptr(fd), "/dev/fuse"), path
 }
 
-// Mounts of programs that have died without a mounter are removed: not before their connections have ended, and that
-// of one that was dead before ends with the pair's. Nobody says meanwhile that the volume is served.
+// Mounts of programs that have died without a mounter are removed: not before their connections
+// have ended, and that of one that was dead before ends with the pair's. Nobody says meanwhile that
+// the volume is served.
 func TestMountsOfProgramsThatDiedWithoutAMounter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

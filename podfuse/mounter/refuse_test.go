@@ -70,8 +70,8 @@ func TestOwnMountPoint(t *testing.T) {
 	}
 }
 
-// Nobody mounts on a file system of the kernel's own, on which runtimes rely when they enter the container, nor where
-// nothing can be written to: not even root, whose directory it is.
+// Nobody mounts on a file system of the kernel's own, on which runtimes rely when they enter the
+// container, nor where nothing can be written to: not even root, whose directory it is.
 func TestNoMountPointOnProc(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -152,7 +152,8 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
-// The pair could be in the hands of a pod. What it does not get is in the log, for who looks for the reason.
+// The pair could be in the hands of a pod. What it does not get is in the log, for who looks for
+// the reason.
 func TestHostileOrders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -261,8 +262,8 @@ func TestHostileOrders(t *testing.T) {
 	}
 }
 
-// Where the kubelet's path has a link in it, mountinfo shows another path, and a container that has these directories a
-// third one. A container may have the volume on a path like the kubelet's.
+// Where the kubelet's path has a link in it, mountinfo shows another path, and a container that has
+// these directories a third one. A container may have the volume on a path like the kubelet's.
 func TestTheHostIsKnownOverALink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,9 +317,10 @@ func TestAProcessOfTheHostMayNotServe(t *testing.T) {
 	}
 }
 
-// What is mounted below a mount that a container shares with the host, as with mountPropagation: Bidirectional,
-// appears on the host, where the kubelet and df(1) would wait for the program. So nothing is mounted there, be it the
-// volume or the program's own mount point; and who is refused reads why.
+// What is mounted below a mount that a container shares with the host, as with mountPropagation:
+// Bidirectional, appears on the host, where the kubelet and df(1) would wait for the program. So
+// nothing is mounted there, be it the volume or the program's own mount point; and who is refused
+// reads why.
 func TestBidirectionalIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -327,7 +329,8 @@ func TestBidirectionalIsRefused(t *testing.T) {
 	must(t, os.Mkdir(own, 0o777))
 	w.share(own, own)
 	before := w.hostMounts()
-	// As the mount on /data is on top of one that is not shared, and older, a list of mounts has them in the other order.
+	// As the mount on /data is on top of one that is not shared, and older, a list of mounts has
+	// them in the other order.
 	shares := w.container(containerOptions{Shared: map[string]string{"/data": kubelets, "/mine": own}})
 	receives := w.container(containerOptions{Receiving: map[string]string{"/data": kubelets, "/mine": own}})
 	unchanged := func(when string) {
@@ -435,8 +438,8 @@ func TestWrongPod(t *testing.T) {
 	}
 }
 
-// A container with more mounts than the pair reads has the host's view there, where nobody waits. The
-// mounter takes it for one that has no volume, too.
+// A container with more mounts than the pair reads has the host's view there, where nobody waits.
+// The mounter takes it for one that has no volume, too.
 func TestAContainerWithManyMounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -472,7 +475,8 @@ func send(s *packet.Socket, text []byte) (err error) {
 	return err
 }
 
-// Of mounts on top of each other, a path leads to that which covers the others, whatever their order in the list.
+// Of mounts on top of each other, a path leads to that which covers the others, whatever their
+// order in the list.
 func TestMountAt(t *testing.T) {
 	const table = `1 0 0:1 / / rw - tmpfs x rw
 7 1 0:2 / /a rw - tmpfs x rw
@@ -499,7 +503,8 @@ func TestMountAt(t *testing.T) {
 	}
 }
 
-// A pod that asks without end for a mount point that has a link on its way does not fill the node's log.
+// A pod that asks without end for a mount point that has a link on its way does not fill the node's
+// log.
 func TestRefusalsFillNoLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

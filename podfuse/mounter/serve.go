@@ -32,7 +32,8 @@ type connection struct {
 	// is not waited for.
 	hurry   chan struct{}
 	program int // a process that has it open; 0: not known
-	// doubted: that process has it no more, or the mounter before knew it, and whether another one has is being found out.
+	// doubted: that process has it no more, or the mounter before knew it, and whether another one
+	// has is being found out.
 	doubted bool
 	// followed: its program's death is waited for.
 	followed bool
@@ -105,8 +106,8 @@ type programs struct {
 	current uint64 // the link that has said hello last, 0: none
 }
 
-// follow waits for the program's first answer, and for its death. An order that is done twice calls it
-// twice.
+// follow waits for the program's first answer, and for its death. An order that is done twice calls
+// it twice.
 func (m *programs) follow(c *connection) {
 	if c.followed || c.Dead {
 		return
@@ -144,7 +145,8 @@ func (m *mounter) serve(o *order) error {
 	return nil
 }
 
-// mayPass tells of the reason why a program is refused whether it may be another one, or none, when it asks again.
+// mayPass tells of the reason why a program is refused whether it may be another one, or none, when
+// it asks again.
 func mayPass(err error) bool {
 	passing := []error{errServes, errBusy, errManyHang, errHangs, errDied}
 	return proc.IsUntold(err) || slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
@@ -166,8 +168,9 @@ func (m *mounter) sendDevice(c *connection, socket *packet.Socket) error {
 	return nil
 }
 
-// notice tells a program that the volume which it serves is not there, as when its name is misspelt. It is not
-// refused: the kubelet may mount the volume later, for a container that is added to the pod.
+// notice tells a program that the volume which it serves is not there, as when its name is
+// misspelt. It is not refused: the kubelet may mount the volume later, for a container that is
+// added to the pod.
 func (c Config) notice(of *connection) string {
 	server, err := c.ServerVolumes().Get(of.Server)
 	if err != nil {
@@ -215,7 +218,8 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	// An unmount removes the record, and has the mounter forget the volume then: maybe before the connection was there.
+	// An unmount removes the record, and has the mounter forget the volume then: maybe before the
+	// connection was there.
 	if _, err := m.ServerVolumes().Get(o.Server); errors.Is(err, fs.ErrNotExist) {
 		m.abandon(c)
 		return nil, errUnmounted
@@ -226,8 +230,9 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 		err = m.mountFor(o, c, fileSystem, p, socket)
 	}
 	if err != nil {
-		// Before the next program can mount in the same place: its device may have the number of this one's. And also
-		// what is not in the table any more, as it may have been mounted since.
+		// Before the next program can mount in the same place: its device may have the number of
+		// this one's. And also what is not in the table any more, as it may have been mounted
+		// since.
 		pause("abandon")
 		m.abandon(c)
 		return nil, err
@@ -235,7 +240,8 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	return c, nil
 }
 
-// mountFor mounts what a program is to serve, at its own mount point as well, and sends it the connection.
+// mountFor mounts what a program is to serve, at its own mount point as well, and sends it the
+// connection.
 func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *process, socket *packet.Socket) error {
 	pause("mount")
 	if c.Device == 0 {
@@ -426,8 +432,8 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-// waitServed waits for the program's first answer, and then unmounts in the vault what dead programs have served. One
-// that has been unmounted before serves nobody.
+// waitServed waits for the program's first answer, and then unmounts in the vault what dead
+// programs have served. One that has been unmounted before serves nobody.
 func (m *programs) waitServed(c *connection) {
 	if !c.Served {
 		m.awaitAnswer(c)
@@ -471,16 +477,19 @@ func (m *programs) waitServed(c *connection) {
 const (
 	// mostAnswerPause is the longest pause between two looks for a program's first answer.
 	mostAnswerPause = 2 * time.Second
-	// askTimeout is how long other requests may hide a program's first answer, before a child asks for another one.
+	// askTimeout is how long other requests may hide a program's first answer, before a child asks
+	// for another one.
 	askTimeout = 2 * time.Second
-	// mostAsking is how many children of a pod may be under way when one more asks: mounts need the others.
+	// mostAsking is how many children of a pod may be under way when one more asks: mounts need the
+	// others.
 	mostAsking = 2
 )
 
-// awaitAnswer returns when a program has answered FUSE_INIT, or serves the volume no more. The kernel tells how many
-// requests wait for an answer, and FUSE_INIT is one of them until it is answered. Other requests come by the program's
-// own mount, or of a program that was recovered by any, and some may never be answered, or the kernel does not tell: then
-// a child asks statfs(2), less and less often.
+// awaitAnswer returns when a program has answered FUSE_INIT, or serves the volume no more. The
+// kernel tells how many requests wait for an answer, and FUSE_INIT is one of them until it is
+// answered. Other requests come by the program's own mount, or of a program that was recovered by
+// any, and some may never be answered, or the kernel does not tell: then a child asks statfs(2),
+// less and less often.
 func (m *programs) awaitAnswer(c *connection) {
 	began, next := time.Now(), askTimeout
 	for {
@@ -508,7 +517,8 @@ func (m *programs) awaitAnswer(c *connection) {
 	}
 }
 
-// ended tells whether the kernel has ended a connection. No program is asked (fs/fuse/dev.c, fuse_dev_poll).
+// ended tells whether the kernel has ended a connection. No program is asked (fs/fuse/dev.c,
+// fuse_dev_poll).
 func (m *programs) ended(c *connection) bool {
 	file, err := m.device(c)
 	if err != nil {
@@ -530,7 +540,8 @@ func (m *programs) tell(e wire.Event, files ...*os.File) {
 	}
 }
 
-// tellFormer tells it that a program is dead, with its connection, or lives and serves its volume no more.
+// tellFormer tells it that a program is dead, with its connection, or lives and serves its volume
+// no more.
 func (m *programs) tellFormer(c *connection) {
 	if c.Dead {
 		m.tell(c.diedEvent(), c.file)
@@ -584,7 +595,8 @@ func (m *programs) abort(all []*connection) {
 	}
 }
 
-// detachOwn removes a program's mount from its own container. It returns an error, which it logs a few times.
+// detachOwn removes a program's mount from its own container. It returns an error, which it logs a
+// few times.
 func (m *programs) detachOwn(c *connection) error {
 	var path string
 	var device uint64

@@ -42,8 +42,8 @@ func (m *shared) openPods() {
 	}
 }
 
-// checkProc tells why the pair would not see who reads a volume: it could not tell containers from the host, and both
-// would find an empty directory.
+// checkProc tells why the pair would not see who reads a volume: it could not tell containers from
+// the host, and both would find an empty directory.
 func checkProc(table *mount.Table) error {
 	proc, err := mount.Open("/proc")
 	if err != nil {
@@ -84,8 +84,8 @@ func (m *shared) makeFIFOs(table *mount.Table) error {
 	return err
 }
 
-// makeLauncher makes the file system with the launcher, unless that of this version is there. A volume
-// keeps the version that it was mounted with: its launcher goes on.
+// makeLauncher makes the file system with the launcher, unless that of this version is there. A
+// volume keeps the version that it was mounted with: its launcher goes on.
 func (m *shared) makeLauncher(table *mount.Table) error {
 	before, err := openTmpfs(m.Launcher(), table)
 	if err != nil {
@@ -108,8 +108,8 @@ func (m *shared) makeLauncher(table *mount.Table) error {
 	return m.replaceLauncher(before, table)
 }
 
-// replaceLauncher makes a launcher of this version in the place of the one before, if there was one. It
-// is filled aside, so that call-outs never see one that is not whole.
+// replaceLauncher makes a launcher of this version in the place of the one before, if there was
+// one. It is filled aside, so that call-outs never see one that is not whole.
 func (m *shared) replaceLauncher(before *mount.Point, table *mount.Table) error {
 	aside := m.newLauncher()
 	left, err := openTmpfs(aside, table) // of a mounter that was killed
@@ -167,7 +167,8 @@ func (c Config) placeLauncher(made, before *mount.Point) error {
 
 func launcherVersion(launcher string) string { return filepath.Join(launcher, "version") }
 
-// fillLauncher makes what server volumes have in common. The socket and the FIFO are mounted on files.
+// fillLauncher makes what server volumes have in common. The socket and the FIFO are mounted on
+// files.
 func (c Config) fillLauncher(launcher string, self io.Reader) error {
 	shared := filepath.Join(launcher, wire.Shared)
 	if err := os.Mkdir(shared, 0o755); err != nil {
@@ -198,9 +199,9 @@ func (c Config) fillLauncher(launcher string, self io.Reader) error {
 
 func launcherName(device uint64) string { return launcherPrefix + strconv.FormatUint(device, 10) }
 
-// keepLauncher keeps the launcher that is mounted on a path open, until dropLaunchers. Root of a pod owns the launcher, and
-// could take a lease on it, for which others' opens wait (man 2 fcntl, F_SETLEASE). The kernel refuses that while somebody
-// else has the file open.
+// keepLauncher keeps the launcher that is mounted on a path open, until dropLaunchers. Root of a
+// pod owns the launcher, and could take a lease on it, for which others' opens wait (man 2 fcntl,
+// F_SETLEASE). The kernel refuses that while somebody else has the file open.
 func (m *shared) keepLauncher(launcher string, on *mount.Point) error {
 	name := launcherName(on.Device())
 	if _, kept := m.set.Get(name, nil); kept {
@@ -238,8 +239,8 @@ func (m *shared) dropLaunchers() error {
 // podsMeta is kept with the socket.
 type podsMeta struct {
 	Device uint64 `json:"device"` // of the file system that it is on
-	// Renewed says that containers that had a socket of a mounter before, which was lost with all that
-	// it kept, have this one.
+	// Renewed says that containers that had a socket of a mounter before, which was lost with all
+	// that it kept, have this one.
 	Renewed bool `json:"renewed"`
 }
 
@@ -281,8 +282,8 @@ func (m *shared) makeSocket(table *mount.Table) error {
 	return nil
 }
 
-// openTmpfs opens what is mounted on a path, nil if nothing is. It makes the directory. Something that is not
-// ours is an error.
+// openTmpfs opens what is mounted on a path, nil if nothing is. It makes the directory. Something
+// that is not ours is an error.
 func openTmpfs(path string, table *mount.Table) (*mount.Point, error) {
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -308,8 +309,8 @@ func closePoint(point *mount.Point) {
 	}
 }
 
-// mountTmpfs mounts one on a directory, with a label that containers may use, and opens it. It has no flags: see
-// [mount.Point.Seal].
+// mountTmpfs mounts one on a directory, with a label that containers may use, and opens it. It has
+// no flags: see [mount.Point.Seal].
 func (m *shared) mountTmpfs(path, data string) (*mount.Point, error) {
 	data = "mode=0755," + data
 	mountWith := func(data string) error { return unix.Mount(wire.Source, path, "tmpfs", 0, data) }
@@ -377,10 +378,10 @@ func (m *shared) listen(path string) (*os.File, error) {
 	return socket, nil
 }
 
-// refuseFiles has the kernel refuse the descriptors that somebody sends by a socket, or by a connection
-// that is made to it from now on: EPERM. Who has such a connection closes the descriptors that wait in it when
-// he closes it himself, which may take as long as the sender wants. Before Linux 6.16, no socket can refuse
-// them.
+// refuseFiles has the kernel refuse the descriptors that somebody sends by a socket, or by a
+// connection that is made to it from now on: EPERM. Who has such a connection closes the
+// descriptors that wait in it when he closes it himself, which may take as long as the sender
+// wants. Before Linux 6.16, no socket can refuse them.
 func refuseFiles(socket *os.File) error {
 	number, err := packet.Number(socket)
 	if err == nil {

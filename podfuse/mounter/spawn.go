@@ -12,8 +12,8 @@ import (
 // secrets.
 var environment = []string{"GOMAXPROCS=2"}
 
-// start executes this process's own binary as a spare of this process, with an environment and the log, and
-// returns our end of its link.
+// start executes this process's own binary as a spare of this process, with an environment and the
+// log, and returns our end of its link.
 func (c Config) start(environment []string, log *os.File, more ...string) (link *os.File, process *os.Process, err error) {
 	ours, theirs, err := packet.Pair()
 	if err != nil {

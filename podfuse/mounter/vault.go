@@ -20,13 +20,15 @@ import (
 )
 
 // The vault is a mount namespace that no process is in: its descriptor keeps it. Its root is a
-// tmpfs, and a program's file system is mounted on two directories of that: as the program wants it, and
-// read-only. It is where a connection can be aborted (umount2(2), MNT_FORCE), whatever became of its other mounts.
+// tmpfs, and a program's file system is mounted on two directories of that: as the program wants
+// it, and read-only. It is where a connection can be aborted (umount2(2), MNT_FORCE), whatever
+// became of its other mounts.
 //
-// The vault belongs to a user namespace of its own. Containers get what is mounted in a copy of the vault, which a
-// child makes for itself (inCopy). When a mount namespace is copied for another user namespace, the kernel locks the
-// flags of its mounts (fs/namespace.c, lock_mnt_tree): nobody can clear ro, nosuid or nodev of such a mount any more.
-// move_mount(2) alone locks nothing, and whoever makes himself a user namespace is root of its mounts.
+// The vault belongs to a user namespace of its own. Containers get what is mounted in a copy of the
+// vault, which a child makes for itself (inCopy). When a mount namespace is copied for another user
+// namespace, the kernel locks the flags of its mounts (fs/namespace.c, lock_mnt_tree): nobody can
+// clear ro, nosuid or nodev of such a mount any more. move_mount(2) alone locks nothing, and
+// whoever makes himself a user namespace is root of its mounts.
 
 // openVault makes the vault, unless there is one.
 func (m *base) openVault() {
@@ -74,8 +76,9 @@ func newVault(dir string) (vault *os.File, err error) {
 	return vault, nil
 }
 
-// ofOtherUsers makes a copy of our mount namespace for a user namespace of its own. Only a process can be begun in a new
-// user namespace, and no thread enter one: so that is a child without an errand, which ends at once.
+// ofOtherUsers makes a copy of our mount namespace for a user namespace of its own. Only a process
+// can be begun in a new user namespace, and no thread enter one: so that is a child without an
+// errand, which ends at once.
 func ofOtherUsers() (*os.File, error) {
 	// By a number of another PID namespace, the vault would be somebody's mount namespace.
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
@@ -119,10 +122,11 @@ func duplicate(file *os.File) (*os.File, error) {
 // resend is what a test replaces by Linux before 6.9.
 var resend = devfuse.Resend
 
-// separate gives the connection of a dead program an open file of its own, which the caller puts into the set. A
-// process that hides may have the first one, and its flags with it: it could have the pair wait in a read.
-// The pair must not have been given the first one: what it had read by that would end when that is closed.
-// It returns an error before Linux 6.9, where nobody but the program can answer what that had read.
+// separate gives the connection of a dead program an open file of its own, which the caller puts
+// into the set. A process that hides may have the first one, and its flags with it: it could have
+// the pair wait in a read. The pair must not have been given the first one: what it had read by
+// that would end when that is closed. It returns an error before Linux 6.9, where nobody but the
+// program can answer what that had read.
 func (m *programs) separate(c *connection) error {
 	number, err := packet.Number(c.file)
 	own := -1
@@ -143,9 +147,9 @@ func (m *programs) separate(c *connection) error {
 	return err
 }
 
-// inCopy calls a function on a thread that is in a copy of the vault, which ends with the thread: what is
-// cloned from there has its flags locked. Of a function that asks a program, asks is the program's directory: the
-// thread may wait for ever, and keeps no other program's mounts.
+// inCopy calls a function on a thread that is in a copy of the vault, which ends with the thread:
+// what is cloned from there has its flags locked. Of a function that asks a program, asks is the
+// program's directory: the thread may wait for ever, and keeps no other program's mounts.
 func inCopy(vault int, asks string, f func() error) error {
 	return mount.Inside(vault, func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
@@ -160,8 +164,8 @@ func inCopy(vault int, asks string, f func() error) error {
 	})
 }
 
-// keepOnly gives a copy of the vault another root, which has the mounts of one program. In a copy, mounts can only be
-// unmounted together.
+// keepOnly gives a copy of the vault another root, which has the mounts of one program. In a copy,
+// mounts can only be unmounted together.
 func keepOnly(dir string) error {
 	names := []string{dir, dir + readOnly}
 	var trees []*mount.Tree
@@ -207,10 +211,11 @@ type fileSystem struct {
 	Flags   uintptr
 }
 
-// mount mounts a program's file system in the vault, unless it is mounted already, and returns its device.
-// The requests have the host's PIDs, those of who mounts (fs/fuse/inode.c, fuse_conn_init). For those of
-// the program's own PID namespace, a process of root's would have to be in there, which the pod could stop. No
-// program is asked anything, so that it takes no child, which the program would wait for.
+// mount mounts a program's file system in the vault, unless it is mounted already, and returns its
+// device. The requests have the host's PIDs, those of who mounts (fs/fuse/inode.c, fuse_conn_init).
+// For those of the program's own PID namespace, a process of root's would have to be in there,
+// which the pod could stop. No program is asked anything, so that it takes no child, which the
+// program would wait for.
 func (m *programs) mount(c *connection, fs fileSystem) (device uint64, err error) {
 	vault, err := m.vault()
 	if err != nil {
@@ -255,11 +260,12 @@ func (m *programs) mount(c *connection, fs fileSystem) (device uint64, err error
 	return device, err
 }
 
-// readOnly is what the name of a directory ends with on which a program's file system is mounted read-only.
+// readOnly is what the name of a directory ends with on which a program's file system is mounted
+// read-only.
 const readOnly = ".ro"
 
-// mountReadOnly mounts what is on a directory once more, with the same flags and read-only: a flag that is set on a clone
-// is not locked. No program is asked.
+// mountReadOnly mounts what is on a directory once more, with the same flags and read-only: a flag
+// that is set on a clone is not locked. No program is asked.
 func mountReadOnly(path string, flags uintptr) error {
 	again := path + readOnly
 	if err := os.Mkdir(again, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -277,7 +283,8 @@ func mountReadOnly(path string, flags uintptr) error {
 
 var errNoVault = errors.New("there is no vault")
 
-// openConnections opens fusectl, the kernel's file system of FUSE connections. It is mounted nowhere. In a test, it fails.
+// openConnections opens fusectl, the kernel's file system of FUSE connections. It is mounted
+// nowhere. In a test, it fails.
 var openConnections = func() (*os.File, error) {
 	context, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -294,7 +301,8 @@ var openConnections = func() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "fusectl"), nil
 }
 
-// waiting is how many requests of a connection have no answer (fs/fuse/control.c, fuse_conn_waiting_read).
+// waiting is how many requests of a connection have no answer (fs/fuse/control.c,
+// fuse_conn_waiting_read).
 func (m *base) waiting(device uint64) (n int, err error) {
 	connections := -1
 	m.do(func() {
@@ -321,8 +329,9 @@ func (m *base) waiting(device uint64) (n int, err error) {
 
 // The errands. They run in a child.
 
-// probe returns when the program has answered, be it with an error: many have no statfs(2), or have what they serve
-// from a file system that fails. The kernel answers for a connection that has ended: see ended.
+// probe returns when the program has answered, be it with an error: many have no statfs(2), or have
+// what they serve from a file system that fails. The kernel answers for a connection that has
+// ended: see ended.
 func probe(j job) (result, error) {
 	return result{}, mount.Inside(vaultFD, func() error {
 		path := "/" + j.Dir
@@ -339,8 +348,8 @@ func probe(j job) (result, error) {
 	})
 }
 
-// mountAgain makes another mount of a connection, in a namespace of its own. The connection may be mounted in containers
-// only (fs/fuse/inode.c, fuse_get_tree; Linux 5.14).
+// mountAgain makes another mount of a connection, in a namespace of its own. The connection may be
+// mounted in containers only (fs/fuse/inode.c, fuse_get_tree; Linux 5.14).
 func mountAgain(connection int) (fd int, err error) {
 	context, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -420,9 +429,9 @@ func attachStandIns(j job) (result, error) {
 	})
 }
 
-// cloneWithBelow copies a program's mount for a stand-in that the container has other volumes below,
-// and copies these onto it: all of it appears at once. The originals stay on the stand-in, which
-// has to be uncovered: nobody asks a dead program for the way to them.
+// cloneWithBelow copies a program's mount for a stand-in that the container has other volumes
+// below, and copies these onto it: all of it appears at once. The originals stay on the stand-in,
+// which has to be uncovered: nobody asks a dead program for the way to them.
 func cloneWithBelow(j job, s *standIn) (tree *mount.Tree, err error) {
 	var below []*mount.Tree
 	err = inContainer(j.PID, func() error {
@@ -506,8 +515,8 @@ func cloneBelow(base, sub string, isReadOnly bool) (*mount.Tree, error) {
 	return point.Clone()
 }
 
-// openMade opens a directory in a mount, or in the same one that is read-only. It makes the directory if there is none:
-// the kubelet found it on the stand-in, which has every name.
+// openMade opens a directory in a mount, or in the same one that is read-only. It makes the
+// directory if there is none: the kubelet found it on the stand-in, which has every name.
 func openMade(base, sub string, isReadOnly bool) (*mount.Point, error) {
 	if sub != "" {
 		if err := makeDirs(base, sub); err != nil {
@@ -592,8 +601,9 @@ func attachOwn(j job) (done result, err error) {
 	})
 }
 
-// mountable are the file systems that fusermount mounts in (libfuse 3.17, util/fusermount.c). None of them is one of the
-// kernel's own, which root trusts, as runc does /proc in the container that it executes something in.
+// mountable are the file systems that fusermount mounts in (libfuse 3.17, util/fusermount.c). None
+// of them is one of the kernel's own, which root trusts, as runc does /proc in the container that
+// it executes something in.
 var mountable = []int64{
 	unix.AFS_SUPER_MAGIC, unix.AUTOFS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC,
 	unix.CIFS_SUPER_MAGIC, unix.ECRYPTFS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
@@ -615,8 +625,8 @@ var mountable = []int64{
 	0x2fc12fc1,         // zfs
 }
 
-// mayMountIn refuses the file system of a directory in which fusermount would mount nothing. It is asked of root, too: he
-// is a container's.
+// mayMountIn refuses the file system of a directory in which fusermount would mount nothing. It is
+// asked of root, too: he is a container's.
 func mayMountIn(system *unix.Statfs_t) error {
 	switch {
 	case !slices.Contains(mountable, system.Type):

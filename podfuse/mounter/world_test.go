@@ -123,8 +123,8 @@ var roles = map[string]func([]string) error{
 	"holder":       holderMain,
 }
 
-// pauseAt has the mounter stop at some steps, "step=file,step=file", at each once: it makes the file, and waits until
-// somebody has it goOn.
+// pauseAt has the mounter stop at some steps, "step=file,step=file", at each once: it makes the
+// file, and waits until somebody has it goOn.
 func pauseAt(steps string) {
 	files := map[string]string{}
 	for one := range strings.SplitSeq(steps, ",") {
@@ -146,8 +146,8 @@ func pauseAt(steps string) {
 
 const goOn = "go on"
 
-// stopsAt has the mounters of a world with this variable stop at steps, each the first time that one comes there. awaits
-// returns when it has, and lets has it go on.
+// stopsAt has the mounters of a world with this variable stop at steps, each the first time that
+// one comes there. awaits returns when it has, and lets has it go on.
 func stopsAt(t *testing.T, steps ...string) (awaits, lets func(step string), variable string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -159,8 +159,8 @@ func stopsAt(t *testing.T, steps ...string) (awaits, lets func(step string), var
 	return awaits, lets, pausesIn(dir, steps...)
 }
 
-// killsAt has the first mounter killed that comes to a step, in a world with this variable. killed has whether that was
-// done, or is closed.
+// killsAt has the first mounter killed that comes to a step, in a world with this variable. killed
+// has whether that was done, or is closed.
 func killsAt(t *testing.T, step string) (killed <-chan bool, variable string) {
 	t.Helper()
 	dir, done := t.TempDir(), make(chan bool, 1)
@@ -196,7 +196,8 @@ const (
 	podUID   = "11111111-2222-3333-4444-555555555555"
 	source   = "example.com/pod-fuse"
 	thisTest = "1.0"
-	// hang is how long is waited for what takes milliseconds on a machine that has nothing else to do.
+	// hang is how long is waited for what takes milliseconds on a machine that has nothing else to
+	// do.
 	hang = time.Minute
 )
 
@@ -423,8 +424,8 @@ func (w *world) nodeMount(dir string) {
 	})
 }
 
-// unmountNode unmounts the node mount. Until a child of the mounter has executed something, it has what the mounter had
-// open there.
+// unmountNode unmounts the node mount. Until a child of the mounter has executed something, it has
+// what the mounter had open there.
 func (w *world) unmountNode(unmount func() error) {
 	w.t.Helper()
 	err := unmount()
@@ -437,8 +438,9 @@ func (w *world) unmountNode(unmount func() error) {
 	}
 }
 
-// everyName is a directory in which every name is one, but who looks for one that begins with "never" gets no answer. A
-// name stands for the same node each time: the kernel mounts nothing on a directory that has become another one.
+// everyName is a directory in which every name is one, but who looks for one that begins with
+// "never" gets no answer. A name stands for the same node each time: the kernel mounts nothing on a
+// directory that has become another one.
 type everyName struct{ gofs.Inode }
 
 func (n *everyName) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*gofs.Inode, syscall.Errno) {
@@ -469,8 +471,9 @@ type containerOptions struct {
 	Copies         int         // so many more of the server volume, as root of a pod can make
 	More           []volume.ID // other server volumes, of which it has what tells them apart
 	Many           int         // so many mounts more, of which mountinfo has 200 bytes each
-	// Shared are mounts of the host's, by where the container has peers of them, as with Bidirectional; Receiving the
-	// same, but what is mounted in the container does not go to the host, as with HostToContainer.
+	// Shared are mounts of the host's, by where the container has peers of them, as with
+	// Bidirectional; Receiving the same, but what is mounted in the container does not go to the
+	// host, as with HostToContainer.
 	Shared, Receiving map[string]string
 	NoGroup           bool // the kubelet gives pods no cgroup of their own
 }

@@ -39,8 +39,8 @@ type refusal struct {
 func (r refusal) Error() string { return r.text }
 
 // ask sends a request until it is answered, for as long as a limit. Of Serve, it returns the
-// descriptor of /dev/fuse, which is blocking and closed on exec; else nil. An error of the driver is
-// a [refusal]. It tells say what it waits for, once.
+// descriptor of /dev/fuse, which is blocking and closed on exec; else nil. An error of the driver
+// is a [refusal]. It tells say what it waits for, once.
 func (s server) ask(r wire.Request, limit time.Duration, say func(format string, args ...any)) (wire.Answer, *os.File, error) {
 	r.Format, r.Server = wire.Format, s.id
 	if _, err := packet.Encode(r); err != nil {

@@ -43,10 +43,12 @@ func (l *link) begin(event func(wire.Event, *os.File), gone func(error)) {
 	}()
 }
 
-// send sends an order, later, and takes over the descriptors. A mounter that does not read keeps only the queue waiting.
+// send sends an order, later, and takes over the descriptors. A mounter that does not read keeps
+// only the queue waiting.
 func (l *link) send(order wire.Order, files ...*os.File) {
 	l.orders.Add(0, func() {
-		// No order is too long (wire.LongestPath): an error is the link's end, which its reader finds, too.
+		// No order is too long (wire.LongestPath): an error is the link's end, which its reader
+		// finds, too.
 		_ = l.socket.Send(packet.NoLimit, order, files...)
 		for _, file := range files {
 			packet.CloseAside(file)

@@ -92,7 +92,8 @@ func theHostNeverWaits(t *testing.T, r *rig) {
 	waiter.waits()
 }
 
-// A container that has the kubelet's directories below a path of its own, as node agents do, never waits.
+// A container that has the kubelet's directories below a path of its own, as node agents do, never
+// waits.
 func TestACopyOfTheHostsMountsNeverWaits(t *testing.T) {
 	for _, kubelets := range []string{"kubelet/pods", disk} {
 		t.Run(kubelets, func(t *testing.T) {
@@ -242,8 +243,8 @@ func TestTheProgramsOwnContainerDoesNotWait(t *testing.T) {
 	own.do("stat", at).prints("ESTALE")
 }
 
-// A program that hides its descriptor, and has its readers' requests queued again without an end, keeps the pair
-// from nobody else: its connection is ended.
+// A program that hides its descriptor, and has its readers' requests queued again without an end,
+// keeps the pair from nobody else: its connection is ended.
 func TestADeadProgramThatResendsIsEnded(t *testing.T) {
 	r := newRig(t, time.Minute)
 	c := r.container("")
@@ -324,7 +325,8 @@ func TestAVolumeIsForgotten(t *testing.T) {
 	onStandin.prints("ECONNABORTED")
 }
 
-// ask asks as a process of the program's container does, until what the pair was told is in the answer.
+// ask asks as a process of the program's container does, until what the pair was told is in the
+// answer.
 func (r *rig) ask(t *testing.T, request, want string) {
 	t.Helper()
 	c := r.serverContainer()
@@ -338,8 +340,8 @@ func (r *rig) ask(t *testing.T, request, want string) {
 	})
 }
 
-// A program can hide its descriptor, count as dead, and answer in the pair's place: the kernel tells of a
-// signal as often as it says EAGAIN. What that has made must not go on by itself.
+// A program can hide its descriptor, count as dead, and answer in the pair's place: the kernel
+// tells of a signal as often as it says EAGAIN. What that has made must not go on by itself.
 func TestADeadProgramThatAnswersMakesNoWork(t *testing.T) {
 	r := newRig(t, time.Hour)
 	c := r.container("")

@@ -137,8 +137,8 @@ func play(what string, args []string) error {
 	return fmt.Errorf("role %s is not known", what)
 }
 
-// again does something that a signal ends as often as one does: who is frozen, and waits, gets EINTR
-// when he is thawed.
+// again does something that a signal ends as often as one does: who is frozen, and waits, gets
+// EINTR when he is thawed.
 func again(do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, unix.EINTR) {
@@ -192,10 +192,12 @@ func newRig(t *testing.T, wait time.Duration, changes ...func(*FileSystem)) *rig
 	return newRigOn(t, "kubelet/pods", wait, changes...)
 }
 
-// disk is where the kubelet's directories are in a rig in which its path is a link: mountinfo shows nothing of that.
+// disk is where the kubelet's directories are in a rig in which its path is a link: mountinfo shows
+// nothing of that.
 const disk = "disk"
 
-// newRigOn has the kubelet's directories in one of the rig's, and a link where the kubelet expects them if that is another one.
+// newRigOn has the kubelet's directories in one of the rig's, and a link where the kubelet expects
+// them if that is another one.
 func newRigOn(t *testing.T, kubelets string, wait time.Duration, changes ...func(*FileSystem)) *rig {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -392,8 +394,8 @@ func (r *rig) container(subPaths ...string) *container {
 	return c
 }
 
-// serverDir is in the place of a server volume's FIFO, whose name is all that the pair looks at. It has
-// the socket, too.
+// serverDir is in the place of a server volume's FIFO, whose name is all that the pair looks at. It
+// has the socket, too.
 func (r *rig) serverDir(id volume.ID) string { return r.layout.FIFO(id) }
 
 // server starts a container of the program, which has the server volume.

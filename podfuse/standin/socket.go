@@ -308,7 +308,8 @@ func (q *requests) done(event wire.Event) {
 	}
 }
 
-// close ends the wait for all orders, with an answer to the clients, or with none, and takes no more.
+// close ends the wait for all orders, with an answer to the clients, or with none, and takes no
+// more.
 func (q *requests) close(answer error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -319,7 +320,8 @@ func (q *requests) close(answer error) {
 	clear(q.waiting)
 }
 
-// end leaves the clients to the process that serves next, if they ask again, or to the mounter, which has their sockets.
+// end leaves the clients to the process that serves next, if they ask again, or to the mounter,
+// which has their sockets.
 func (q *requests) end() {
 	if q.listener != nil {
 		q.listener.Close()

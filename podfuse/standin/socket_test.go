@@ -284,8 +284,8 @@ func TestDescriptorsOfClientsAreNotReceived(t *testing.T) {
 	r.eventually("all descriptors are closed", func() bool { return open() <= before+2 })
 }
 
-// Before Linux 6.16, a client can leave a socket in its connection whose close takes as long as it wants. It keeps
-// neither the loop that accepts connections, nor a thread for each of its own.
+// Before Linux 6.16, a client can leave a socket in its connection whose close takes as long as it
+// wants. It keeps neither the loop that accepts connections, nor a thread for each of its own.
 func TestWhatAClientLeavesKeepsNobody(t *testing.T) {
 	r := newRig(t, time.Minute)
 	connect := func() *packet.Socket {

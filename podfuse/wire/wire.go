@@ -9,8 +9,8 @@
 //	   │ ── touches the stand-in ───────> │ ── Order{attach}, its PID ───> │ attaches in its container
 //	   │ <── ESTALE: walk again ───────── │ <── Event{attached} ────────── │
 //
-// All of it goes by package packet. A packet that carries a descriptor says so here. Whoever reads one that it did not ask
-// for closes it.
+// All of it goes by package packet. A packet that carries a descriptor says so here. Whoever reads
+// one that it did not ask for closes it.
 //
 // The pair reads what a pod wrote, and the mounter never does: an [Order] has only what the pair
 // made of it, and the mounter compares every fact in it with root's records and the kernel.
@@ -32,15 +32,17 @@ const LongestPath = 2000
 // LongestSubtype is the longest subtype of a file system, in bytes.
 const LongestSubtype = 64
 
-// IsSubtype tells whether a name can be the subtype of a program's file system: the type is then fuse.NAME.
+// IsSubtype tells whether a name can be the subtype of a program's file system: the type is then
+// fuse.NAME.
 func IsSubtype(name string) bool {
 	const characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return len(name) <= LongestSubtype && strings.Trim(name, characters) == "" && !strings.HasPrefix(name, ".")
 }
 
-// MostMounts is how long a process's mountinfo may not be, in bytes: pair and mounter read less of it, which
-// is enough for a thousand mounts and takes a millisecond. Who has as much or more has no volume, for both of
-// them: if the pair had him wait, the mounter would never attach. So no kubelet waits because it has many volumes.
+// MostMounts is how long a process's mountinfo may not be, in bytes: pair and mounter read less of
+// it, which is enough for a thousand mounts and takes a millisecond. Who has as much or more has no
+// volume, for both of them: if the pair had him wait, the mounter would never attach. So no kubelet
+// waits because it has many volumes.
 const MostMounts = 128 << 10
 
 // Format is the number of this format, which each Request and Answer has: a launcher goes on
@@ -105,12 +107,14 @@ type Answer struct {
 	Again      bool   `json:"again,omitempty"`      // the Error may pass, as that of another program which serves
 	Generation uint64 `json:"generation,omitempty"` // of Serve
 	State      State  `json:"state,omitempty"`      // of Ready
-	// Notice is for the user who reads what the program prints: it serves, but for nobody. Older launchers pass over it.
+	// Notice is for the user who reads what the program prints: it serves, but for nobody. Older
+	// launchers pass over it.
 	Notice string `json:"notice,omitempty"` // of Serve
 }
 
-// NoVolume is the Notice of a program whose server volume serves a volume that the pod does not have: all that its
-// containers mount are there before any of them starts, and a volume that none mounts may be mounted later.
+// NoVolume is the Notice of a program whose server volume serves a volume that the pod does not
+// have: all that its containers mount are there before any of them starts, and a volume that none
+// mounts may be mounted later.
 func NoVolume(name, driver string) string {
 	return fmt.Sprintf("no volume %q of driver %s is mounted in this pod; the program serves nobody until there is one", name, driver)
 }
@@ -155,12 +159,13 @@ type Order struct {
 	Options              // of Serve
 	Mountpoint string    `json:"mountpoint,omitempty"` // of Serve and Unmount
 	Waiting    int       `json:"waiting,omitempty"`    // of Counts
-	// Accepted, of Serve and Unmount, is when the pair accepted the connection: a process that began later is not the one
-	// that has connected. Before Linux 6.5.
+	// Accepted, of Serve and Unmount, is when the pair accepted the connection: a process that
+	// began later is not the one that has connected. Before Linux 6.5.
 	Accepted time.Duration `json:"accepted,omitempty"`
 }
 
-// SinceBoot is the clock of Accepted, and that by which the kernel tells when a process began (man 5 proc_pid_stat).
+// SinceBoot is the clock of Accepted, and that by which the kernel tells when a process began (man
+// 5 proc_pid_stat).
 func SinceBoot() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // cannot fail
@@ -175,7 +180,7 @@ type Event struct {
 	Generation uint64    `json:"generation,omitempty"`
 	Error      string    `json:"error,omitempty"`   // of Attached and Done
 	Doubted    bool      `json:"doubted,omitempty"` // of Attached: the Error is that nobody knows yet whether the program lives
-	// Since is when the program of Died did, or was unmounted; or not said. Who waits does so from then on, whatever
-	// process of the pair he waits for.
+	// Since is when the program of Died did, or was unmounted; or not said. Who waits does so from
+	// then on, whatever process of the pair he waits for.
 	Since time.Time `json:"since,omitzero"`
 }

@@ -11,15 +11,15 @@
 //	  │ ── leave ─────────────────────────────────> │ ends: it is not needed
 //	  x    end-of-file                              │ is the owner from now on
 //
-// Nothing is answered but "answer", for an owner that wants to end. What was sent arrives although the sender
-// has died: packets wait in the kernel with their descriptors, and end-of-file comes after them. So
-// the owner uses a descriptor as soon as it was sent.
+// Nothing is answered but "answer", for an owner that wants to end. What was sent arrives although
+// the sender has died: packets wait in the kernel with their descriptors, and end-of-file comes
+// after them. So the owner uses a descriptor as soon as it was sent.
 //
 // End-of-file after whole must mean that the owner is dead. From then on, it closes its end of a
 // link only after it has killed the spare at the other, or told it to leave.
 //
-// Neither waits for the end of a close(2): of a socket in which somebody has sent files, it may take as
-// long as these want. See [packet.CloseAside].
+// Neither waits for the end of a close(2): of a socket in which somebody has sent files, it may
+// take as long as these want. See [packet.CloseAside].
 package keep
 
 import (
@@ -216,8 +216,8 @@ func (s *Set) Feed(link *os.File, kill func()) error {
 	return err
 }
 
-// Ask asks the spare to answer. What it returns waits for that, beside the goroutine that uses the set: then
-// the spare has read all that it was sent before.
+// Ask asks the spare to answer. What it returns waits for that, beside the goroutine that uses the
+// set: then the spare has read all that it was sent before.
 func (s *Set) Ask() (answered func(limit time.Duration) error) {
 	s.send(message{Kind: answer})
 	socket := s.spare

@@ -77,7 +77,8 @@ func TestASpareHasAllThatItsOwnerHad(t *testing.T) {
 	}
 }
 
-// An owner learns that its spare has read all, and loses nothing when it dies before it has read the answer.
+// An owner learns that its spare has read all, and loses nothing when it dies before it has read
+// the answer.
 func TestASpareAnswers(t *testing.T) {
 	for _, reads := range []bool{true, false} {
 		owner := New()

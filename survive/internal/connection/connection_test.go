@@ -108,8 +108,9 @@ func (m *mounted) serveFS(fs connection.FileSystem) (c *connection.Connection, w
 	return c, func() error { return <-result }
 }
 
-// Whoever was given the connection can take it out of non-blocking mode, for all who have it. The worker
-// that waits for a request then gives no sign of life until it is asked for one, as at each beat.
+// Whoever was given the connection can take it out of non-blocking mode, for all who have it. The
+// worker that waits for a request then gives no sign of life until it is asked for one, as at each
+// beat.
 func TestADeviceThatSomebodyMakesBlocking(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // would wait for that worker, here with the whole test
 	m := mountOne(t)

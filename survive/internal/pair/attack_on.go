@@ -29,7 +29,8 @@ func (p *process) attack() {
 // isStandby tells whether a process of the pair has started this one, and no call-out.
 func (p *process) isStandby() bool { return slices.Equal(os.Args[2:], p.Args) }
 
-// flood has a standby send ping after ping, and read no answer, where the version of the build is "floods".
+// flood has a standby send ping after ping, and read no answer, where the version of the build is
+// "floods".
 func (p *process) flood() {
 	if p.Version != "floods" || !p.isStandby() {
 		return
@@ -82,8 +83,9 @@ func (a *active) stay() {
 	a.Log("attack: it does not stay: %v", err)
 }
 
-// pretends sends the new process away and says that it has handed over, where the version of the build is
-// "pretends:ends" or "pretends:stays". Where it is "pretends:silent", it says nothing, and goes on.
+// pretends sends the new process away and says that it has handed over, where the version of the
+// build is "pretends:ends" or "pretends:stays". Where it is "pretends:silent", it says nothing, and
+// goes on.
 func (a *active) pretends() (does, done bool) {
 	how, does := strings.CutPrefix(a.Version, "pretends:")
 	if !does {

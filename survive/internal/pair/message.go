@@ -204,10 +204,9 @@ func (l *socket) read() {
 	}
 }
 
-// send sends a message. The usual error means that the other end is gone, which its
-// end-of-file tells as well, or that it does not read: its queue has room for some hundred messages,
-// and is full only when it hangs, or sends ping after ping. So there is one attempt, which does not
-// wait.
+// send sends a message. The usual error means that the other end is gone, which its end-of-file
+// tells as well, or that it does not read: its queue has room for some hundred messages, and is
+// full only when it hangs, or sends ping after ping. So there is one attempt, which does not wait.
 func (l *socket) send(m message) {
 	text := m.encode()
 	err := error(unix.EMSGSIZE)

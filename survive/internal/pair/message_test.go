@@ -68,8 +68,8 @@ func TestAMessageThatIsLostIsLogged(t *testing.T) {
 	}
 }
 
-// A process that sends ping after ping and reads none of the answers must not keep the one that serves
-// from everything else.
+// A process that sends ping after ping and reads none of the answers must not keep the one that
+// serves from everything else.
 func TestAPeerThatDoesNotReadKeepsNobodyWaiting(t *testing.T) {
 	ours, theirs, err := linkPair(t.Logf)
 	if err != nil {
