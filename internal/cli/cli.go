@@ -86,7 +86,7 @@ func (t Table) Has(name string) bool { _, ok := t.find(name); return ok }
 func (t Table) Run(name string, args []string) error {
 	c, ok := t.find(name)
 	if !ok {
-		return fmt.Errorf("%w; see %s help", t.unknown(name), t.Program)
+		return fmt.Errorf("%w; see %s help", unknown(name), t.Program)
 	}
 	set, run := c.flags()
 	err := set.Parse(args)
@@ -179,7 +179,7 @@ func (t Table) help(set *pflag.FlagSet) func([]string) error {
 				c, ok = t.CallOuts[i], true
 			}
 			if !ok {
-				return t.unknown(args[0])
+				return unknown(args[0])
 			}
 			text = t.helpOf(c)
 		}
@@ -197,14 +197,6 @@ func (t Table) completion(*pflag.FlagSet) func([]string) error {
 }
 
 // unknown is the error of a person who has mistyped a command.
-func (t Table) unknown(name string) error {
-	err := fmt.Errorf("unknown command %q", name)
-	var known []string
-	for _, c := range append(t.All(), t.CallOuts...) {
-		known = append(known, c.Name)
-	}
-	if meant := closest(name, known); meant != "" {
-		err = fmt.Errorf("%w, did you mean %q", err, meant)
-	}
-	return Usage(err)
+func unknown(name string) error {
+	return Usage(fmt.Errorf("unknown command %q", name))
 }
