@@ -286,7 +286,8 @@ func Encode(message any) ([]byte, error) {
 	return packet, err
 }
 
-// HasEnded tells whether an error says that the other end was closed, as when its process has ended.
+// HasEnded tells whether an error says that the other end was closed, as when its process has
+// ended.
 func HasEnded(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }

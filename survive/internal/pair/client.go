@@ -133,9 +133,9 @@ type Unserved struct{ error }
 // Silent tells whether the old process says nothing, and so may go on.
 func (u Unserved) Silent() bool { return errors.Is(u.error, errSilent) }
 
-// Upgrade lets this binary take over from the process that is active, and serves the node
-// mount with this device number. If it returns no error, the new process serves, by what the kernel
-// says of it and not by the word of the old one; and left names processes of the old pair that have not
+// Upgrade lets this binary take over from the process that is active, and serves the node mount
+// with this device number. If it returns no error, the new process serves, by what the kernel says
+// of it and not by the word of the old one; and left names processes of the old pair that have not
 // ended. An error that is not [Unserved] means that the old process goes on, as it says.
 func (at Place) Upgrade(mount uint64, next Successor, deadline time.Time) (left, err error) {
 	for {
@@ -272,8 +272,8 @@ func (at Place) awaitServing(process *os.Process, deadline time.Time) error {
 	}
 }
 
-// isAnsweredBy asks for a report, and tells whether this process gives it. The other one that has the
-// control socket may take the question, too; so it does not wait long for the answer.
+// isAnsweredBy asks for a report, and tells whether this process gives it. The other one that has
+// the control socket may take the question, too; so it does not wait long for the answer.
 func (at Place) isAnsweredBy(pid int) bool {
 	conn, err := at.dial(time.Now().Add(beat))
 	if err != nil {
