@@ -425,7 +425,7 @@ func mountOn(w *world, name, uid string, wait time.Duration) (client, server vol
 	must(w.t, w.client.Clients().Put(client))
 	must(w.t, os.MkdirAll(client.Dir, 0o755))
 	must(w.t, unix.Mount(filepath.Join(w.client.FS(), client.ID().String()), client.Dir, "", unix.MS_BIND, ""))
-	w.t.Cleanup(func() { must(w.t, unix.Unmount(client.Dir, 0)) })
+	w.t.Cleanup(func() { must(w.t, unix.Unmount(client.Dir, unix.MNT_DETACH)) })
 	return client, server
 }
 

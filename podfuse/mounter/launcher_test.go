@@ -28,7 +28,7 @@ func (w *world) forAPod() (dir string, unbind func()) {
 	unbind = func() {
 		if bound {
 			bound = false
-			must(w.t, unix.Unmount(dir, 0))
+			must(w.t, unix.Unmount(dir, unix.MNT_DETACH)) // what this process has open there, a child of another test may have, too
 		}
 	}
 	w.t.Cleanup(unbind)
@@ -89,7 +89,6 @@ func (w *world) openIn(pid int, name string) (found []string) {
 
 // While the mounter makes the launcher of another version, call-outs mount volumes.
 func TestALauncherIsNeverSeenInPart(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	launcher := filepath.Join(w.client.Shared(), wire.Binary)
 	whole, err := os.Stat(launcher)
@@ -135,7 +134,6 @@ func TestALauncherIsNeverSeenInPart(t *testing.T) {
 // The owner of a file can take a lease on it, for which others' opens wait: root of a pod owns the
 // launcher that others have. He does not get one as long as somebody has it open.
 func TestALauncherIsNotLeased(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	leased := func(when, dir string) {
 		t.Helper()
@@ -168,7 +166,6 @@ func TestALauncherIsNotLeased(t *testing.T) {
 // While neither the mounter nor its spare lives, root of a pod can lease the launcher. Other pods
 // then get another one.
 func TestALeaseOfALostLauncherHarmsNoOtherPod(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	pod, _ := w.forAPod()
 	w.loseBoth()
@@ -194,13 +191,12 @@ func TestALeaseOfALostLauncherHarmsNoOtherPod(t *testing.T) {
 
 // What several pods have does not change, whatever the flags of a mount are.
 func TestWhatPodsShareIsReadOnly(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	dir, _ := w.forAPod()
 	socket := filepath.Join(t.TempDir(), "socket")
 	must(t, os.WriteFile(socket, nil, 0o600))
 	must(t, unix.Mount(w.client.Socket(), socket, "", unix.MS_BIND, ""))
-	defer unix.Unmount(socket, 0)
+	defer unix.Unmount(socket, unix.MNT_DETACH)
 	for _, on := range []string{dir, socket} {
 		must(t, unix.Mount("", on, "", unix.MS_REMOUNT|unix.MS_BIND, ""))
 	}
