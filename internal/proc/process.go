@@ -66,13 +66,10 @@ func (p *Process) Ended(limit time.Duration) (ended bool) {
 // POLLERR is told in any case (man 2 poll).
 func Polled(fd int, events int16, limit time.Duration) (bool, error) {
 	for deadline := time.Now().Add(limit); ; {
-		left := max(time.Until(deadline), 0)
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: events}}, int(left.Milliseconds()))
-		if n > 0 || err != nil && err != unix.EINTR {
-			return n > 0, os.NewSyscallError("poll", err)
-		}
-		if err == nil && left < time.Millisecond {
-			return false, nil
+		left := unix.NsecToTimespec(max(time.Until(deadline), 0).Nanoseconds())
+		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: events}}, &left, nil)
+		if err != unix.EINTR {
+			return n > 0, os.NewSyscallError("ppoll", err)
 		}
 	}
 }
@@ -102,5 +99,6 @@ func (p *Process) use(f func(fd int) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(raw.Control(func(fd uintptr) { err = f(int(fd)) }), err)
+	controlErr := raw.Control(func(fd uintptr) { err = f(int(fd)) })
+	return errors.Join(controlErr, err)
 }
