@@ -58,9 +58,9 @@ func (n callOut) start() (adopted []Healed, err error) {
 	return adopted, nil
 }
 
-// mountAndServe does so, and leaves the descriptor that serves to the daemon: when that dies, so
-// does the connection. Whoever asks the file system must not have it: killed while the daemon dies,
-// too, he would keep the connection that he waits for.
+// mountAndServe mounts the file system, and leaves the descriptor that serves it to the daemon: when
+// that dies, so does the connection. A process that asks the file system must not have it: killed
+// while the daemon dies, too, it would keep the connection that it waits for.
 func (n callOut) mountAndServe() error {
 	device, err := n.mountLabelled()
 	if err != nil {
@@ -307,9 +307,10 @@ func (n callOut) lockServed() (unlock func(), served bool, err error) {
 	}
 }
 
-// restore does the same, and reports what it healed. With all, it also looks for volumes
-// whose record is lost, which costs time with the number of mounts on the node. Where all
-// records may be lost, it does so anyway. The caller holds the exclusive lock, of lockServed.
+// restore starts the daemon if it does not serve, and its companion, heals our own namespace, and
+// reports that. With all, it also looks for volumes whose record is lost, which costs time with
+// the number of mounts on the node. Where all records may be lost, it does so anyway. The caller
+// holds the exclusive lock, of lockServed.
 func (n callOut) restore(served, all bool) ([]Healed, error) {
 	var err error
 	if served && all {

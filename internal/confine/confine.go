@@ -189,13 +189,13 @@ func setCapabilities(mask uint64) error {
 		part := uint32(mask >> (32 * i))
 		sets[i] = unix.CapUserData{Effective: part, Permitted: part}
 	}
-	err := inAll(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets[0])))
-	runtime.KeepAlive(&header)
-	runtime.KeepAlive(&sets)
-	return err
+	return inAll(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets[0])))
 }
 
-// inAll makes a system call in every thread of the process, which concerns one only.
+// inAll makes a system call in every thread of the process, which concerns one only. What its
+// arguments point to is on the heap: a stack can move.
+//
+//go:uintptrescapes
 func inAll(number, a, b uintptr) error {
 	// Without cgo, the runtime knows all threads. With it, this is ENOTSUP.
 	_, _, errno := syscall.AllThreadsSyscall6(number, a, b, 0, 0, 0, 0)
