@@ -39,6 +39,7 @@ func (n Node) openState() (file *os.File, fresh bool, err error) {
 	// with SIGBUS.
 	if _, err := file.Write(make([]byte, n.State)); err != nil {
 		file.Close()
+		_ = os.Remove(path) // it would keep what there is of space
 		return nil, false, err
 	}
 	return file, true, nil
