@@ -16,6 +16,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"example.com/pod-info-fuse/internal/testnode"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -89,9 +90,7 @@ func (v *visits) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadRe
 // A file counts its reads through a hundred kills and an upgrade. A version with another State
 // begins anew, and so does a pair after a loss.
 func TestStateSurvives(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("to mount needs root")
-	}
+	testnode.Require(t) // as with the driver's own tests: a process with the race detector cannot be confined
 	dir, bin := t.TempDir(), t.TempDir()
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {

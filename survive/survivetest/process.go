@@ -128,16 +128,20 @@ func (r *run) start(what role) *process {
 }
 
 // state is the memory for all processes of versions whose State has a size.
-func (r *run) state(size int) (file *os.File, err error) {
+func (r *run) state(size int) (*os.File, error) {
 	if r.states[size] == nil {
 		fd, err := unix.MemfdCreate("state", unix.MFD_CLOEXEC)
 		if err != nil {
 			return nil, os.NewSyscallError("memfd_create", err)
 		}
-		r.states[size] = os.NewFile(uintptr(fd), "state")
-		err = r.states[size].Truncate(int64(size))
+		file := os.NewFile(uintptr(fd), "state")
+		if err := file.Truncate(int64(size)); err != nil {
+			file.Close()
+			return nil, err
+		}
+		r.states[size] = file
 	}
-	return r.states[size], err
+	return r.states[size], nil
 }
 
 // version is the driver that a process is of.
