@@ -146,26 +146,7 @@ func (s *Socket) Receive(deadline time.Time) (packet []byte, files []*os.File, e
 	return r.parse(buffer, rights, err)
 }
 
-// ReceiveFrom does the same without descriptors, and returns the number of the process that has
-// sent the packet, as the kernel says: of a socket with SO_PASSCRED (man 7 unix).
-func (s *Socket) ReceiveFrom(deadline time.Time) (packet []byte, pid int, err error) {
-	buffer, from := make([]byte, Max), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	r, err := s.receive(deadline, buffer, from, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	messages, err := unix.ParseSocketControlMessage(from[:r.rights])
-	if err != nil || len(messages) != 1 {
-		return nil, 0, errors.New("the kernel does not say who has sent a packet")
-	}
-	sender, err := unix.ParseUnixCredentials(&messages[0])
-	if err != nil {
-		return nil, 0, err
-	}
-	return buffer[:r.text], int(sender.Pid), nil
-}
-
-// The three that follow are for who must never have a descriptor open that somebody else has
+// The four that follow are for who must never have a descriptor open that somebody else has
 // chosen: close(2) of a file on a FUSE file system waits for its server (FUSE_FLUSH), so that who
 // has one can be kept waiting for ever. Where there is no room for them, the kernel opens no
 // descriptors, and so there is none to close (net/core/scm.c, scm_detach_fds).
@@ -185,6 +166,25 @@ func (s *Socket) Peek(deadline time.Time) (packet []byte, withFiles bool, err er
 		err = io.EOF
 	}
 	return buffer[:r.text], r.flags&unix.MSG_CTRUNC != 0, err
+}
+
+// PeekFrom is Peek of a socket with SO_PASSCRED (man 7 unix), and returns the number of the process
+// that has sent the packet, as the kernel says.
+func (s *Socket) PeekFrom(deadline time.Time) (packet []byte, pid int, err error) {
+	buffer, from := make([]byte, Max), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	r, err := s.receive(deadline, buffer, from, unix.MSG_PEEK)
+	if err != nil {
+		return nil, 0, err
+	}
+	messages, err := unix.ParseSocketControlMessage(from[:r.rights])
+	if err != nil || len(messages) != 1 {
+		return nil, 0, errors.New("the kernel does not say who has sent a packet")
+	}
+	sender, err := unix.ParseUnixCredentials(&messages[0])
+	if err != nil {
+		return nil, 0, err
+	}
+	return buffer[:r.text], int(sender.Pid), nil
 }
 
 // PeekFiles opens the descriptors of the packet that Peek has returned: so many at most. There are

@@ -103,7 +103,7 @@ func (at Place) say(what string, deadline time.Time) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	defer conn.Close()
+	defer conn.End()
 	return conn.exchange(command{Command: what})
 }
 
@@ -188,7 +188,7 @@ func (at Place) takeOverFrom(active *proc.Process, mount uint64, next Successor,
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
+	defer conn.End()
 	resources, err := at.takeResources(active, mount)
 	if err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func (at Place) isAnsweredBy(pid int) bool {
 	if err != nil {
 		return false
 	}
-	defer conn.Close()
+	defer conn.End()
 	// The kernel says which process has written the answer (man 7 unix).
 	controlErr := conn.Control(func(fd int) { err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
 	if err = errors.Join(controlErr, err); err == nil {
@@ -288,7 +288,7 @@ func (at Place) isAnsweredBy(pid int) bool {
 	if err != nil {
 		return false
 	}
-	text, sender, err := conn.ReceiveFrom(conn.deadline)
+	text, sender, err := conn.PeekFrom(conn.deadline)
 	if err != nil || sender != pid {
 		return false
 	}
@@ -315,10 +315,14 @@ func (at Place) dial(deadline time.Time) (c caller, err error) {
 func (conn caller) exchange(c command, with ...*os.File) (answer reply, err error) {
 	c.Format = format
 	var text []byte
-	var files []*os.File
+	var files bool
 	if err = conn.Send(time.Until(conn.deadline), c, with...); err == nil {
-		text, files, err = conn.Receive(conn.deadline)
-		packet.Close(files) // there should be none
+		text, files, err = conn.Peek(conn.deadline)
+	}
+	if files { // of an attacker: to close them may take for ever
+		return answer, Refusal("the answer comes with descriptors")
+	} else if err == nil {
+		err = conn.Skip()
 	}
 	if packet.TimedOut(err) {
 		return answer, errSilent
