@@ -32,13 +32,13 @@ func (m *machine) zipUnits() {
 		}
 	}
 	reads()
-	active, standby := m.zipPair(0)
+	active, _ := m.zipPair(0)
 	if unit := m.must("systemctl", "status", "--no-pager", fmt.Sprint(active)); !strings.Contains(strings.SplitN(unit, "\n", 2)[0], ".scope") {
 		m.t.Errorf("process %d belongs to\n%s", active, unit)
 	}
 	m.must("sh", "-c", fmt.Sprintf("kill -9 %d", active))
 	reads()
-	active, standby = m.zipPair(active)
+	active, standby := m.zipPair(active)
 	m.must("sh", "-c", fmt.Sprintf("kill -STOP %[1]d %[2]d && kill -9 %[1]d %[2]d", active, standby)) // so that none takes over
 	m.must("systemctl", "start", "zip-restore")                                                       // or its timer, within ten seconds
 	reads()
