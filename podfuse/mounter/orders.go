@@ -118,10 +118,7 @@ func (m *mounter) work(o *order) {
 			m.do(func() { m.logFailure(m.subject(o.Order), string(o.Kind), err) })
 		}
 		pause("answer " + string(o.Kind))
-		m.do(func() {
-			m.answer(o, err)
-			delete(m.orders, o.name)
-		})
+		m.do(func() { m.answer(o, err) })
 	}()
 }
 
@@ -147,8 +144,15 @@ func (m *mounter) answer(o *order, err error) {
 		e.Error = short(err)
 	}
 	if l := m.links[o.Link]; l == nil || !l.queue(event{Event: e, order: o.name}) {
-		m.set.Drop(o.name)
+		m.dropOrder(o.name)
 	}
+}
+
+// dropOrder drops one that is answered, or whose answer nobody takes. Until then it counts as one
+// of mostOrders, because its socket is open.
+func (m *mounter) dropOrder(order string) {
+	delete(m.orders, order)
+	m.set.Drop(order)
 }
 
 func short(err error) string {

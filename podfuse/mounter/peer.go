@@ -212,7 +212,7 @@ func (m *mounter) write(p *peer) {
 		}
 		packet.Close(e.files)
 		if e.order != "" { // not before: who is killed with an answer that he has not sent leaves it to the next mounter
-			m.do(func() { m.set.Drop(e.order) })
+			m.do(func() { m.dropOrder(e.order) })
 		}
 		if len(p.events) == 0 && p.lost.Swap(false) {
 			time.Sleep(tellAgain) // it was too slow, or is dead
