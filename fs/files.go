@@ -49,9 +49,10 @@ type file struct {
 	// fixed returns a content that stays as long as the volume is mounted. The kernel
 	// keeps it.
 	fixed func(volume.Record) (string, error)
-	// live returns a content that differs from read to read, for the thread that reads. The
-	// kernel does not keep it, and it does not depend on the record. ESRCH: the reader is not
-	// a process that the file system can name.
+	// live returns a content that differs from read to read, for the thread that reads: as
+	// much as a text holds. The kernel does not keep it, and it does not depend on the
+	// record. The kernel refuses it files that are not in Reads; if it may wait, NeverBlocks
+	// must say so. ESRCH: the reader is not a process that the file system can name.
 	live func(f *FS, thread uint32) (text, error)
 }
 
