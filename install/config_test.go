@@ -51,7 +51,7 @@ func TestADriverLeavesBeforeItsConfigurationGoes(t *testing.T) {
 	}
 }
 
-// What is wrong elsewhere on the node keeps no new version out, nor the one before.
+// What is wrong elsewhere on the node keeps no new version out.
 func TestAVersionIsInstalledWhereTheOneBeforeCannotLeave(t *testing.T) {
 	target := newTarget(t, nil)
 	mustInstall(t, target, content(t, version("1"), []byte("first")...))
@@ -67,15 +67,10 @@ func TestAVersionIsInstalledWhereTheOneBeforeCannotLeave(t *testing.T) {
 	if err := k.Look(); err != nil {
 		t.Errorf("the second look: %v", err)
 	}
-	for _, want := range []string{"2", "1"} {
-		if now, err := os.ReadFile(target.Binary()); string(now) != version(want) {
-			t.Errorf("it is %q, %v; want version %s", now, err, want)
-		}
-		if now, err := os.ReadFile(target.config()); string(now) != "second" {
-			t.Errorf("the configuration is %q, %v", now, err)
-		}
-		if err := target.Rollback(); err != nil {
-			t.Error(err)
-		}
+	if now, err := os.ReadFile(target.Binary()); string(now) != version("2") {
+		t.Errorf("it is %q, %v", now, err)
+	}
+	if now, err := os.ReadFile(target.config()); string(now) != "second" {
+		t.Errorf("the configuration is %q, %v", now, err)
 	}
 }

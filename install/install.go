@@ -5,7 +5,6 @@
 //	    vendor~name/
 //	        name              the driver
 //	        config.json       its configuration, if there is one
-//	        .name.previous    the version before, for Rollback
 //	    .PROGRAM-XXXX/        a driver that is being installed or removed
 //
 // The kubelet watches the directory, executes each driver that appears in it, and remembers
@@ -44,7 +43,7 @@ func (c Content) binary() io.Reader { return io.NewSectionReader(c.Binary, 0, ma
 
 // Install makes the target have the content, and reports whether that changed anything, which
 // can be so in spite of an error. A reader of the target, the kubelet above all, sees the driver
-// before or the driver after and nothing in between. The version before is kept for Rollback.
+// before or the driver after and nothing in between.
 func (t Target) Install(c Content) (changed bool, err error) {
 	if c.Config != nil && t.CheckConfig != nil {
 		if err := t.CheckConfig(c.Config); err != nil {
@@ -98,9 +97,6 @@ func (t Target) install(c Content) error {
 		}
 		return errors.Join(os.Rename(dir, t.Dir()), syncDir(t.PluginDir))
 	}
-	if err := t.keep(staged, c); err != nil {
-		return fmt.Errorf("keep the version before: %w", err)
-	}
 	return t.place(staged, t.Dir(), c)
 }
 
@@ -117,36 +113,4 @@ func (t Target) place(staged, dir string, c Content) error {
 		}
 	}
 	return errors.Join(os.Chmod(dir, 0o755), syncDir(dir)) // there was a umask
-}
-
-// keep gives the installed binary a second name, for Rollback: unless it is a copy of the one
-// that is being installed, or was altered and would push out a good one.
-func (t Target) keep(staged string, c Content) error {
-	if same, err := sameFile(t.Binary(), c.binary(), anyMode); err != nil || same {
-		return err
-	}
-	second := hiddenIn(staged, filepath.Base(t.previous()))
-	if err := os.Link(t.Binary(), second); errors.Is(err, fs.ErrNotExist) {
-		return nil // there is none
-	} else if err != nil {
-		return err
-	}
-	if t.answers(second) != nil {
-		return nil
-	}
-	return os.Rename(second, t.previous())
-}
-
-// Rollback installs the version before the present one, which becomes the version
-// before: a second rollback undoes the first.
-func (t Target) Rollback() error {
-	previous, err := os.Open(t.previous())
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("roll back: %s has no version before the present one", t.Dir())
-	} else if err != nil {
-		return err
-	}
-	defer previous.Close()
-	_, err = t.Install(Content{Binary: previous})
-	return err
 }

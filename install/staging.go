@@ -89,9 +89,6 @@ func (t Target) installed(c Content) (bool, error) {
 	return sameFile(t.config(), bytes.NewReader(c.Config), 0o644)
 }
 
-// anyMode is for sameFile.
-const anyMode fs.FileMode = 0
-
 // sameFile tells whether a file has a content and a mode.
 func sameFile(path string, content io.Reader, mode fs.FileMode) (bool, error) {
 	file, err := os.Open(path)
@@ -101,7 +98,7 @@ func sameFile(path string, content io.Reader, mode fs.FileMode) (bool, error) {
 		return false, err
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || mode != anyMode && info.Mode() != mode {
+	if info, err := file.Stat(); err != nil || info.Mode() != mode {
 		return false, err
 	}
 	there, wanted := sha256.New(), sha256.New()

@@ -70,15 +70,11 @@ func (t Target) Binary() string { return filepath.Join(t.Dir(), t.Driver.File())
 
 func (t Target) config() string { return filepath.Join(t.Dir(), ConfigFile) }
 
-func (t Target) previous() string {
-	return filepath.Join(t.Dir(), "."+t.Driver.File()+".previous")
-}
-
 // check refuses names of the driver that are not a directory and regular files: a link would
 // lead to somebody else's files, and a directory cannot be replaced at once.
 func (t Target) check() error {
 	kind, name := fs.ModeDir, "directory"
-	for _, path := range []string{t.Dir(), t.Binary(), t.config(), t.previous()} {
+	for _, path := range []string{t.Dir(), t.Binary(), t.config()} {
 		info, err := os.Lstat(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -17,15 +17,13 @@ func TestAPlaceThatIsNoDriversIsRefusedAndStays(t *testing.T) {
 		files map[string]string
 		path  string
 	}{
-		"the directory is a link":       {map[string]string{dir: "-> ../elsewhere", "elsewhere/": ""}, dir},
-		"the directory is a file":       {map[string]string{dir: "text"}, dir},
-		"the binary is a link":          {with(good, dir+"/facts", "-> ../../elsewhere/facts"), dir + "/facts"},
-		"the binary is a directory":     {map[string]string{dir + "/facts/": ""}, dir + "/facts"},
-		"the binary is a dead link":     {with(good, dir+"/facts", "-> none"), dir + "/facts"},
-		"config.json is a link":         {with(good, dir+"/config.json", "-> ../../elsewhere/config.json"), dir + "/config.json"},
-		"config.json is a directory":    {with(good, dir+"/config.json/", ""), dir + "/config.json"},
-		"the one before is a link":      {with(good, dir+"/.facts.previous", "-> ../../elsewhere/facts"), dir + "/.facts.previous"},
-		"the one before is a directory": {with(good, dir+"/.facts.previous/", ""), dir + "/.facts.previous"},
+		"the directory is a link":    {map[string]string{dir: "-> ../elsewhere", "elsewhere/": ""}, dir},
+		"the directory is a file":    {map[string]string{dir: "text"}, dir},
+		"the binary is a link":       {with(good, dir+"/facts", "-> ../../elsewhere/facts"), dir + "/facts"},
+		"the binary is a directory":  {map[string]string{dir + "/facts/": ""}, dir + "/facts"},
+		"the binary is a dead link":  {with(good, dir+"/facts", "-> none"), dir + "/facts"},
+		"config.json is a link":      {with(good, dir+"/config.json", "-> ../../elsewhere/config.json"), dir + "/config.json"},
+		"config.json is a directory": {with(good, dir+"/config.json/", ""), dir + "/config.json"},
 	} {
 		target := newTarget(t, row.files)
 		root := filepath.Dir(target.PluginDir)

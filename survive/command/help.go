@@ -17,7 +17,7 @@ func (p Program) table() cli.Table {
 			{
 				Name: "install", Prepare: p.install, Example: "install --watch --listen :9808 --log-format json",
 				Help: "put this binary into the kubelet's plugin directory, in the place of the version before",
-				More: "With --rollback, the version before comes back. With --watch, the driver is kept installed until SIGTERM.",
+				More: "With --watch, the driver is kept installed until SIGTERM.",
 			},
 			{
 				Name: "uninstall", Prepare: p.uninstall, Example: "uninstall --watch",

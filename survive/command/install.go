@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -24,7 +23,6 @@ func (p Program) install(set *pflag.FlagSet) func([]string) error {
 		output:     cli.OutputFlag(set, "text"),
 		configFile: set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays"),
 		closeFlex:  set.String("close-flexvolume", "", "with --watch and --plugin-dir: the driver is for CSI only; remove it from `DIR`, where the kubelet looks for FlexVolume drivers, as soon as none of its FlexVolumes is mounted, and keep it the same until then; without =DIR, from where it would be installed without --plugin-dir"),
-		rollback:   set.Bool("rollback", false, "install the version before the present one"),
 		delivery:   func(flex.Name, survive.Settings) error { return nil },
 	}
 	set.Lookup("close-flexvolume").NoOptDefVal = kubelets
@@ -39,13 +37,12 @@ type installation struct {
 	*installer
 	output                *cli.Output
 	configFile, closeFlex *string
-	rollback              *bool
 	delivery              func(driver flex.Name, settings survive.Settings) error
 }
 
 // installReport is the JSON of what install has done.
 type installReport struct {
-	Version   string `json:"version,omitempty"` // not known of a rollback
+	Version   string `json:"version"`
 	Binary    string `json:"binary"`
 	PluginDir string `json:"pluginDir"`
 	Why       string `json:"why"`     // it is that directory
@@ -57,11 +54,6 @@ func (i installation) run(p Program) error {
 		return err
 	}
 	var other error
-	i.set.Visit(func(f *pflag.Flag) {
-		if *i.rollback && !slices.Contains([]string{"rollback", "driver", "plugin-dir", "root", "output"}, f.Name) {
-			other = fmt.Errorf("--rollback does not go with --%s", f.Name)
-		}
-	})
 	if i.set.Changed("close-flexvolume") {
 		switch {
 		case *i.closeFlex == "":
@@ -91,13 +83,7 @@ func (i installation) run(p Program) error {
 		}
 		return i.delivery(target.Driver, settings)
 	}
-	switch {
-	case *i.rollback:
-		if err := errors.Join(target.Rollback(), p.silent(target).Inside().RefuseNew(false)); err != nil {
-			return err
-		}
-		return i.report(installReport{"", target.Binary(), target.PluginDir, why, true}, "%s is the version before again (%s)", target.Binary(), why)
-	case i.watch:
+	if i.watch {
 		i.log("version %s is to be %s (%s)", p.Version, target.Binary(), why)
 		keeper := &install.Keeper{
 			Target: target, Binary: i.binary, Config: configuration, Log: i.log,
@@ -131,17 +117,13 @@ func (i installation) run(p Program) error {
 	if !changed {
 		what = "is installed already as"
 	}
-	return errors.Join(i.report(installReport{p.Version, target.Binary(), target.PluginDir, why, changed},
-		"version %s %s %s (%s)", p.Version, what, target.Binary(), why), err, p.silent(target).Inside().RefuseNew(false), deliver())
-}
-
-// report prints what was done, for scripts or for people.
-func (i installation) report(r installReport, format string, args ...any) (err error) {
+	var told error
 	if i.output.JSON() {
-		return cli.PrintJSON(r)
+		told = cli.PrintJSON(installReport{p.Version, target.Binary(), target.PluginDir, why, changed})
+	} else {
+		_, told = fmt.Printf("version %s %s %s (%s)\n", p.Version, what, target.Binary(), why)
 	}
-	_, err = fmt.Printf(format+"\n", args...)
-	return err
+	return errors.Join(told, err, p.silent(target).Inside().RefuseNew(false), deliver())
 }
 
 // silent is the installation in a place, without its configuration and its log.
