@@ -1,6 +1,6 @@
 # Every target works on a clean clone. Those that mount need root.
 
-VERSION ?= 0.1.1
+VERSION ?= 0.2.0
 export CGO_ENABLED = 0
 
 .PHONY: build binaries image image-check release release-check release-again release-suite helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster cluster-builds cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity vulncheck lint clean
