@@ -42,8 +42,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-//go:generate go run ./genfilter
-
 // Rules say what a confined process may do beside serving.
 type Rules struct {
 	Read []string // files, and directories with all in them
@@ -120,11 +118,11 @@ func Enter(program string, rules Rules) (problems []string, err error) {
 	if err := restrictFiles(rules); err != nil {
 		problems = append(problems, fmt.Sprintf("Landlock: %v", err))
 	}
-	allowed := filter
+	filter := "serving"
 	if rules.Sockets {
-		allowed = filterWithSockets
+		filter = "serving-with-sockets"
 	}
-	if err := install(allowed); err != nil {
+	if err := install(filter); err != nil {
 		problems = append(problems, fmt.Sprintf("seccomp: %v", err))
 	}
 	return problems, nil

@@ -1,14 +1,24 @@
 package confine
 
 import (
+	"bytes"
+	"embed"
+	"encoding/binary"
 	"errors"
 	"os"
 	"runtime"
-	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+//go:generate go run ./genfilter
+
+// filters are the programs that genfilter has assembled, ARCHITECTURE.NAME each: instructions of
+// [unix.SockFilter]. What they allow, genfilter/policy.go says.
+//
+//go:embed filters
+var filters embed.FS
 
 // onDenial is the answer to a system call that is denied. A test build ends the process, so
 // that no denial goes unseen.
@@ -16,13 +26,17 @@ var onDenial uint32 = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 
 // ToMounting leaves to this process, which may be root's, the system calls of one that mounts for
 // others, and to all that it starts. They must not call it again: filters pile up.
-func ToMounting() error { return install(filterForMounting) }
+func ToMounting() error { return install("mounting") }
 
-// install installs a filter that genfilter made for this architecture, in all threads.
-func install(filter []unix.SockFilter) error {
-	program := slices.Clone(filter)
-	if len(program) == 0 {
+// install installs a filter in all threads.
+func install(name string) error {
+	text, err := filters.ReadFile("filters/" + runtime.GOARCH + "." + name)
+	if err != nil { // the library of genfilter has no tables of system calls for it
 		return errors.New("there is no filter for " + runtime.GOARCH)
+	}
+	program := make([]unix.SockFilter, len(text)/int(unsafe.Sizeof(unix.SockFilter{})))
+	if err := binary.Read(bytes.NewReader(text), binary.LittleEndian, program); err != nil {
+		return err
 	}
 	program[len(program)-1].K = onDenial // genfilter ends it with the answer to denied calls
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}

@@ -133,9 +133,9 @@ type filter struct {
 }
 
 var filters = []filter{
-	{name: "filter"},
-	{name: "filterWithSockets", more: forSockets, conditional: conditionalForSockets},
-	{name: "filterForMounting", more: forMounting, conditional: conditionalForMounting},
+	{name: "serving"},
+	{name: "serving-with-sockets", more: forSockets, conditional: conditionalForSockets},
+	{name: "mounting", more: forMounting, conditional: conditionalForMounting},
 }
 
 // policy answers everything else with EPERM.
