@@ -61,6 +61,9 @@ func On(rules confine.Rules, runDir, record string, victim, log int) []Attack {
 func ByCall(victim int) []Attack {
 	return []Attack{
 		{"make a file in memory", func() error { return descriptor(unix.MemfdCreate("attack", 0)) }},
+		{"make a hole in a file in memory", func() error { return makeHole(unix.MADV_REMOVE) }},
+		// The kernel takes the lower half of the register.
+		{"make one by a number that is too large", func() error { return makeHole(unix.MADV_REMOVE | 1<<32) }},
 
 		{"make a TCP socket", func() error { return descriptor(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)) }},
 		{"make a UDP socket", func() error { return descriptor(unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM, 0)) }},
@@ -131,6 +134,23 @@ func reopenFile() error {
 		return nil
 	}
 	return open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDWR)
+}
+
+// makeHole gives advice about shared memory, which is a file of a tmpfs (mm/shmem.c, shmem_zero_setup).
+func makeHole(advice uintptr) error {
+	memory, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil // nobody has refused anything
+	}
+	defer unix.Munmap(memory)
+	memory[0] = 1
+	if err := raw(unix.SYS_MADVISE, uintptr(unsafe.Pointer(&memory[0])), uintptr(len(memory)), advice); err != nil {
+		return err
+	}
+	if memory[0] != 0 {
+		return errors.New("it has no hole")
+	}
+	return nil
 }
 
 func link(from, to string) error {

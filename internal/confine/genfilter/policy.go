@@ -16,7 +16,7 @@ var allowed = []string{
 	"read", "write", "futex", "ppoll", "epoll_pwait", "tgkill", "openat", "close", "fstat", "getdents64", "pidfd_open", "uname", "statfs",
 
 	// Go's runtime and library: memory, threads, timers, signals, descriptors.
-	"mmap", "munmap", "mprotect", "madvise", "mincore", "brk",
+	"mmap", "munmap", "mprotect", "mincore", "brk",
 	"clock_gettime", "nanosleep", "sched_yield", "sched_getaffinity", "gettid", "getpid", "getppid", "restart_syscall",
 	"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "set_robust_list", "set_tid_address", "rseq",
 	"timer_create", "timer_settime", "timer_delete", "getrandom",
@@ -91,6 +91,13 @@ var conditional = []seccomp.NameWithConditions{
 	// The process of a reader's thread. No other ioctl: /dev/fuse takes some,
 	// FUSE_DEV_IOC_CLONE for example.
 	{Name: "ioctl", Conditions: argument(1, seccomp.Equal, unix.PIDFD_GET_INFO)},
+	// What Go advises, and package connection (runtime/mem_linux.go). MADV_REMOVE punches holes in a
+	// file in memory, whose other mappings are then without these pages.
+	{Name: "madvise", Conditions: argument(2, seccomp.Equal, unix.MADV_DONTNEED)},
+	{Name: "madvise", Conditions: argument(2, seccomp.Equal, unix.MADV_FREE)},
+	{Name: "madvise", Conditions: argument(2, seccomp.Equal, unix.MADV_HUGEPAGE)},
+	{Name: "madvise", Conditions: argument(2, seccomp.Equal, unix.MADV_NOHUGEPAGE)},
+	{Name: "madvise", Conditions: argument(2, seccomp.Equal, unix.MADV_COLLAPSE)},
 	// The names of threads and, by Go, of mappings; and a new process must repeat
 	// that nobody may dump it.
 	{Name: "prctl", Conditions: argument(0, seccomp.Equal, unix.PR_SET_NAME)},
