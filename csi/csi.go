@@ -18,12 +18,9 @@
 package csi
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
-	"time"
 
 	"example.com/pod-info-fuse/flex"
 )
@@ -49,9 +46,8 @@ type Plugin struct {
 
 	found found
 
-	mu       sync.Mutex // guards called and calledAt
-	called   string     // the binary that init was called of last, as [stamp] has it
-	calledAt time.Time
+	mu     sync.Mutex // guards called
+	called string     // the binary that init was called of last, as [stamp] has it
 }
 
 func (p *Plugin) name() string { return p.Driver.CSI() }
@@ -60,36 +56,13 @@ func (p *Plugin) name() string { return p.Driver.CSI() }
 func (p *Plugin) endpoint() string { return p.Driver.CSISocket(p.KubeletDir) }
 func (p *Plugin) dir() string      { return filepath.Dir(p.endpoint()) }
 
-const (
-	maxNodeID = 256 // bytes, of a node's id (CSI specification, NodeGetInfoResponse)
-	maxString = 128 // bytes, of other strings ("Size Limits")
-	maxSocket = 107 // bytes, of a socket's path (man 7 unix)
-)
-
-// validName tells whether a driver can have the name (GetPluginInfoResponse).
-func validName(name string) bool {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	return name != "" && len(name) <= 63 && strings.TrimLeft(name, letters+"-.") == "" && strings.Trim(name, "-.") == name
-}
-
 // check returns an error if the kubelet could not use such a plugin.
 func (p *Plugin) check() error {
 	switch {
-	case !validName(p.name()):
-		return fmt.Errorf("driver %s would be %q in CSI, which is not a domain name of at most 63 letters, digits, dashes and dots; name it otherwise", p.Driver, p.name())
-	case p.NodeID == "":
-		return errors.New("the node's id is not set")
-	case len(p.NodeID) > maxNodeID:
-		return fmt.Errorf("the node's id has %d bytes; CSI allows %d", len(p.NodeID), maxNodeID)
-	case !filepath.IsAbs(p.KubeletDir) || filepath.Clean(p.KubeletDir) != p.KubeletDir || p.KubeletDir == "/":
+	case !filepath.IsAbs(p.KubeletDir) || filepath.Clean(p.KubeletDir) != p.KubeletDir:
 		return fmt.Errorf("the kubelet's directory %q is not an absolute path in its shortest form", p.KubeletDir)
 	case p.Binary != "" && !filepath.IsAbs(p.Binary):
 		return fmt.Errorf("the binary %q is not an absolute path, as the host sees it", p.Binary)
-	}
-	for _, path := range []string{p.endpoint(), p.Driver.CSIRegistration(p.KubeletDir)} {
-		if len(path) > maxSocket {
-			return fmt.Errorf("the path of the socket %q has %d bytes; a socket's can have %d", path, len(path), maxSocket)
-		}
 	}
 	return nil
 }

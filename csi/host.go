@@ -46,14 +46,14 @@ func (p *Plugin) onHost(f func(host) error) error {
 }
 
 // initialize calls init of a driver that is new, so that a new version takes over. A kubelet does
-// that for FlexVolume drivers only. init does not say whether the version took over, so it is
-// called again after initInterval. Only the Probe that calls it waits for it.
+// that for FlexVolume drivers only. Only the Probe that calls it waits for it. A version that could
+// not take over tries again when the kubelet publishes a volume again.
 func (p *Plugin) initialize(h host) {
 	now := stamp(h.binary)
 	p.mu.Lock()
-	due := now != "" && (now != p.called || time.Since(p.calledAt) >= initInterval)
+	due := now != "" && now != p.called
 	if due {
-		p.called, p.calledAt = now, time.Now()
+		p.called = now
 	}
 	p.mu.Unlock()
 	if due {
@@ -62,10 +62,6 @@ func (p *Plugin) initialize(h host) {
 		}
 	}
 }
-
-// initInterval is the time between two calls of init. A call takes milliseconds where there is
-// nothing to do.
-var initInterval = time.Minute
 
 // stamp changes with a file; "": there is none.
 func stamp(path string) string {
@@ -123,14 +119,8 @@ func (p *Plugin) candidates() []string {
 
 // noBinary says that the driver is not installed.
 func (p *Plugin) noBinary() error {
-	why := ""
-	if own, err := os.Readlink("/proc/self/ns/mnt"); err == nil {
-		if first, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == first {
-			why = "; this process has looked in its own mount namespace, which is that of process 1: " +
-				"in a container, that is the host's only with hostPID: true"
-		}
-	}
-	return status.Errorf(codes.FailedPrecondition, "driver %s is not installed on the host as any of %q%s", p.Driver, p.candidates(), why)
+	return status.Errorf(codes.FailedPrecondition,
+		"driver %s is not installed on the host as any of %q; without hostPID: true, the pod does not see the host", p.Driver, p.candidates())
 }
 
 // How long call-outs may take. mount may have to wait for one that replaces a daemon which does

@@ -3,7 +3,6 @@ package csi
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -14,11 +13,11 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// node is the service that mounts volumes.
+// node is the service that mounts volumes. Requests for one target at the same time do no harm: the
+// call-outs wait for each other, as they do for a kubelet that executes them.
 type node struct {
 	csi.UnimplementedNodeServer
 	*Plugin
-	busy busy
 	// mounts and unmounts have room for the call-outs that may run at a time. Each has some MiB,
 	// and a kubelet may ask for a hundred at once, while the plugin's memory is limited. Those
 	// that unmount do not wait for those that mount, which may wait for a daemon.
@@ -42,46 +41,6 @@ func (t turns) wait(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// busy has the targets that a request is at work on.
-type busy struct {
-	mu      sync.Mutex // guards targets
-	targets map[string]bool
-}
-
-// begin keeps other requests off a target until end is called. A request that is not the only
-// one gets the error that the specification has for it.
-func (b *busy) begin(t target) (end func(), err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.targets[t.dir] {
-		return nil, status.Errorf(codes.Aborted, "another request for %s is at work", t)
-	}
-	if b.targets == nil {
-		b.targets = map[string]bool{}
-	}
-	b.targets[t.dir] = true
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.targets, t.dir)
-	}, nil
-}
-
-// begin has a request for a target wait for its turn, and keeps others off the target until end is
-// called.
-func (n *node) begin(ctx context.Context, t target, turns turns) (end func(), err error) {
-	free, err := n.busy.begin(t)
-	if err != nil {
-		return nil, err
-	}
-	endTurn, err := turns.wait(ctx)
-	if err != nil {
-		free()
-		return nil, err
-	}
-	return func() { endTurn(); free() }, nil
-}
-
 // NodePublishVolume makes the volume appear in its target, which it makes. The kubelet repeats
 // it about every minute (requiresRepublish of the CSIDriver object), which heals a volume that
 // is dead, in its place. When it fails, a target that was there is as it was.
@@ -98,7 +57,7 @@ func (n *node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRe
 	if err != nil {
 		return nil, err
 	}
-	end, err := n.begin(ctx, t, n.mounts)
+	end, err := n.mounts.wait(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +95,7 @@ func (n *node) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolu
 	if err != nil {
 		return nil, err
 	}
-	end, err := n.begin(ctx, t, n.unmounts)
+	end, err := n.unmounts.wait(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -60,9 +60,6 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 	without := func(key string) func(*spec.NodePublishVolumeRequest) {
 		return func(r *spec.NodePublishVolumeRequest) { delete(r.VolumeContext, key) }
 	}
-	mode := func(mode spec.VolumeCapability_AccessMode_Mode) func(*spec.NodePublishVolumeRequest) {
-		return func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability.AccessMode.Mode = mode }
-	}
 	mount := func(m *spec.VolumeCapability_MountVolume) func(*spec.NodePublishVolumeRequest) {
 		return func(r *spec.NodePublishVolumeRequest) {
 			r.VolumeCapability.AccessType = &spec.VolumeCapability_Mount{Mount: m}
@@ -75,11 +72,11 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 		message string
 	}{
 		{"no volume id", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeId = "" }), codes.InvalidArgument, "volume_id is missing"},
-		{"a volume id of 4096 bytes", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeId = strings.Repeat("v", 4096) }), codes.InvalidArgument, "has 4096 bytes; CSI allows 128"},
-		{"no target", at(""), codes.InvalidArgument, "target_path is missing"},
-		{"a relative target", at(target[1:]), codes.InvalidArgument, "not an absolute path"},
-		{"a target with a detour", at(parent + "/../info/mount"), codes.InvalidArgument, "not in its shortest form"},
-		{"a target with a slash at its end", at(target + "/"), codes.InvalidArgument, "not in its shortest form"},
+		{"no target", at(""), codes.InvalidArgument, "is not of the form"},
+		{"a relative target", at(target[1:]), codes.InvalidArgument, "is not of the form"},
+		{"a target with a detour", at(parent + "/../info/mount"), codes.InvalidArgument, "is not of the form"},
+		{"a target that is the parent", at(filepath.Dir(target) + "/.."), codes.InvalidArgument, "is not of the form"},
+		{"a target with a slash at its end", at(target + "/"), codes.InvalidArgument, "is not of the form"},
 		{"a target of another pod", at(other), codes.InvalidArgument, "belongs to pod " + otherUID},
 		{"a target elsewhere", at("/mnt"), codes.InvalidArgument, "is not of the form"},
 		{"a target below another directory", at(strings.Replace(target, w.kubelet, "/var/lib/other", 1)), codes.InvalidArgument, "--kubelet-dir"},
@@ -88,19 +85,17 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 		{"a target too deep", at(target + "/mount"), codes.InvalidArgument, "is not of the form"},
 		{"a target of no pod", at(strings.Replace(target, podUID, "web-0", 1)), codes.InvalidArgument, "is not of the form"},
 		{"a target without its parent", at(strings.Replace(target, "info", "none", 1)), codes.Internal, "no such file or directory"},
-		{"a target that is too long", at(strings.Replace(target, "info", strings.Repeat("i", 4096), 1)), codes.InvalidArgument, "is no path"},
-		{"a target with a zero", at(target + "\x00"), codes.InvalidArgument, "is no path"},
-		{"no capability", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability = nil }), codes.InvalidArgument, "volume_capability is missing"},
+		{"a target that is too long", at(strings.Replace(target, "info", strings.Repeat("i", 4096), 1)), codes.Internal, "file name too long"},
+		{"a target with a zero", at(target + "\x00"), codes.Internal, "invalid argument"},
+		{"no capability", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability = nil }), codes.InvalidArgument, "does not ask for a mounted volume"},
 		{"no access type", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeCapability.AccessType = nil }), codes.InvalidArgument, "does not ask for a mounted volume"},
 		{"a block volume, where a kubelet has those", changed(func(r *spec.NodePublishVolumeRequest) {
 			r.TargetPath = filepath.Join(w.kubelet, "plugins/kubernetes.io/csi/volumeDevices/publish/pv", podUID)
 			r.VolumeCapability.AccessType = &spec.VolumeCapability_Block{Block: &spec.VolumeCapability_BlockVolume{}}
-		}), codes.InvalidArgument, "a block volume"},
+		}), codes.InvalidArgument, "volumeMode: Filesystem"},
 		{"a file system's type", mount(&spec.VolumeCapability_MountVolume{FsType: "ext4"}), codes.InvalidArgument, `"ext4" is asked for`},
 		{"mount options", mount(&spec.VolumeCapability_MountVolume{MountFlags: []string{"password=hunter2"}}), codes.InvalidArgument, "mountOptions are given"},
 		{"a Secret", changed(func(r *spec.NodePublishVolumeRequest) { r.Secrets = map[string]string{"hunter2": "hunter2"} }), codes.InvalidArgument, "remove nodePublishSecretRef"},
-		{"no access mode", mode(spec.VolumeCapability_AccessMode_UNKNOWN), codes.InvalidArgument, "UNKNOWN"},
-		{"an access mode that is not known", mode(99), codes.InvalidArgument, "access mode 99"},
 		{"no attributes", changed(func(r *spec.NodePublishVolumeRequest) { r.VolumeContext = nil }), codes.InvalidArgument, "podInfoOnMount"},
 		{"no pod info", without("csi.storage.k8s.io/pod.uid"), codes.InvalidArgument, "podInfoOnMount"},
 		{"not said whether it is ephemeral", without("csi.storage.k8s.io/ephemeral"), codes.InvalidArgument, "podInfoOnMount"},
@@ -111,7 +106,6 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 		{"another pod's uid", with("csi.storage.k8s.io/pod.uid", otherUID), codes.InvalidArgument, "belongs to pod " + podUID},
 		{"a uid that is none", with("csi.storage.k8s.io/pod.uid", ""), codes.InvalidArgument, "belongs to pod " + podUID},
 		{"an unknown fact", with("facts", "node.secrets"), codes.InvalidArgument, "node.secrets"},
-		{"a list that is too long", with("facts", strings.Repeat("pod.name,", 10000)), codes.InvalidArgument, "bytes; 65536 are allowed"},
 		{"a request that is too long", with("facts", strings.Repeat("pod.name,", 100000)), codes.ResourceExhausted, "larger than max"},
 		{"a pod's name that is too long", with("csi.storage.k8s.io/pod.name", strings.Repeat("w", 300)), codes.InvalidArgument, "has 300 bytes"},
 	} {
@@ -133,9 +127,8 @@ func TestBadInputIsRefusedAndLeavesNothing(t *testing.T) {
 		message    string
 	}{
 		{"", target, "volume_id is missing"},
-		{strings.Repeat("v", 4096), target, "has 4096 bytes"},
-		{"v", "", "target_path is missing"},
-		{"v", "mount", "not an absolute path"},
+		{"v", "", "is not of the form"},
+		{"v", "mount", "is not of the form"},
 		{"v", "/mnt", "is not of the form"},
 		{"v", w.kubelet, "is not of the form"},
 	} {
@@ -152,7 +145,7 @@ func TestEveryAccessModeIsAccepted(t *testing.T) {
 			err := w.publish(target, persistent, func(r *spec.NodePublishVolumeRequest) {
 				r.VolumeCapability.AccessMode.Mode, r.Readonly = spec.VolumeCapability_AccessMode_Mode(number), readOnly
 			})
-			if accepted := err == nil; accepted != (name != "UNKNOWN") {
+			if err != nil {
 				t.Errorf("%s, read-only %v: %v", name, readOnly, err)
 			}
 		}
@@ -240,15 +233,6 @@ func look(t *testing.T, path string) string {
 	return all
 }
 
-// Each succeeds, or says that another one is at work.
-func isOneOf(t *testing.T, err error) (succeeded bool) {
-	t.Helper()
-	if code := status.Code(err); code != codes.OK && code != codes.Aborted {
-		t.Errorf("%s: %v", code, err)
-	}
-	return err == nil
-}
-
 func TestFiftyPublicationsOfATargetAtOnce(t *testing.T) {
 	w := serve(t)
 	target := w.target(podUID, "info")
@@ -258,14 +242,13 @@ func TestFiftyPublicationsOfATargetAtOnce(t *testing.T) {
 		all.Go(func() { results <- w.publish(target) })
 	}
 	all.Wait()
-	succeeded := 0
 	for range cap(results) {
-		if isOneOf(t, <-results) {
-			succeeded++
+		if err := <-results; err != nil {
+			t.Error(err)
 		}
 	}
-	if succeeded == 0 || len(mountsOn(target)) != 1 {
-		t.Errorf("%d succeed, mounted are %q", succeeded, mountsOn(target))
+	if len(mountsOn(target)) != 1 {
+		t.Errorf("mounted are %q", mountsOn(target))
 	}
 	w.reads(target)
 	w.mustUnpublish(target)
@@ -291,7 +274,7 @@ func TestPublicationsRaceUnpublications(t *testing.T) {
 		} {
 			all.Go(func() {
 				for goesOn() {
-					if isOneOf(t, do()) {
+					if do() == nil { // or the other one was faster
 						mu.Lock()
 						count[name]++
 						mu.Unlock()

@@ -19,7 +19,6 @@ type registrar struct {
 	registration.UnimplementedRegistrationServer
 	*Plugin
 	refused chan<- string // has room for one
-	silence *time.Timer   // until the kubelet says whether it has registered the plugin
 }
 
 func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
@@ -30,7 +29,6 @@ func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registr
 }
 
 func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
-	r.silence.Stop()
 	if s.GetPluginRegistered() {
 		r.Log("the kubelet has registered %s", r.name())
 	} else {
@@ -46,13 +44,6 @@ func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.R
 // plugin, for example, while it does not know its node yet.
 const registerDelay = 5 * time.Second
 
-// registrationTimeout is how long to wait for a kubelet before the log says that none has come.
-var registrationTimeout = time.Minute
-
-// registrationStopTimeout is how long the server of the registration may take to end. It has
-// nothing to wait for but an answer on its way.
-const registrationStopTimeout = time.Second
-
 // register has the kubelet register the plugin, until the context ends. A kubelet that has refused
 // the plugin asks again only when there is another socket.
 func (p *Plugin) register(ctx context.Context, dir string) error {
@@ -62,11 +53,8 @@ func (p *Plugin) register(ctx context.Context, dir string) error {
 		if err != nil {
 			return fmt.Errorf("make the socket of the registration: %w", err)
 		}
-		silence := time.AfterFunc(registrationTimeout, func() {
-			p.Log("no kubelet has registered %s in %v; is %q, of --kubelet-dir, the kubelet's --root-dir?", p.name(), registrationTimeout, p.KubeletDir)
-		})
 		server := p.server()
-		registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused, silence: silence})
+		registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused})
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(at) }()
 		select {
@@ -75,9 +63,8 @@ func (p *Plugin) register(ctx context.Context, dir string) error {
 		case why := <-refused:
 			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.name(), registerDelay, why)
 		}
-		silence.Stop()
-		at.remove() // first: the kubelet calls no more
-		stop(server, registrationStopTimeout)
+		at.Close()
+		stop(server)
 		if err != nil {
 			return err
 		}

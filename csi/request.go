@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -32,24 +31,13 @@ func invalid(format string, args ...any) error {
 // target checks what every request on a volume has. The target is what tells volumes apart: all
 // pods that have a persistent volume have the same volume_id.
 func (p *Plugin) target(volumeID, dir string) (t target, err error) {
-	switch {
-	case volumeID == "":
+	if volumeID == "" {
 		return t, invalid("volume_id is missing")
-	case len(volumeID) > maxString:
-		return t, invalid("volume_id, of a persistent volume its volumeHandle, has %d bytes; CSI allows %d", len(volumeID), maxString)
-	case dir == "":
-		return t, invalid("target_path is missing")
-	case !filepath.IsAbs(dir):
-		return t, invalid("target_path %q is not an absolute path", dir)
-	case filepath.Clean(dir) != dir:
-		return t, invalid("target_path %q is not in its shortest form, %q", dir, filepath.Clean(dir))
-	case len(dir) >= unix.PathMax || strings.Contains(dir, "\x00"):
-		return t, invalid("target_path %.100q is no path: it has %d bytes, or one that is 0", dir, len(dir))
 	}
 	rest, below := strings.CutPrefix(dir, filepath.Join(p.KubeletDir, "pods")+"/")
 	parts := strings.Split(rest, "/")
-	if !below || len(parts) != 5 || !volume.IsUID(parts[0]) || parts[1] != "volumes" || parts[2] != volume.CSIPlugin {
-		return t, invalid("target_path %q is not of the form %s/pods/UID/volumes/%s/NAME/mount; if that is not the kubelet's directory, say it with --kubelet-dir",
+	if !below || filepath.Clean(dir) != dir || len(parts) != 5 || !volume.IsUID(parts[0]) || parts[1] != "volumes" || parts[2] != volume.CSIPlugin {
+		return t, invalid("target_path %.200q is not of the form %s/pods/UID/volumes/%s/NAME/mount; if that is not the kubelet's directory, say it with --kubelet-dir",
 			dir, p.KubeletDir, volume.CSIPlugin)
 	}
 	return target{dir: dir, uid: parts[0], name: parts[3]}, nil
@@ -60,24 +48,15 @@ func (p *Plugin) target(volumeID, dir string) (t target, err error) {
 // kubelet makes the container's mount read-only. Secrets and mount options are not quoted: they may
 // have passwords.
 func check(r *csi.NodePublishVolumeRequest) error {
-	c := r.GetVolumeCapability()
-	switch mount := c.GetMount(); {
-	case c == nil:
-		return invalid("volume_capability is missing")
-	case c.GetBlock() != nil:
-		return invalid("a block volume is asked for; there are only mounted ones: volumeMode is Filesystem")
+	switch mount := r.GetVolumeCapability().GetMount(); {
 	case mount == nil:
-		return invalid("volume_capability does not ask for a mounted volume")
+		return invalid("volume_capability does not ask for a mounted volume, as volumeMode: Filesystem does")
 	case mount.GetFsType() != "":
 		return invalid("fsType %.40q is asked for; remove it from the volume", mount.GetFsType())
 	case len(mount.GetMountFlags()) > 0:
 		return invalid("mountOptions are given, and a volume has none; remove them from the persistent volume")
 	case len(r.GetSecrets()) > 0:
 		return invalid("a Secret is given, and a volume needs none; remove nodePublishSecretRef")
-	}
-	mode := c.GetAccessMode().GetMode()
-	if _, known := csi.VolumeCapability_AccessMode_Mode_name[int32(mode)]; !known || mode == csi.VolumeCapability_AccessMode_UNKNOWN {
-		return invalid("access mode %s is asked for, which is not known", mode)
 	}
 	return nil
 }
@@ -93,10 +72,6 @@ var kubeletOptions = map[string]string{
 	kubeletPrefix + "pod.namespace":       flex.OptionPodNamespace,
 	kubeletPrefix + "serviceAccount.name": flex.OptionServiceAccount,
 }
-
-// maxOptions is the longest list of options, in bytes: a process's argument can have 128 KiB
-// (man 2 execve), and CSI allows 4 KiB for the attributes.
-const maxOptions = 64 << 10
 
 // options returns the options of mount for a volume: those of the kubelet, and those of the author
 // that the driver knows. The kubelet overrides what the author of the pod, or of the persistent
@@ -131,9 +106,6 @@ func (p *Plugin) options(t target, attributes map[string]string) (string, error)
 		return "", invalid("%spod.uid is %.40q, but target_path %q belongs to pod %s", kubeletPrefix, uid, t.dir, t.uid)
 	}
 	encoded, err := json.Marshal(options)
-	if err == nil && len(encoded) > maxOptions {
-		err = invalid("volumeAttributes have %d bytes; %d are allowed", len(encoded), maxOptions)
-	}
 	return string(encoded), err
 }
 

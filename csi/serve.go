@@ -34,13 +34,13 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 	if err != nil {
 		return err
 	}
-	defer at.remove()
+	defer at.Close()
 	server := p.server()
-	csi.RegisterIdentityServer(server, &identity{Plugin: p})
+	csi.RegisterIdentityServer(server, identity{Plugin: p})
 	csi.RegisterNodeServer(server, newNode(p))
 	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(at) }()
-	defer stop(server, stopTimeout)
+	defer stop(server)
 	p.Log("version %s of %s serves driver %s at %s", p.Version, p.name(), p.Driver, socket)
 	if registrationDir != "" {
 		registered, end := context.WithCancel(ctx)
@@ -67,35 +67,29 @@ func Socket(endpoint string) (path string, err error) {
 	return path, nil
 }
 
-// stopTimeout is how long requests may go on after the plugin was told to end. The next call-out
-// repairs what a call-out leaves that is killed then. Together with registrationStopTimeout, it is
-// less than the five seconds that the pod has (terminationGracePeriodSeconds).
-const stopTimeout = 3 * time.Second
+// stopTimeout is how long requests may go on after a server was told to end. The next call-out
+// repairs what a call-out leaves that is killed then. For both servers, it is less than the five
+// seconds that the pod has (terminationGracePeriodSeconds).
+const stopTimeout = 2 * time.Second
 
-// stop ends a server when its requests have ended, or after the limit. Then it does not wait:
+// stop ends a server when its requests have ended, or after that time. Then it does not wait:
 // [grpc.Server.Stop] would wait two minutes for a client that has connected and says nothing.
-func stop(server *grpc.Server, limit time.Duration) {
+func stop(server *grpc.Server) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); server.GracefulStop() }()
 	select {
 	case <-ended:
-	case <-time.After(limit):
+	case <-time.After(stopTimeout):
 		go server.Stop()
 	}
 }
 
-const (
-	// maxMessage is the largest request, in bytes. The kubelet's have some KiB.
-	maxMessage = 128 << 10
-	// maxRequests is how many requests of one connection are in memory at a time. The others
-	// wait for them, in the kubelet.
-	maxRequests = 100
-)
+// maxMessage is the largest request, in bytes. The kubelet's have some KiB.
+const maxMessage = 128 << 10
 
 func (p *Plugin) server() *grpc.Server {
 	return grpc.NewServer(
-		grpc.UnaryInterceptor(p.intercept), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxRequests),
-		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10),
+		grpc.UnaryInterceptor(p.intercept), grpc.MaxRecvMsgSize(maxMessage), grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10),
 	)
 }
 
@@ -119,50 +113,23 @@ func (p *Plugin) recovered(err *error) {
 	}
 }
 
-// listener is a socket that is listened at, and its file.
-type listener struct {
-	net.Listener
-	path string
-	file fs.FileInfo
-}
-
-// listen makes a socket, in the place of one that a process before may have left. It has its
-// name only when it is listened at: somebody waits for the name.
-func listen(path string) (*listener, error) {
-	if there, err := os.Lstat(path); err == nil && there.Mode().Type() != fs.ModeSocket {
-		return nil, fmt.Errorf("%s is there, and is not a socket; remove it", path)
+// listen makes a socket for root, in the place of one that a process before may have left. Its file
+// ends with it.
+func listen(path string) (net.Listener, error) {
+	if there, err := os.Lstat(path); err == nil && there.Mode().Type() == fs.ModeSocket {
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
 	}
-	hidden := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)) // the kubelet passes over such names
-	if err := os.Remove(hidden); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
+	at, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, err
 	}
-	socket.SetUnlinkOnClose(false)
-	l := &listener{Listener: socket, path: path}
-	err = os.Chmod(hidden, 0o600)
-	if err == nil {
-		l.file, err = os.Lstat(hidden)
-	}
-	if err == nil {
-		err = os.Rename(hidden, path)
-	}
-	if err != nil {
-		os.Remove(hidden)
-		socket.Close()
+	if err := os.Chmod(path, 0o600); err != nil {
+		at.Close()
 		return nil, err
 	}
-	return l, nil
-}
-
-// remove removes the socket's file, unless another process has put its own there.
-func (l *listener) remove() {
-	l.Close()
-	if there, err := os.Lstat(l.path); err == nil && os.SameFile(there, l.file) {
-		os.Remove(l.path)
-	}
+	return at, nil
 }
 
 // Probe asks the plugin that serves at a socket whether it is ready. The error says why it is
@@ -174,14 +141,9 @@ func Probe(ctx context.Context, socket string, live bool) error {
 		return err
 	}
 	defer connection.Close()
-	answer, err := csi.NewIdentityClient(connection).Probe(ctx, &csi.ProbeRequest{})
-	switch {
-	case live && status.Code(err) == codes.FailedPrecondition:
+	_, err = csi.NewIdentityClient(connection).Probe(ctx, &csi.ProbeRequest{})
+	if err == nil || live && status.Code(err) == codes.FailedPrecondition {
 		return nil
-	case err != nil:
-		return errors.New(status.Convert(err).Message())
-	case answer.GetReady() != nil && !answer.GetReady().GetValue():
-		return errors.New("the plugin is not ready")
 	}
-	return nil
+	return errors.New(status.Convert(err).Message())
 }

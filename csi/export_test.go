@@ -1,7 +1,0 @@
-package csi
-
-// What takes a minute, for tests that do not.
-var (
-	InitAgain           = &initInterval
-	RegistrationSilence = &registrationTimeout
-)

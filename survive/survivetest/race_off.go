@@ -1,5 +1,0 @@
-//go:build !race
-
-package survivetest
-
-const raced = false
