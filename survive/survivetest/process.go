@@ -44,20 +44,13 @@ type role struct {
 	Agreed         []byte // connection.Params
 	UID            uint32
 	Confined       bool
-	Before         bool // it is the version before
 	Input          bool
 	CompanionFiles int
 }
 
-// Orders, each of which is acknowledged when it was carried out.
+// Orders. Such a process answers with a text, as JSON: a problem, or "" when it is ready or has
+// carried out an order.
 const serve, stop = 's', 'e'
-
-// message is what such a process says: a problem, of which it may end; or none, when it is ready or
-// has carried out an order.
-type message struct {
-	Problem string
-	Ends    bool
-}
 
 // process is a process that serves, as the test has it.
 type process struct {
@@ -81,14 +74,13 @@ func (r *run) start(what role) *process {
 	device := os.NewFile(uintptr(fd), "/dev/fuse")
 	given := []*os.File{orders, output, output, device, theirs, cmp.Or(r.Site.Input, null)}
 	p := &process{orders: ours, done: make(chan bool, 1), ended: make(chan struct{})}
-	state, errState := r.state(r.version(what).State)
-	err := errors.Join(errText, errOutput, errNull, errOrders, errAnswers, errDevice, errState)
+	err := errors.Join(errText, errOutput, errNull, errOrders, errAnswers, errDevice)
 	if err == nil {
 		name := "^" + strings.ReplaceAll(regexp.QuoteMeta(r.t.Name()), "/", "$/^") + "$"
 		p.Process, err = os.StartProcess("/proc/self/exe", []string{os.Args[0], "-test.run=" + name, "-test.timeout=" + lifeTime}, &os.ProcAttr{
 			// What the test makes in its temporary directory, nobody else removes.
 			Env:   append(os.Environ(), variable+"="+string(text), "TMPDIR="+filepath.Join(r.dir, "tmp")),
-			Files: append(append(given, r.Site.CompanionFiles...), state),
+			Files: append(append(given, r.Site.CompanionFiles...), r.state),
 		})
 	}
 	for _, f := range []*os.File{orders, theirs, device, null} {
@@ -99,14 +91,14 @@ func (r *run) start(what role) *process {
 		defer close(p.ended)
 		defer close(p.done)
 		for from := json.NewDecoder(answers); ; {
-			var m message
-			if err := from.Decode(&m); err != nil {
+			var problem string
+			if err := from.Decode(&problem); err != nil {
 				break
 			}
-			if m.Problem == "" {
+			if problem == "" {
 				p.done <- true
-			} else if r.failed.add("%s", m.Problem); m.Ends {
-				r.failed.close()
+			} else {
+				r.failed.add("%s", problem)
 			}
 		}
 		state, _ := p.Wait()
@@ -127,29 +119,14 @@ func (r *run) start(what role) *process {
 	return p
 }
 
-// state is the memory for all processes of versions whose State has a size.
-func (r *run) state(size int) (*os.File, error) {
-	if r.states[size] == nil {
-		fd, err := unix.MemfdCreate("state", unix.MFD_CLOEXEC)
-		if err != nil {
-			return nil, os.NewSyscallError("memfd_create", err)
-		}
-		file := os.NewFile(uintptr(fd), "state")
-		if err := file.Truncate(int64(size)); err != nil {
-			file.Close()
-			return nil, err
-		}
-		r.states[size] = file
+// makeState makes the memory that all processes share.
+func (r *run) makeState() error {
+	fd, err := unix.MemfdCreate("state", unix.MFD_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("memfd_create", err)
 	}
-	return r.states[size], nil
-}
-
-// version is the driver that a process is of.
-func (c Test) version(what role) survive.Driver {
-	if what.Before {
-		return c.Before
-	}
-	return c.Driver
+	r.state = os.NewFile(uintptr(fd), "state")
+	return r.state.Truncate(int64(r.Driver.State))
 }
 
 // order returns when the process has carried out the order, or has ended.
@@ -174,19 +151,20 @@ func (r *run) abort() {
 func (c Test) be(text string) {
 	var mu sync.Mutex // guards to
 	to := json.NewEncoder(os.NewFile(answersFD, "answers"))
-	say := func(m message) {
+	say := func(problem string) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = to.Encode(m) // else the test has ended
+		_ = to.Encode(problem) // else the test has ended
 	}
 	if err := c.carryOut(text, say); err != nil {
-		say(message{err.Error(), true})
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
 // carryOut carries out orders, until there are no more.
-func (c Test) carryOut(text string, say func(message)) error {
+func (c Test) carryOut(text string, say func(problem string)) error {
 	var what role
 	if err := json.Unmarshal([]byte(text), &what); err != nil {
 		return err
@@ -195,16 +173,16 @@ func (c Test) carryOut(text string, say func(message)) error {
 	if err != nil {
 		return err
 	}
-	report := func(problem string) { say(message{Problem: "the file system reports: " + problem}) }
-	driver, site := c.version(what), survive.Site{Config: c.Site.Config, Volumes: store(what.Dir), Report: report}
+	report := func(problem string) { say("the file system reports: " + problem) }
+	site := survive.Site{Config: c.Site.Config, Volumes: store(what.Dir), Report: report}
 	if what.Input {
 		site.Input = os.NewFile(inputFD, "input")
 	}
 	for i := range what.CompanionFiles {
 		site.CompanionFiles = append(site.CompanionFiles, os.NewFile(uintptr(companionFD+i), "companion's"))
 	}
-	if driver.State > 0 {
-		site.State, err = unix.Mmap(companionFD+what.CompanionFiles, 0, driver.State, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if c.Driver.State > 0 {
+		site.State, err = unix.Mmap(companionFD+what.CompanionFiles, 0, c.Driver.State, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			return os.NewSyscallError("mmap", err)
 		}
@@ -215,11 +193,11 @@ func (c Test) carryOut(text string, say func(message)) error {
 		return err
 	}
 	if what.Confined {
-		if err := enter(programOf(c.Driver), driver, what); err != nil {
+		if err := enter(c.Driver, what); err != nil {
 			return err
 		}
 	}
-	files, err := fileSystem(driver, site)
+	files, err := fileSystem(c.Driver, site)
 	if err != nil && what.Confined {
 		return fmt.Errorf("%w, in a process that is confined: %s", err, remedyOfConfined)
 	} else if err != nil {
@@ -229,10 +207,10 @@ func (c Test) carryOut(text string, say func(message)) error {
 	if err != nil {
 		return err
 	}
-	say(message{})
+	say("")
 	var conn *connection.Connection
 	served := make(chan error, 1)
-	for order := make([]byte, 1); ; say(message{}) {
+	for order := make([]byte, 1); ; say("") {
 		if n, _ := os.Stdin.Read(order); n == 0 {
 			return nil
 		}
@@ -250,7 +228,8 @@ func (c Test) carryOut(text string, say func(message)) error {
 }
 
 // enter confines this process as one that serves on a node.
-func enter(program string, d survive.Driver, what role) error {
+func enter(d survive.Driver, what role) error {
+	program := programOf(d)
 	if err := confine.Become(confine.User{UID: what.UID, GID: confine.GroupOf(program)}, d.Sockets); err != nil {
 		return err
 	}
