@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"example.com/pod-info-fuse/flex"
-	"example.com/pod-info-fuse/internal/mount"
 )
 
 // CheckName returns an error if the driver cannot have an installation of this name: both
@@ -28,20 +27,4 @@ func (d Driver) CheckName(name flex.Name) error {
 		return fmt.Errorf("the driver's State has %d bytes; it can have 0 to %d", d.State, mostState)
 	}
 	return nil
-}
-
-// NameOf is the name of the installation that has mounted the directory, or the file system that
-// it is in; false: none of this driver has. Nobody is asked but the kernel.
-func (d Driver) NameOf(dir string) (name flex.Name, ok bool) {
-	point, err := mount.Open(dir)
-	if err != nil {
-		return name, false
-	}
-	defer point.Close()
-	info, err := point.Info()
-	if err != nil || info == nil || info.FSType != d.fsType() {
-		return name, false
-	}
-	name, err = flex.ParseName(info.Source)
-	return name, err == nil
 }

@@ -156,16 +156,7 @@ func (n Node) Status() (Status, error) {
 	return status, nil
 }
 
-// Processes is what [Node.Status] says of the mount and of the processes that serve, and nothing
-// else of it. The time that it takes does not depend on how many volumes there are.
-func (n Node) Processes() (Status, error) {
-	there, err := n.look()
-	if err != nil {
-		return Status{}, err
-	}
-	return n.begin().processes(there)
-}
-
+// processes looks at the processes that serve.
 func (n callOut) processes(there look) (Status, error) {
 	status := Status{Mount: there.state(), locks: there.locks}
 	if !there.locks.Held() {

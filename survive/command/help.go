@@ -1,8 +1,6 @@
 package command
 
-import (
-	"example.com/pod-info-fuse/internal/cli"
-)
+import "example.com/pod-info-fuse/internal/cli"
 
 // table is the program's command line.
 func (p Program) table() cli.Table {
@@ -42,14 +40,10 @@ func (p Program) table() cli.Table {
 			},
 			{
 				Name: "watch", Args: "FILE", Prepare: p.watch, Example: "watch --interval 100ms --exit-on-error /volume/file",
-				Help: "read a file again and again; on a terminal, show who answers, take-overs and stalls",
+				Help: "read a file again and again, and print each result",
 			},
 		}, p.Commands...),
 		Note: "--driver VENDOR/NAME, which most commands have, is the driver to look at when the binary is not in a " +
 			"directory vendor~name; its default is " + p.Name + ".",
 	}
 }
-
-// UsageError returns the error of a command line: the process prints it, says where the help is,
-// and exits with status 2.
-func (p Program) UsageError(err error) error { return cli.Usage(err) }

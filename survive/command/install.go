@@ -66,7 +66,7 @@ func (i installation) run(p Program) error {
 		other = errors.New("--output does not go with --watch, which has --log-format")
 	}
 	if other != nil {
-		return p.UsageError(other)
+		return cli.Usage(other)
 	}
 	configuration, err := openSource(*i.configFile)
 	if err != nil {

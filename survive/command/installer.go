@@ -16,6 +16,7 @@ import (
 
 	"example.com/pod-info-fuse/install"
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/cli"
 	"example.com/pod-info-fuse/survive/internal/metrics"
 )
 
@@ -51,14 +52,14 @@ func (p Program) installer(set *pflag.FlagSet) *installer {
 func (i *installer) begin() (err error) {
 	for _, name := range []string{"plugin-dir", "root"} {
 		if f := i.set.Lookup(name); f.Changed && f.Value.String() == "" { // of a variable that is not set
-			return i.program.UsageError(fmt.Errorf("--%s is empty", name))
+			return cli.Usage(fmt.Errorf("--%s is empty", name))
 		}
 	}
 	switch {
 	case !i.watch && (i.set.Changed("interval") || i.set.Changed("listen")):
-		return i.program.UsageError(errors.New("--interval and --listen go with --watch"))
+		return cli.Usage(errors.New("--interval and --listen go with --watch"))
 	case i.interval <= 0:
-		return i.program.UsageError(fmt.Errorf("--interval is %v; it must be more than 0", i.interval))
+		return cli.Usage(fmt.Errorf("--interval is %v; it must be more than 0", i.interval))
 	}
 	i.binary, err = os.Open("/proc/self/exe")
 	return err
@@ -122,10 +123,6 @@ func openSource(path string) (read func() ([]byte, error), err error) {
 	return func() ([]byte, error) { return directory.ReadFile(filepath.Base(path)) }, err
 }
 
-// longestLook is longer than any look takes: one that ends the daemon waits for two minutes
-// at most.
-const longestLook = 5 * time.Minute
-
 // firstLookTimeout is how long /readyz waits for the first look, which installs the driver: a
 // kubelet makes an event of each answer that the driver is not ready. It is less than the kubelet
 // waits (the probe's timeoutSeconds).
@@ -157,18 +154,8 @@ func (i *installer) keep(look func() error, page func() string) error {
 
 // pages are those of /healthz, /readyz and /metrics.
 func (i *installer) pages(watch *install.Watch, page func() string) map[string]func() metrics.Page {
-	started := time.Now()
 	return map[string]func() metrics.Page{
-		"/healthz": func() metrics.Page {
-			looked, _ := watch.Looked()
-			if looked.IsZero() {
-				looked = started
-			}
-			if ago := time.Since(looked); ago > i.interval+longestLook {
-				return metrics.Unavailable(fmt.Sprintf("the last look ended %v ago", ago.Round(time.Second)))
-			}
-			return metrics.OK()
-		},
+		"/healthz": metrics.OK,
 		"/readyz": func() metrics.Page {
 			select {
 			case <-watch.FirstLook():

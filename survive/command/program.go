@@ -55,7 +55,7 @@ type Program struct {
 	// Withdraw removes the files that were delivered for a driver to the input that settings
 	// name: when that has become another one, and before the driver is uninstalled.
 	Withdraw func(driver flex.Name, settings survive.Settings) error
-	// Commands are the driver's own, beside those that every driver has.
+	// Commands are the driver's own, beside those that every driver has, under other names.
 	Commands []Command
 }
 
@@ -97,26 +97,10 @@ func (p Program) execute(verb string, args []string, started time.Time) error {
 	if flex.Known(verb) {
 		return p.callOut(started)
 	}
-	table := p.table()
-	if table.Has(verb) || onTerminal() {
-		if err := p.clash(table.All()); err != nil {
-			return err
-		}
+	if table := p.table(); table.Has(verb) || onTerminal() {
 		return table.Run(verb, args)
 	}
 	return p.callOut(started) // of a later kubelet
-}
-
-// clash returns an error if a command of the driver's own could never be called.
-func (p Program) clash(all []Command) error {
-	taken := map[string]bool{}
-	for _, c := range all {
-		if taken[c.Name] || flex.Known(c.Name) || p.Internal(c.Name) != nil {
-			return fmt.Errorf("there is a command or a call-out %q already; the driver's own needs another name", c.Name)
-		}
-		taken[c.Name] = true
-	}
-	return nil
 }
 
 // callOut executes a call-out of the kubelet, logs it unless it has only found that a volume is

@@ -103,9 +103,6 @@ func printJSON(i survive.CallOuts, now survive.Status, sections []Section) error
 		report["configError"] = i.ConfigError.Error()
 	}
 	for _, s := range sections {
-		if _, there := report[s.Name]; there {
-			return fmt.Errorf("status tells of %q already; the driver's own section needs another name", s.Name)
-		}
 		report[s.Name] = s.Value
 	}
 	return cli.PrintJSON(report)
@@ -155,30 +152,32 @@ func podOf(v survive.Volume) string { return cmp.Or(Printable(v.Pod(), 0), "-") 
 
 // daemonReport is the report of status on the processes that serve.
 type daemonReport struct {
-	Active       *survive.Process  `json:"active,omitempty"`
-	Standby      *survive.Process  `json:"standby,omitempty"` // once it is ready
-	Takeovers    int               `json:"takeovers"`
-	Upgrades     int               `json:"upgrades"`
-	Last         *survive.Takeover `json:"lastTakeover,omitempty"`
-	Confinement  confinements      `json:"confinement"`
-	Cgroup       string            `json:"cgroup,omitempty"`
-	CgroupError  string            `json:"cgroupError,omitempty"`
-	Limits       survive.Limits    `json:"limits"` // of that cgroup
-	OOMScoreAdj  oomScores         `json:"oomScoreAdj"`
-	UpgradeError string            `json:"upgradeError,omitempty"`
-	Error        string            `json:"error,omitempty"` // why it does not report, or what is not known
+	Active       *survive.Process           `json:"active,omitempty"`
+	Standby      *survive.Process           `json:"standby,omitempty"` // once it is ready
+	Takeovers    int                        `json:"takeovers"`
+	Upgrades     int                        `json:"upgrades"`
+	Last         *survive.Takeover          `json:"lastTakeover,omitempty"`
+	Confinement  each[*survive.Confinement] `json:"confinement"` // nil where it is not known
+	Cgroup       string                     `json:"cgroup,omitempty"`
+	CgroupError  string                     `json:"cgroupError,omitempty"`
+	Limits       survive.Limits             `json:"limits"`      // of that cgroup
+	OOMScoreAdj  each[json.Number]          `json:"oomScoreAdj"` // "" where it is not known
+	UpgradeError string                     `json:"upgradeError,omitempty"`
+	Error        string                     `json:"error,omitempty"` // why it does not report, or what is not known
 }
 
-// confinements are those of both processes; nil where there is no process, or it is not known.
-type confinements struct {
-	Active  *survive.Confinement `json:"active,omitempty"`
-	Standby *survive.Confinement `json:"standby,omitempty"`
+// each is what is known of each of the two processes.
+type each[T any] struct {
+	Active  T `json:"active,omitempty"`
+	Standby T `json:"standby,omitempty"`
 }
 
-// oomScores are the adjustments of the OOM killer's scores; "" where they are not known.
-type oomScores struct {
-	Active  json.Number `json:"active,omitempty"`
-	Standby json.Number `json:"standby,omitempty"`
+// bothText tells of both processes, once where there is nothing else to tell of the standby.
+func bothText(active, standby string) string {
+	if standby == "" || standby == active {
+		return active
+	}
+	return "active: " + active + "; standby: " + standby
 }
 
 func newDaemonReport(now survive.Status) daemonReport {
@@ -213,8 +212,8 @@ func (r daemonReport) lines(user survive.User) (all [][2]string) {
 	add("active", "%s", processText(r.Active))
 	add("standby", "%s", processText(r.Standby))
 	confined := confinementText(r.Confinement.Active, user)
-	if standby := confinementText(r.Confinement.Standby, user); r.Confinement.Standby != nil && standby != confined {
-		confined = "active: " + confined + "; standby: " + standby
+	if standby := r.Confinement.Standby; standby != nil {
+		confined = bothText(confined, confinementText(standby, user))
 	}
 	add("confinement", "%s", confined)
 	if r.Cgroup != "" {
@@ -222,10 +221,7 @@ func (r daemonReport) lines(user survive.User) (all [][2]string) {
 		add("limits", "%s", limitsText(r.Limits))
 	}
 	if score := string(r.OOMScoreAdj.Active); score != "" {
-		if standby := string(r.OOMScoreAdj.Standby); standby != "" && standby != score {
-			score = "active: " + score + "; standby: " + standby
-		}
-		add("oom_score_adj", "%s", score)
+		add("oom_score_adj", "%s", bothText(score, string(r.OOMScoreAdj.Standby)))
 	}
 	add("take-overs", "%d, %d of them by another version", r.Takeovers, r.Upgrades)
 	if l := r.Last; l != nil {

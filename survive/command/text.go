@@ -10,12 +10,9 @@ import (
 
 // onTerminal tells whether a person sees the output of this process.
 func onTerminal() bool {
-	return isTerminal(unix.Stdout) || isTerminal(unix.Stderr)
-}
-
-func isTerminal(fd int) bool {
-	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	return err == nil
+	_, out := unix.IoctlGetTermios(unix.Stdout, unix.TCGETS)
+	_, err := unix.IoctlGetTermios(unix.Stderr, unix.TCGETS)
+	return out == nil || err == nil
 }
 
 // Printable returns text as it is if it is plain, and quoted if it is not.
