@@ -79,6 +79,8 @@ func (p Program) Node(set *pflag.FlagSet) (find func() (survive.Node, error)) {
 	}
 }
 
+// finder is for commands that change the node, and refuses in a container. What only looks enters
+// hostRoot, as status does.
 func (p Program) finder(set *pflag.FlagSet) func() (survive.CallOuts, error) {
 	driver := p.driverFlag(set)
 	return func() (survive.CallOuts, error) {
