@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -227,13 +226,6 @@ func (c Test) carryOut(text string, say func(problem string)) error {
 		}
 	}
 }
-
-// cgo tells that this process has it, as the race detector needs it. The runtime does not know all
-// threads then, and cannot confine them.
-var cgo = func() bool {
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0)
-	return errno == unix.ENOTSUP
-}()
 
 // enter confines this process as one that serves on a node.
 func enter(d survive.Driver, what role) error {

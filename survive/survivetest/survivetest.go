@@ -36,8 +36,7 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Test is a test of a driver's file system. It needs root, /dev/fuse, and CGO_ENABLED=0. With cgo,
-// as the race detector needs it, no process is confined.
+// Test is a test of a driver's file system. It needs root, /dev/fuse, and CGO_ENABLED=0.
 type Test struct {
 	Driver survive.Driver
 	// Site is for the file system: Input, CompanionFiles and Config. The test sets the others.
@@ -231,9 +230,9 @@ func (r *run) run() {
 	r.must(r.prepare(files))
 	r.must(r.makeState())
 	unconfined := r.start(role{})
-	first := r.start(role{Confined: !cgo})
+	first := r.start(role{Confined: true})
 	time.Sleep(apart)
-	others := []*process{r.start(role{Confined: !cgo}), r.start(role{Confined: !cgo}), r.start(role{Confined: !cgo})}
+	others := []*process{r.start(role{Confined: true}), r.start(role{Confined: true}), r.start(role{Confined: true})}
 	// From here on, this process has files of a file system open, and not its connection.
 	unix.Close(r.device)
 	r.device = -1

@@ -408,9 +408,6 @@ func TestAMutantFails(t *testing.T) {
 		"no file system": {Test{}, []string{"Driver.FileSystem is nil"}},
 	} {
 		run(name, func(t *testing.T) {
-			if cgo && strings.Contains(name, "Reads") {
-				t.Skip("with cgo, no process can be confined")
-			}
 			problems := strings.Join(row.problems(t), "\n")
 			t.Log(problems)
 			for _, want := range row.want {
