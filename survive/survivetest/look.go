@@ -37,16 +37,38 @@ type nodes map[string]node
 // comparison says how two looks that are compared differ, and what to do about a part that does.
 type comparison struct{ how, remedy string }
 
-const remedyOfConfined = "name what the file system opens in Driver.Reads, and let others read it: the process is a user without rights, and may make few system calls (go doc ./internal/confine)"
+const (
+	remedyOfConfined = "name what the file system opens in Driver.Reads, and let others read it: the process is a user without rights, and may make few system calls (go doc ./internal/confine)"
+	remedyOfNodes    = "every process must know a node id, and mean the same by it: compute it from the volume's id and the file's number, and give the record's generation (volume.Record.Entry), with no table and no counter"
+	remedyOfContent  = "make it of what all processes know, and of nothing that a process has found when it began; where it changes for all, name it in Test.Changes"
+	remedyOfTimes    = "take times from what all processes know, such as Record.Mounted, and not from when a process began"
+)
 
 var (
 	byItself   = comparison{"in a process that is not confined", "the file system must answer for what it lists"}
 	bySame     = comparison{"at the next look, of the same process", "it must stay; of a file in Test.Changes, the content, the size and the times need not"}
-	byProcess  = comparison{"from another process", "make it of the record and of constants, and of nothing that a process has found when it began or keeps in memory; sort names, and go by the offset alone. Where a file's content changes for all, name it in Test.Changes"}
+	byProcess  = comparison{"from another process", "make it of the record and of constants"}
 	byTurns    = comparison{"while processes serve by turns", byProcess.remedy}
-	byOpen     = comparison{"from another process than that which opened it", "every process must know a node id, and mean the same by it: compute it from the volume's id and the file's number, and give the record's generation (volume.Record.Entry), with no table and no counter. A listing must go by the offset alone"}
+	byOpen     = comparison{"from another process than that which opened it", remedyOfNodes}
+	byVersion  = comparison{"by the node id of the version before", "the kernel remembers node ids across an upgrade: never give a number another meaning"}
 	byConfined = comparison{"from a process that is confined", remedyOfConfined}
 )
+
+// remedies are those for parts that differ from process to process.
+var remedies = map[string]string{
+	"modification time": remedyOfTimes, "change time": remedyOfTimes,
+	"link's target": remedyOfContent, content: remedyOfContent, "size": remedyOfContent,
+	"inode number": remedyOfNodes,
+	names:          "list the same names in the same order: sort them, and go by the offset alone",
+	failure:        "a fresh process must be able to answer: keep nothing in memory that an answer needs",
+}
+
+func (c comparison) remedyOf(part string) string {
+	if c.remedy == byProcess.remedy || c.remedy == remedyOfNodes && part == names {
+		return cmp.Or(remedies[part], c.remedy)
+	}
+	return c.remedy
+}
 
 // differ returns the parts of a node that are not as they were.
 func differ(was, is node) []string {
@@ -76,7 +98,7 @@ func (r *run) compare(want, got nodes, by comparison) {
 		if all[part] > 1 {
 			others = fmt.Sprintf(" (and so for %d more)", all[part]-1)
 		}
-		r.failed.add("%s%s: %s", first[part], others, by.remedy)
+		r.failed.add("%s%s: %s", first[part], others, by.remedyOf(part))
 	}
 }
 
@@ -87,6 +109,27 @@ func (r *run) compareProcesses(want, got, open nodes) {
 	// Where these differ, too, the node id is not to blame.
 	maps.DeleteFunc(open, func(path string, _ node) bool { return len(differ(want[path], got[path])) > 0 })
 	r.compare(want, open, byOpen)
+}
+
+// compareVersions compares what a version gives by the nodes of the version before with what it
+// gives by path: a node id must mean what it has meant. What is not there any more may be an error.
+func (r *run) compareVersions(before, got, open nodes) {
+	means := nodes{}
+	for path, is := range open {
+		now, still := got[path]
+		if !still && is.parts[failure] != none {
+			continue
+		} else if !still {
+			now = before[path]
+		}
+		// The version may have another number for the name, and other names in a listing that was
+		// begun.
+		parts := maps.Clone(now.parts)
+		delete(parts, "inode number")
+		delete(parts, names)
+		means[path] = node{now.kind, parts}
+	}
+	r.compare(means, open, byVersion)
 }
 
 // look looks at everything.

@@ -44,13 +44,20 @@ type role struct {
 	Agreed         []byte // connection.Params
 	UID            uint32
 	Confined       bool
+	Before         bool // it is the version before
 	Input          bool
 	CompanionFiles int
 }
 
-// Orders. Such a process answers with a text, as JSON: a problem, or "" when it is ready or has
-// carried out an order.
+// Orders, each of which is acknowledged when it was carried out.
 const serve, stop = 's', 'e'
+
+// message is what such a process says: a problem, of which it may end; or none, when it is ready or
+// has carried out an order.
+type message struct {
+	Problem string
+	Ends    bool
+}
 
 // process is a process that serves, as the test has it.
 type process struct {
@@ -74,13 +81,14 @@ func (r *run) start(what role) *process {
 	device := os.NewFile(uintptr(fd), "/dev/fuse")
 	given := []*os.File{orders, output, output, device, theirs, cmp.Or(r.Site.Input, null)}
 	p := &process{orders: ours, done: make(chan bool, 1), ended: make(chan struct{})}
-	err := errors.Join(errText, errOutput, errNull, errOrders, errAnswers, errDevice)
+	state, errState := r.state(r.version(what).State)
+	err := errors.Join(errText, errOutput, errNull, errOrders, errAnswers, errDevice, errState)
 	if err == nil {
 		name := "^" + strings.ReplaceAll(regexp.QuoteMeta(r.t.Name()), "/", "$/^") + "$"
 		p.Process, err = os.StartProcess("/proc/self/exe", []string{os.Args[0], "-test.run=" + name, "-test.timeout=" + lifeTime}, &os.ProcAttr{
 			// What the test makes in its temporary directory, nobody else removes.
 			Env:   append(os.Environ(), variable+"="+string(text), "TMPDIR="+filepath.Join(r.dir, "tmp")),
-			Files: append(append(given, r.Site.CompanionFiles...), r.state),
+			Files: append(append(given, r.Site.CompanionFiles...), state),
 		})
 	}
 	for _, f := range []*os.File{orders, theirs, device, null} {
@@ -91,14 +99,14 @@ func (r *run) start(what role) *process {
 		defer close(p.ended)
 		defer close(p.done)
 		for from := json.NewDecoder(answers); ; {
-			var problem string
-			if err := from.Decode(&problem); err != nil {
+			var m message
+			if err := from.Decode(&m); err != nil {
 				break
 			}
-			if problem == "" {
+			if m.Problem == "" {
 				p.done <- true
-			} else {
-				r.failed.add("%s", problem)
+			} else if r.failed.add("%s", m.Problem); m.Ends {
+				r.failed.close()
 			}
 		}
 		state, _ := p.Wait()
@@ -119,14 +127,29 @@ func (r *run) start(what role) *process {
 	return p
 }
 
-// makeState makes the memory that all processes share.
-func (r *run) makeState() error {
-	fd, err := unix.MemfdCreate("state", unix.MFD_CLOEXEC)
-	if err != nil {
-		return os.NewSyscallError("memfd_create", err)
+// state is the memory for all processes of versions whose State has a size.
+func (r *run) state(size int) (*os.File, error) {
+	if r.states[size] == nil {
+		fd, err := unix.MemfdCreate("state", unix.MFD_CLOEXEC)
+		if err != nil {
+			return nil, os.NewSyscallError("memfd_create", err)
+		}
+		file := os.NewFile(uintptr(fd), "state")
+		if err := file.Truncate(int64(size)); err != nil {
+			file.Close()
+			return nil, err
+		}
+		r.states[size] = file
 	}
-	r.state = os.NewFile(uintptr(fd), "state")
-	return r.state.Truncate(int64(r.Driver.State))
+	return r.states[size], nil
+}
+
+// version is the driver that a process is of.
+func (c Test) version(what role) survive.Driver {
+	if what.Before {
+		return c.Before
+	}
+	return c.Driver
 }
 
 // order returns when the process has carried out the order, or has ended.
@@ -151,20 +174,19 @@ func (r *run) abort() {
 func (c Test) be(text string) {
 	var mu sync.Mutex // guards to
 	to := json.NewEncoder(os.NewFile(answersFD, "answers"))
-	say := func(problem string) {
+	say := func(m message) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = to.Encode(problem) // else the test has ended
+		_ = to.Encode(m) // else the test has ended
 	}
 	if err := c.carryOut(text, say); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		say(message{err.Error(), true})
 	}
 	os.Exit(0)
 }
 
 // carryOut carries out orders, until there are no more.
-func (c Test) carryOut(text string, say func(problem string)) error {
+func (c Test) carryOut(text string, say func(message)) error {
 	var what role
 	if err := json.Unmarshal([]byte(text), &what); err != nil {
 		return err
@@ -173,16 +195,16 @@ func (c Test) carryOut(text string, say func(problem string)) error {
 	if err != nil {
 		return err
 	}
-	report := func(problem string) { say("the file system reports: " + problem) }
-	site := survive.Site{Config: c.Site.Config, Volumes: store(what.Dir), Report: report}
+	report := func(problem string) { say(message{Problem: "the file system reports: " + problem}) }
+	driver, site := c.version(what), survive.Site{Config: c.Site.Config, Volumes: store(what.Dir), Report: report}
 	if what.Input {
 		site.Input = os.NewFile(inputFD, "input")
 	}
 	for i := range what.CompanionFiles {
 		site.CompanionFiles = append(site.CompanionFiles, os.NewFile(uintptr(companionFD+i), "companion's"))
 	}
-	if c.Driver.State > 0 {
-		site.State, err = unix.Mmap(companionFD+what.CompanionFiles, 0, c.Driver.State, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if driver.State > 0 {
+		site.State, err = unix.Mmap(companionFD+what.CompanionFiles, 0, driver.State, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			return os.NewSyscallError("mmap", err)
 		}
@@ -193,11 +215,11 @@ func (c Test) carryOut(text string, say func(problem string)) error {
 		return err
 	}
 	if what.Confined {
-		if err := enter(c.Driver, what); err != nil {
+		if err := enter(programOf(c.Driver), driver, what); err != nil {
 			return err
 		}
 	}
-	files, err := fileSystem(c.Driver, site)
+	files, err := fileSystem(driver, site)
 	if err != nil && what.Confined {
 		return fmt.Errorf("%w, in a process that is confined: %s", err, remedyOfConfined)
 	} else if err != nil {
@@ -207,10 +229,10 @@ func (c Test) carryOut(text string, say func(problem string)) error {
 	if err != nil {
 		return err
 	}
-	say("")
+	say(message{})
 	var conn *connection.Connection
 	served := make(chan error, 1)
-	for order := make([]byte, 1); ; say("") {
+	for order := make([]byte, 1); ; say(message{}) {
 		if n, _ := os.Stdin.Read(order); n == 0 {
 			return nil
 		}
@@ -228,8 +250,7 @@ func (c Test) carryOut(text string, say func(problem string)) error {
 }
 
 // enter confines this process as one that serves on a node.
-func enter(d survive.Driver, what role) error {
-	program := programOf(d)
+func enter(program string, d survive.Driver, what role) error {
 	if err := confine.Become(confine.User{UID: what.UID, GID: confine.GroupOf(program)}, d.Sockets); err != nil {
 		return err
 	}

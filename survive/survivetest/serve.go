@@ -1,7 +1,11 @@
 package survivetest
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,14 +29,18 @@ func Serve(files survive.FileSystem, dir string, report func(problem string)) er
 	return err
 }
 
-// Mounted is a file system that is mounted, and that several instances of it can serve in turn.
-// Close what is open there and unmount it, with MNT_FORCE where nobody serves, before the process
-// ends: a process that ends with a file open that it serves itself waits for its own answer, and
+// Mounted is a file system that is mounted, and that several instances of it can serve in turn. End
+// it: a process that ends with a file open that it serves itself waits for its own answer, and
 // nothing ends it.
 type Mounted struct {
 	device int
 	agreed connection.Params
 	dir    string
+	number uint64 // of the file system's device
+
+	serving sync.WaitGroup
+	mu      sync.Mutex // guards stops
+	stops   []func()
 }
 
 // Mount mounts a file system on a directory. Nobody serves it yet.
@@ -45,7 +53,73 @@ func Mount(files survive.FileSystem, dir string) (*Mounted, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Mounted{device, agreed, dir}, nil
+	root, err := mount.Open(dir) // asks nobody
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return &Mounted{device: device, agreed: agreed, dir: dir, number: root.Device()}, nil
+}
+
+// End ends the file system, also one that is in use, or that was unmounted already: all requests
+// end with an error, and it is unmounted. It waits for the instances that serve, but not for more
+// than ten seconds.
+func (m *Mounted) End() error {
+	err := errors.Join(abort(m.number), unmount(m.dir))
+	m.mu.Lock()
+	stops := m.stops
+	m.stops = nil
+	m.mu.Unlock()
+	stopped := make(chan struct{})
+	go func() {
+		for _, stop := range stops {
+			stop()
+		}
+		m.serving.Wait()
+		unix.Close(m.device)
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(10 * time.Second):
+		err = errors.Join(err, errors.New("the file system has not answered a request for ten seconds, and is left behind"))
+	}
+	return err
+}
+
+// abort ends the connection of a FUSE file system. One that has ended is no error. fusectl, which
+// need not be mounted anywhere, has a directory for each.
+func abort(device uint64) error {
+	control, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("fsopen fusectl", err)
+	}
+	defer unix.Close(control)
+	if err := unix.FsconfigCreate(control); err != nil {
+		return os.NewSyscallError("fsconfig fusectl", err)
+	}
+	connections, err := unix.Fsmount(control, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("fsmount fusectl", err)
+	}
+	defer unix.Close(connections)
+	fd, err := unix.Openat(connections, fmt.Sprintf("%d/abort", unix.Minor(device)), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	} else if err != nil {
+		return os.NewSyscallError("open abort", err)
+	}
+	_, err = unix.Write(fd, []byte("1"))
+	return os.NewSyscallError("abort the connection", cmp.Or(err, unix.Close(fd)))
+}
+
+// unmount ends all requests, and unmounts. What is not mounted is no error.
+func unmount(dir string) error {
+	err := unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return os.NewSyscallError("unmount "+dir, err)
 }
 
 // Serve serves the file system in this process, beginning with what the instance before has read
@@ -64,12 +138,15 @@ func (m *Mounted) Serve(files survive.FileSystem, report func(problem string)) (
 		return nil, err
 	}
 	ended := make(chan struct{})
-	go func() {
+	m.serving.Go(func() {
 		defer close(ended)
 		if err := c.Serve(); err != nil {
 			report(fmt.Sprintf("serve the file system: %v", err))
 		}
-	}()
+	})
+	m.mu.Lock()
+	m.stops = append(m.stops, c.Stop)
+	m.mu.Unlock()
 	return func() {
 		c.Stop()
 		<-ended

@@ -36,9 +36,13 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// Test is a test of a driver's file system. It needs root, /dev/fuse, and CGO_ENABLED=0.
+// Test is a test of a driver's file system. It needs root, /dev/fuse, and CGO_ENABLED=0. With the
+// race detector, which needs cgo, no process is confined.
 type Test struct {
 	Driver survive.Driver
+	// Before is a version that Driver takes over from, or nothing. What a process of that version
+	// has opened, one of Driver must know.
+	Before survive.Driver
 	// Site is for the file system: Input, CompanionFiles and Config. The test sets the others.
 	Site survive.Site
 	// Volumes are the volumes that there are; nil: two of pods that the test makes up. It also
@@ -113,13 +117,16 @@ type run struct {
 	device int // of /dev/fuse, while processes are started
 	kept   *opened
 	hangs  *time.Timer
-	until  time.Time // looks end, of any number of files; zero: never
-	state  *os.File  // of the Driver.State
+	until  time.Time        // looks end, of any number of files; zero: never
+	states map[int]*os.File // by Driver.State
 
 	mu        sync.Mutex // guards what follows
 	processes []*process
 	aborted   bool
 }
+
+// runs are the tests that have come to Run.
+var runs sync.Map
 
 func (c Test) problems(t *testing.T) []string {
 	t.Helper()
@@ -129,7 +136,11 @@ func (c Test) problems(t *testing.T) []string {
 	if os.Geteuid() != 0 {
 		t.Skip("to mount needs root")
 	}
-	r := &run{Test: c, t: t, device: -1, kept: &opened{}}
+	if _, twice := runs.LoadOrStore(t, true); twice {
+		t.Fatal("a test can call Run once, since other processes must find their way to it: use t.Run for each")
+	}
+	t.Cleanup(func() { runs.Delete(t) })
+	r := &run{Test: c, t: t, device: -1, kept: &opened{}, states: map[int]*os.File{}}
 	var err error
 	r.dir, err = os.MkdirTemp("", "survivetest-")
 	r.must(err)
@@ -207,9 +218,11 @@ func (r *run) end() {
 		}
 	}
 	r.kept.close() // without an answer
-	r.state.Close()
-	err := unix.Unmount(filepath.Join(r.dir, "fs"), unix.MNT_FORCE|unix.MNT_DETACH)
-	if err == nil || err == unix.EINVAL || err == unix.ENOENT { // it may not be mounted
+	for _, state := range r.states {
+		state.Close()
+	}
+	err := unmount(filepath.Join(r.dir, "fs"))
+	if err == nil {
 		err = os.RemoveAll(r.dir)
 	}
 	if err != nil {
@@ -228,11 +241,10 @@ func (r *run) run() {
 		return
 	}
 	r.must(r.prepare(files))
-	r.must(r.makeState())
 	unconfined := r.start(role{})
-	first := r.start(role{Confined: true})
+	first := r.start(role{Confined: !raced, Before: r.Before.FileSystem != nil})
 	time.Sleep(apart)
-	others := []*process{r.start(role{Confined: true}), r.start(role{Confined: true}), r.start(role{Confined: true})}
+	others := []*process{r.start(role{Confined: !raced}), r.start(role{Confined: !raced}), r.start(role{Confined: !raced})}
 	// From here on, this process has files of a file system open, and not its connection.
 	unix.Close(r.device)
 	r.device = -1
@@ -252,7 +264,7 @@ func (r *run) run() {
 	first.order(serve)
 	want := r.lookAndKeep()
 	first.order(stop)
-	for _, p := range others {
+	for i, p := range others {
 		if r.failed.any() {
 			return
 		}
@@ -268,7 +280,12 @@ func (r *run) run() {
 		r.must(r.forget())
 		got := r.lookAndKeep()
 		p.order(stop)
-		r.compareProcesses(want, got, open)
+		if i == 0 && r.Before.FileSystem != nil {
+			r.compareVersions(want, got, open)
+			want = got
+		} else {
+			r.compareProcesses(want, got, open)
+		}
 	}
 	if r.compare(all, want, byConfined); !r.failed.any() {
 		r.takeTurns(others, want)
