@@ -123,6 +123,10 @@ func openSource(path string) (read func() ([]byte, error), err error) {
 	return func() ([]byte, error) { return directory.ReadFile(filepath.Base(path)) }, err
 }
 
+// longestLook is longer than any look takes: one that ends the daemon waits for two minutes
+// at most.
+const longestLook = 5 * time.Minute
+
 // firstLookTimeout is how long /readyz waits for the first look, which installs the driver: a
 // kubelet makes an event of each answer that the driver is not ready. It is less than the kubelet
 // waits (the probe's timeoutSeconds).
@@ -154,8 +158,18 @@ func (i *installer) keep(look func() error, page func() string) error {
 
 // pages are those of /healthz, /readyz and /metrics.
 func (i *installer) pages(watch *install.Watch, page func() string) map[string]func() metrics.Page {
+	started := time.Now()
 	return map[string]func() metrics.Page{
-		"/healthz": metrics.OK,
+		"/healthz": func() metrics.Page {
+			looked, _ := watch.Looked()
+			if looked.IsZero() {
+				looked = started
+			}
+			if ago := time.Since(looked); ago > i.interval+longestLook {
+				return metrics.Unavailable(fmt.Sprintf("the last look ended %v ago", ago.Round(time.Second)))
+			}
+			return metrics.OK()
+		},
 		"/readyz": func() metrics.Page {
 			select {
 			case <-watch.FirstLook():

@@ -1,0 +1,5 @@
+//go:build !race
+
+package survivetest
+
+const raced = false
