@@ -143,8 +143,8 @@ func (n healing) fetch(namespace mount.Namespace) (*mount.Tree, error) {
 		if stat.Ino != lock.Ino || stat.Dev_major != lock.Dev_major || stat.Dev_minor != lock.Dev_minor {
 			return fmt.Errorf("%s is another directory there", n.RunDir)
 		}
-		if is, err := there.Mounted(); err != nil || !is || !ours[there.Device()] {
-			return errors.Join(err, fmt.Errorf("%s is not the daemon's mount there", n.fsPath()))
+		if !there.Mounted() || !ours[there.Device()] {
+			return fmt.Errorf("%s is not the daemon's mount there", n.fsPath())
 		}
 		tree, err = there.Clone()
 		return err

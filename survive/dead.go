@@ -55,11 +55,10 @@ func (n daemon) dead() (dead, error) {
 		if err != nil {
 			continue // another healing has ended
 		}
-		mounted, err := point.Mounted()
 		switch {
-		case err == nil && !mounted: // its maker was killed, or is still at it
+		case !point.Mounted(): // its maker was killed, or is still at it
 			n.forget(point)
-		case err == nil && point.Device() != there.device:
+		case point.Device() != there.device:
 			all[point.Device()] = point
 			continue
 		}
@@ -86,9 +85,8 @@ func (n daemon) bindDead(point *mount.Point) error {
 		return err
 	}
 	defer at.Close()
-	mounted, err := at.Mounted()
-	if err != nil || mounted {
-		return err
+	if at.Mounted() {
+		return nil
 	}
 	return at.Bind(point)
 }

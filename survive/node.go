@@ -404,10 +404,9 @@ func openMounted(path string) (*mount.Point, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	mounted, err := point.Mounted()
-	if err != nil || !mounted {
+	if !point.Mounted() {
 		point.Close()
-		return nil, err
+		return nil, nil
 	}
 	return point, nil
 }
@@ -415,10 +414,8 @@ func openMounted(path string) (*mount.Point, error) {
 // mountedOn tells what is mounted on a directory. The file system with the number living is
 // served.
 func (n Node) mountedOn(point *mount.Point, living uint64, table *mount.Table) (VolumeState, error) {
-	switch mounted, err := point.Mounted(); {
-	case err != nil:
-		return VolumeUnknown, err
-	case !mounted:
+	switch {
+	case !point.Mounted():
 		return VolumeNotMounted, nil
 	case point.Device() == living && !point.Bad():
 		return VolumeOK, nil
@@ -439,8 +436,8 @@ func (n Node) mountedOn(point *mount.Point, living uint64, table *mount.Table) (
 // lookOn tells the same, with the node mount as it is now. It looks at that only if something
 // is mounted, which is rare for a volume that is to be mounted.
 func (n Node) lookOn(point *mount.Point) (VolumeState, error) {
-	if mounted, err := point.Mounted(); err != nil || !mounted {
-		return VolumeNotMounted, err
+	if !point.Mounted() {
+		return VolumeNotMounted, nil
 	}
 	there, err := n.look()
 	if err != nil {

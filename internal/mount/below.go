@@ -34,9 +34,7 @@ var ErrBad = errors.New("its server says that its root is no directory")
 // is no other way out of a request that it has read. The error is ErrSilent then. It is ErrBad
 // where the mount's root is bad (see [Point.Bad]), perhaps since this request.
 func (p *Point) Below(path string, limit time.Duration, names ...string) (*Point, error) {
-	if mounted, err := p.Mounted(); err != nil {
-		return nil, err
-	} else if !mounted {
+	if !p.Mounted() {
 		return nil, &fs.PathError{Op: "open " + path + " below", Path: p.Path, Err: ErrNotMounted}
 	}
 	var found *Point
@@ -98,10 +96,8 @@ func (p *Point) step(at *Point, name string) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	mounted, err := found.Mounted()
 	switch {
-	case err != nil:
-	case mounted, found.Device() != p.Device():
+	case found.Mounted(), found.Device() != p.Device():
 		err = fmt.Errorf("%w: %w", ErrRefused, unix.EXDEV)
 	case found.is(unix.S_IFLNK):
 		err = fmt.Errorf("%w: %w", ErrRefused, ErrLink)

@@ -44,7 +44,7 @@ func openLocal(path string, flags uint64) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Err: unix.ENOENT}
 	}
 	fd, err := openat2(unix.AT_FDCWD, path, flags, unix.RESOLVE_NO_XDEV)
-	if errors.Is(err, unix.EXDEV) || isOld(err) {
+	if errors.Is(err, unix.EXDEV) {
 		fd, err = openBelowMount(path, flags)
 	}
 	if errors.Is(err, ErrNotLocal) {
@@ -64,9 +64,7 @@ func openBelowMount(path string, flags uint64) (fd int, err error) {
 		return -1, err
 	}
 	top, err := openat2(unix.AT_FDCWD, point, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
-	if isOld(err) {
-		return unix.Open(path, int(flags)|unix.O_CLOEXEC, 0)
-	} else if err != nil {
+	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(top)
@@ -81,9 +79,6 @@ func openat2(directory int, path string, flags, resolve uint64) (fd int, err err
 	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: resolve}
 	return unix.Openat2(directory, path, &how)
 }
-
-// isOld tells whether there is no openat2(2): before Linux 5.6, or behind a filter.
-func isOld(err error) bool { return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) }
 
 // isLocal tells whether the kernel alone answers for a file system of a type, with a disk or
 // memory of this node. An overlay counts as local whatever its layers are on, and so does a file

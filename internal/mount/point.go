@@ -62,8 +62,7 @@ func openBad(directory int, name, path string, why error) (*Point, error) {
 		return nil, errors.Join(why, err)
 	}
 	point.stat = unix.Statx_t{
-		Mask: unix.STATX_TYPE | unix.STATX_MNT_ID, Mode: unix.S_IFDIR, Mnt_id: uint64(info.ID),
-		Attributes: unix.STATX_ATTR_MOUNT_ROOT, Attributes_mask: unix.STATX_ATTR_MOUNT_ROOT,
+		Mode: unix.S_IFDIR, Mnt_id: uint64(info.ID), Attributes: unix.STATX_ATTR_MOUNT_ROOT,
 		Dev_major: uint32(info.Major), Dev_minor: uint32(info.Minor),
 	}
 	return point, nil
@@ -171,7 +170,11 @@ func openAt(directory int, name, path string) (*Point, error) {
 	}
 	point := &Point{Path: path, fd: fd}
 	const want = unix.STATX_TYPE | unix.STATX_MNT_ID
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, want, &point.stat); err != nil {
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, want, &point.stat)
+	if err == nil && point.stat.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		err = errors.New("this kernel does not tell what is mounted; the driver needs Linux 5.8")
+	}
+	if err != nil {
 		point.Close()
 		return nil, &fs.PathError{Op: "statx", Path: path, Err: err}
 	}
@@ -214,14 +217,7 @@ func (p *Point) Close() {
 func (p *Point) Device() uint64 { return unix.Mkdev(p.stat.Dev_major, p.stat.Dev_minor) }
 
 // Mounted tells whether something is mounted on the directory.
-func (p *Point) Mounted() (bool, error) {
-	if p.stat.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		return p.stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
-	}
-	// Before Linux 5.8, only mountinfo tells.
-	info, err := p.Info()
-	return info != nil, err
-}
+func (p *Point) Mounted() bool { return p.stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 }
 
 // Info returns what mountinfo says of the mount on the directory, nil when it
 // is gone. It costs time with the number of mounts on the node.

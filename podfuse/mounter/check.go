@@ -465,7 +465,7 @@ func (c Config) nodeDevices() (map[uint64]bool, error) {
 		} else if err != nil {
 			continue
 		}
-		if mounted, err := point.Mounted(); err == nil && mounted {
+		if point.Mounted() {
 			devices[point.Device()] = true
 		}
 		point.Close()
