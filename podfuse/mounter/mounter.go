@@ -75,7 +75,7 @@ func run(args []string) error {
 	link := os.NewFile(linkFD, "link")
 	set, err := keep.Stand(link)
 	link.Close()
-	if errors.Is(err, keep.ErrLeave) {
+	if errors.Is(err, keep.ErrPart) {
 		return nil
 	} else if err != nil {
 		log.Line("stand by: %v", err)
@@ -115,8 +115,7 @@ func (c Config) lock() (*os.File, error) {
 	}
 }
 
-func (c Config) lockPath() string   { return c.MounterSocket() + ".lock" }
-func (c Config) startsPath() string { return c.MounterSocket() + ".starts" }
+func (c Config) lockPath() string { return c.MounterSocket() + ".lock" }
 
 // base is what all parts of a mounter have. But for Config, log and turns, it belongs to the
 // goroutine that takes turns, as all that the parts have themselves.
