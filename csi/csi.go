@@ -44,9 +44,8 @@ type Plugin struct {
 	// Log writes a line.
 	Log func(format string, args ...any)
 
-	found found
-
-	mu     sync.Mutex // guards called
+	mu     sync.Mutex // guards what follows
+	found  string     // where the driver was last
 	called string     // the binary that init was called of last, as [stamp] has it
 }
 

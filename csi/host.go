@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -72,17 +71,19 @@ func stamp(path string) string {
 	return fmt.Sprintln(s.Dev, s.Ino, s.Size, s.Ctim)
 }
 
-// findBinary finds the installed driver, "" if there is none. Paths are those of the host.
+// findBinary finds the installed driver, "" if there is none. Paths are those of the host. Where it
+// was found is kept, because reading the plugin directory from the kubelet's command line costs time
+// with the number of processes.
 func (p *Plugin) findBinary() (string, error) {
-	p.found.mu.Lock()
-	defer p.found.mu.Unlock()
-	if p.found.path != "" && time.Since(p.found.at) < findInterval && unix.Access(p.found.path, unix.X_OK) == nil {
-		return p.found.path, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.found != "" && unix.Access(p.found, unix.X_OK) == nil {
+		return p.found, nil
 	}
 	for _, path := range p.candidates() {
 		err := unix.Access(path, unix.X_OK)
 		if err == nil {
-			p.found.path, p.found.at = path, time.Now()
+			p.found = path
 			return path, nil
 		}
 		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
@@ -91,18 +92,6 @@ func (p *Plugin) findBinary() (string, error) {
 	}
 	return "", nil
 }
-
-// found is where the driver was found, and when. It is kept, because reading the plugin directory
-// from the kubelet's command line costs time with the number of processes.
-type found struct {
-	mu   sync.Mutex // guards the others
-	path string
-	at   time.Time
-}
-
-// findInterval is how old found may be. Meanwhile, a driver may be installed in the kubelet's
-// plugin directory, which comes first.
-const findInterval = time.Minute
 
 // candidates are the paths where the driver can be installed. The kubelet's plugin directory
 // comes first: an administrator who has both doors upgrades the driver there.

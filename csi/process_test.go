@@ -72,7 +72,14 @@ func (w *world) start(more ...string) *process {
 	before, _ := os.Lstat(registration)
 	eventually(w.t, "the plugin serves", func() bool {
 		now, err := os.Lstat(registration)
-		return strings.Contains(p.output.String(), " serves driver ") && err == nil && (before == nil || !now.ModTime().Equal(before.ModTime()))
+		if !strings.Contains(p.output.String(), " serves driver ") || err != nil || before != nil && now.ModTime().Equal(before.ModTime()) {
+			return false
+		}
+		client, err := net.Dial("unix", registration) // it has its name before it is listened at
+		if err == nil {
+			client.Close()
+		}
+		return err == nil
 	})
 	w.connect()
 	return p

@@ -53,7 +53,7 @@ func TestARefusedPluginIsOfferedAgain(t *testing.T) {
 	if !strings.Contains(p.output.String(), `has not registered `+w.plugin.Driver.CSI()+`, and is asked again in 5s: "no such\nnode"`) {
 		t.Errorf("it logs %s", p.output)
 	}
-	if _, err := w.register().GetInfo(w.ctx(), &registration.InfoRequest{}); err != nil {
+	if _, err := w.register().GetInfo(w.ctx(), &registration.InfoRequest{}, grpc.WaitForReady(true)); err != nil {
 		t.Error(err)
 	}
 	if err := p.end(unix.SIGTERM); err != nil {

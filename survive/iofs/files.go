@@ -91,10 +91,6 @@ func (f *file) read(buffer []byte, offset int64) (n int, err error) {
 	switch by := f.File.(type) {
 	case io.ReaderAt:
 		n, err = by.ReadAt(buffer, offset)
-	case io.Seeker:
-		if _, err = by.Seek(offset, io.SeekStart); err == nil {
-			n, err = io.ReadFull(f, buffer)
-		}
 	default:
 		return f.readStream(buffer, offset)
 	}

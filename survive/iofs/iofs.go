@@ -17,8 +17,7 @@
 // time then fails with ESTALE, rather than to mix two contents; the kernel may show names and
 // attributes of before until it forgets them. Unmount first.
 //
-// A file is read by offset where it is an [io.ReaderAt] or an [io.Seeker]. Any other file is a
-// stream, such as each file of archive/zip. Up to 32 are kept open, each where it was read last,
+// A file is read by offset where it is an [io.ReaderAt]. Any other file is a stream, such as each file of archive/zip. Up to 32 are kept open, each where it was read last,
 // so that reading in order costs every byte once, and memory does not depend on a file's size. A
 // read before that place, or the first one after a take-over, reads the file from its beginning.
 // Where that takes more than two seconds, the reader gets EINTR, and a further read goes on from
@@ -28,8 +27,8 @@
 // # What is shown
 //
 // Regular files, directories, and symbolic links: by [fs.ReadLinkFS], and where the tree has no
-// such method, a link's target is its content, as in a zip archive. Anything else is left out,
-// with names that no file can have, and a line in the log counts that. Permissions are those of
+// such method, a link's target is its content, as in a zip archive. Anything else is left out, with
+// names that no file can have. Permissions are those of
 // [fs.FileInfo], without the setuid, setgid and sticky bits. The owner is root, or the one of a
 // *syscall.Stat_t that FileInfo.Sys returns.
 //
@@ -43,7 +42,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -84,9 +82,6 @@ func New(site survive.Site, open func() (fs.FS, error)) *FS {
 	}
 	if err != nil {
 		panic(fmt.Errorf("the tree cannot be served: %w", err))
-	}
-	if n := f.tree.leftOut; n > 0 {
-		site.Report(fmt.Sprintf("%d names are left out, such as %.200q: they are no file, directory or link, or no name of one", n, f.tree.example))
 	}
 	return f
 }
@@ -155,11 +150,8 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 		return status
 	}
 	of, dir := f.find(header.NodeId)
-	switch {
-	case dir == nil:
+	if dir == nil {
 		return fuse.Status(unix.ESTALE)
-	case !dir.isDir():
-		return fuse.ENOTDIR
 	}
 	at := f.tree.child(dir, name)
 	if at == nil {
@@ -197,13 +189,8 @@ func (f *FS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.St
 // Read reads a file from an offset.
 func (f *FS) Read(_ <-chan struct{}, in *fuse.ReadIn, buffer []byte) (fuse.ReadResult, fuse.Status) {
 	_, at := f.find(in.NodeId)
-	switch {
-	case at == nil:
+	if at == nil {
 		return nil, fuse.Status(unix.ESTALE)
-	case at.mode&unix.S_IFMT != unix.S_IFREG: // the kernel does not ask
-		return nil, fuse.EINVAL
-	case in.Offset > math.MaxInt64:
-		return nil, fuse.EINVAL
 	}
 	n, err := f.files.read(f.tree.content, at, buffer, int64(in.Offset))
 	if err != nil {
@@ -264,11 +251,8 @@ func (f *FS) statusOf(at *node, err error) fuse.Status {
 	if isNew {
 		f.site.Report(fmt.Sprintf("read %.200q: %v", at.path, err))
 	}
-	switch {
-	case errors.As(err, &errno):
+	if errors.As(err, &errno) {
 		return fuse.Status(errno)
-	case errors.Is(err, fs.ErrPermission):
-		return fuse.EACCES
 	}
 	return fuse.EIO
 }
