@@ -70,7 +70,7 @@ func OthersOf(pids []int, most int) (all, untold []Namespace, err error) {
 				again = append(again, pid)
 			case proc.IsShort(errs[i]):
 				short = errs[i]
-			case errs[i] != nil || seen[names[i]]: // it has ended, or is a kernel thread
+			case errs[i] != nil || seen[names[i]]: // it has ended, or its namespace is known
 			default:
 				seen[names[i]] = true
 				all = append(all, Namespace{PID: pid, Name: names[i]})

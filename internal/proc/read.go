@@ -1,13 +1,11 @@
 package proc
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,10 +36,8 @@ func Read(path string, buffer []byte, most int) ([]byte, error) {
 	return nil, fmt.Errorf("%s has too much in it: %d bytes or more", path, most)
 }
 
-// PIDs lists all processes but the kernel's own threads, which are most of a node's. With an error,
-// some are missing.
+// PIDs lists all processes. With an error, some are missing.
 func PIDs() (pids []int, err error) {
-	kernel := kernelThreads()
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -49,50 +45,9 @@ func PIDs() (pids []int, err error) {
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && !kernel[pid] {
+		if pid, err := strconv.Atoi(name); err == nil {
 			pids = append(pids, pid)
 		}
 	}
 	return pids, err
-}
-
-// threadDaemon is kthreadd, the parent of all kernel threads. Its number is in the first PID
-// namespace only, and in that always this one (init/main.c, rest_init).
-const threadDaemon = 2
-
-// hasThreadDaemon tells whether this process is in that namespace.
-var hasThreadDaemon = sync.OnceValue(func() bool {
-	text, err := Ask(threadDaemon, func() ([]byte, error) {
-		return Read(fmt.Sprintf("/proc/%d/stat", threadDaemon), make([]byte, 0, 512), 1<<10)
-	})
-	const (
-		flags        = 9 - 3      // of the fields after the name, which may have anything in it: man 5 proc_pid_stat
-		kernelThread = 0x00200000 // PF_KTHREAD (include/linux/sched.h)
-	)
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if err != nil || len(fields) <= flags {
-		return false
-	}
-	set, err := strconv.ParseUint(string(fields[flags]), 10, 64)
-	return err == nil && set&kernelThread != 0
-})
-
-// kernelThreads are the children of kthreadd: some may be missing (man 5 proc_tid_children). What
-// the kernel executes for itself, such as a handler of core dumps, is one of them, too; it is in no
-// pod, nor in its namespaces.
-func kernelThreads() map[int]bool {
-	if !hasThreadDaemon() {
-		return nil
-	}
-	text, err := Read(fmt.Sprintf("/proc/%d/task/%[1]d/children", threadDaemon), make([]byte, 0, 4<<10), 1<<20)
-	if err != nil { // a kernel without CONFIG_PROC_CHILDREN
-		return nil
-	}
-	threads := map[int]bool{}
-	for number := range bytes.FieldsSeq(text) {
-		if pid, err := strconv.Atoi(string(number)); err == nil {
-			threads[pid] = true
-		}
-	}
-	return threads
 }
