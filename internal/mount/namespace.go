@@ -63,7 +63,7 @@ func OthersOf(pids []int, most int) (all, untold []Namespace, err error) {
 	seen := map[string]bool{own: true}
 	var short error
 	ask := func(pids []int) (again []int) {
-		names, errs := NamesOf(pids, most)
+		names, errs := namesOf(pids, most)
 		for i, pid := range pids {
 			switch {
 			case proc.IsUntold(errs[i]):
@@ -93,9 +93,9 @@ func OthersOf(pids []int, most int) (all, untold []Namespace, err error) {
 	return all, untold, nil
 }
 
-// NamesOf returns the names of processes' mount namespaces. When so many of them have not answered
+// namesOf returns the names of processes' mount namespaces. When so many of them have not answered
 // at all, the error of those that are not asked any more is [proc.ErrHangs], too.
-func NamesOf(pids []int, most int) (names []string, errs []error) {
+func namesOf(pids []int, most int) (names []string, errs []error) {
 	names, errs = make([]string, len(pids)), make([]error, len(pids))
 	var group sync.WaitGroup
 	var hang atomic.Int64
