@@ -170,7 +170,7 @@ func TestTheManualIsOne(t *testing.T) {
 	page, err := command.Output()
 	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, part := range []string{
-		"shop-keeper - a program that keeps a shop", "shop-keeper sell [FLAG...] THING [PRICE]", "-q, --quiet Say nothing.", "by default nobody",
+		"shop-keeper - a program that keeps a shop", "shop-keeper sell [FLAG...] THING [PRICE]", "-q, --quiet say nothing", `(default "nobody")`,
 		`as it is \ here .not a request, but a sentence.`, "shop-keeper sell --to o'neill bread", "mount DIR JSON",
 	} {
 		if !strings.Contains(text, part) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -23,13 +22,8 @@ func (t Table) Help() string {
 		text.WriteString("\nCommands:\n")
 	}
 	list(&text, t.All())
-	fmt.Fprintf(&text, "\n%s\n", wrap(t.note(), 0))
+	fmt.Fprintf(&text, "\n%s\n", wrap("COMMAND --help has the flags of a command, and an example. "+t.Note, 0))
 	return text.String()
-}
-
-// note is the last paragraph.
-func (t Table) note() string {
-	return strings.TrimSpace("COMMAND --help has the flags of a command, and an example. " + t.Note)
 }
 
 // list writes a line for each command, or more.
@@ -111,79 +105,20 @@ func wrap(paragraph string, indent int) string {
 	return text.String()
 }
 
-// manual is the manual page, in roff(7), as man(7) describes it.
+// manual is the manual page, in roff(7), as man(7) describes it: the help of the program and of each
+// command, without an indent, which would make their lines longer than they are.
 func (t Table) manual() string {
 	var page strings.Builder
-	line := func(macro string, words ...string) {
-		page.WriteString("." + macro)
-		for _, word := range words {
-			fmt.Fprintf(&page, ` "%s"`, strings.ReplaceAll(roff(word), `"`, `\(dq`))
-		}
-		page.WriteByte('\n')
-	}
-	text := func(paragraph string) {
-		if strings.HasPrefix(paragraph, " ") {
-			line("EX")
-			fmt.Fprintf(&page, "%s\n", roff(paragraph))
-			line("EE")
-			return
-		}
-		fmt.Fprintf(&page, "%s\n", roff(paragraph))
-	}
-	about := strings.TrimSuffix(strings.TrimPrefix(t.About, t.Program+" is "), ".")
-	line("TH", strings.ToUpper(t.Program), "8", "", t.Program+" "+t.Version, "")
-	line("SH", "NAME")
-	text(t.Program + " - " + about)
-	line("SH", "SYNOPSIS")
-	line("B", t.Program)
-	text("COMMAND [FLAG...] [ARGUMENT...]")
-	if len(t.CallOuts) > 0 {
-		line("SH", "CALL-OUTS")
-		text("The kubelet executes them. Each prints one JSON object.")
-		for _, c := range t.CallOuts {
-			line("TP")
-			line("B", strings.TrimSpace(c.Name+" "+c.Args))
-			text(sentence(c.Help))
-		}
-	}
-	line("SH", "COMMANDS")
+	example := func(text string) { fmt.Fprintf(&page, ".EX\n.in 0\n%s\n.EE\n", roff(strings.TrimSpace(text))) }
+	program, about := roff(t.Program), roff(strings.TrimSuffix(strings.TrimPrefix(t.About, t.Program+" is "), "."))
+	fmt.Fprintf(&page, ".TH \"%s\" \"8\" \"\" \"%s %s\" \"\"\n", strings.ToUpper(program), program, roff(t.Version))
+	fmt.Fprintf(&page, ".SH NAME\n%s \\- %s\n.SH DESCRIPTION\n", program, about)
+	example(t.Help())
+	page.WriteString(".SH COMMANDS\n")
 	for _, c := range t.All() {
-		set, _ := c.flags()
-		line("SS", c.Name)
-		line("B", t.usage(c, set))
-		line("PP")
-		text(sentence(c.Help))
-		for _, paragraph := range paragraphs(c.More) {
-			line("PP")
-			text(paragraph)
-		}
-		set.VisitAll(func(f *pflag.Flag) {
-			value, usage := pflag.UnquoteUsage(f)
-			name := "--" + f.Name
-			if f.NoOptDefVal != "" && value != "" {
-				value = "[=" + value + "]"
-			} else if value != "" {
-				value = " " + value
-			}
-			if f.Shorthand != "" {
-				name = "-" + f.Shorthand + ", " + name
-			}
-			line("TP")
-			line("B", name+value)
-			if !slices.Contains([]string{"", "false", "0", "[]"}, f.DefValue) {
-				usage += "; by default " + f.DefValue
-			}
-			text(sentence(usage))
-		})
-		if c.Example != "" {
-			line("PP")
-			text("Example:")
-			line("PP")
-			text("    " + t.Program + " " + c.Example)
-		}
+		fmt.Fprintf(&page, ".SS \"%s\"\n", roff(c.Name))
+		example(t.helpOf(c))
 	}
-	line("SH", "NOTES")
-	text(t.note())
 	return page.String()
 }
 
