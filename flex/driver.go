@@ -2,10 +2,9 @@
 // it: the kubelet executes a binary with the name of a call-out and its
 // arguments, and the binary prints one JSON object.
 //
-// A driver implements [Driver] and whichever of the optional interfaces
-// ([Attacher], [DeviceMounter], [VolumeNamer], [Expander]) it can serve, and
-// its main function calls [Main]. A driver that serves a FUSE file system is better off
-// with package survive; see docs/dev/second-driver.md.
+// A driver implements [Driver], and its main function calls [Main]. A driver that serves a
+// FUSE file system is better off with package survive; see docs/dev/second-driver.md. Call-outs
+// of drivers that attach a device or let it grow are not implemented.
 //
 // The traps of the protocol, all of them handled here
 // (kubernetes v1.34, pkg/volume/flexvolume/driver-call.go):
@@ -44,46 +43,6 @@ type Driver interface {
 
 	// Unmount undoes Mount. The kubelet removes dir afterwards with rmdir(2).
 	Unmount(dir string) error
-}
-
-// Attacher is implemented by drivers that answer true for
-// [Capabilities.Attach]: their volumes are attached to a node before they are
-// mounted.
-type Attacher interface {
-	// Attach attaches the volume to the node and returns the device's path.
-	Attach(options Options, node string) (device string, err error)
-
-	// WaitForAttach returns when the device has appeared on this node.
-	WaitForAttach(device string, options Options) (path string, err error)
-
-	// IsAttached tells whether the volume is attached to the node.
-	IsAttached(options Options, node string) (bool, error)
-
-	// Detach undoes Attach.
-	Detach(volume, node string) error
-}
-
-// DeviceMounter is implemented by drivers that mount a device once per node,
-// before its directories are mounted into pods.
-type DeviceMounter interface {
-	MountDevice(dir, device string, options Options) error
-	UnmountDevice(dir string) error
-}
-
-// VolumeNamer is implemented by drivers that know a name for a volume that is
-// unique in the cluster.
-type VolumeNamer interface {
-	VolumeName(options Options) (string, error)
-}
-
-// Expander is implemented by drivers whose volumes can grow. Sizes are in
-// bytes.
-type Expander interface {
-	// ExpandVolume grows the volume and returns its size afterwards.
-	ExpandVolume(options Options, device string, newSize, oldSize int64) (size int64, err error)
-
-	// ExpandFS grows the file system on the volume.
-	ExpandFS(options Options, device, dir string, newSize, oldSize int64) error
 }
 
 // Capabilities tell the kubelet which of its own steps the driver's volumes

@@ -34,38 +34,6 @@ func (p *plain) Unmount(dir string) error {
 	return p.err
 }
 
-// full implements all of them.
-type full struct{ plain }
-
-func (f *full) note(format string, args ...any) error {
-	f.seen = fmt.Sprintf(format, args...)
-	return f.err
-}
-
-func (f *full) Attach(o flex.Options, node string) (string, error) {
-	return "/dev/x", f.note("attach %s %s", o.Get("a"), node)
-}
-func (f *full) WaitForAttach(device string, o flex.Options) (string, error) {
-	return "/dev/y", f.note("waitforattach %s %s", device, o.Get("a"))
-}
-func (f *full) IsAttached(o flex.Options, node string) (bool, error) {
-	return false, f.note("isattached %s %s", o.Get("a"), node)
-}
-func (f *full) Detach(volume, node string) error { return f.note("detach %s %s", volume, node) }
-func (f *full) MountDevice(dir, device string, o flex.Options) error {
-	return f.note("mountdevice %s %s %s", dir, device, o.Get("a"))
-}
-func (f *full) UnmountDevice(dir string) error { return f.note("unmountdevice %s", dir) }
-func (f *full) VolumeName(o flex.Options) (string, error) {
-	return "name", f.note("getvolumename %s", o.Get("a"))
-}
-func (f *full) ExpandVolume(o flex.Options, device string, newSize, oldSize int64) (int64, error) {
-	return newSize, f.note("expandvolume %s %s %d %d", o.Get("a"), device, newSize, oldSize)
-}
-func (f *full) ExpandFS(o flex.Options, device, dir string, newSize, oldSize int64) error {
-	return f.note("expandfs %s %s %s %d %d", o.Get("a"), device, dir, newSize, oldSize)
-}
-
 // The order of arguments is that of kubernetes v1.34, pkg/volume/flexvolume.
 var everyCallOut = []struct {
 	args   []string
@@ -74,20 +42,11 @@ var everyCallOut = []struct {
 }{
 	{[]string{"mount", "/d", `{"kubernetes.io/pod.uid":"u"}`}, "mount /d u", `{"status":"Success"}`},
 	{[]string{"unmount", "/d"}, "unmount /d", `{"status":"Success"}`},
-	{[]string{"getvolumename", `{"a":"b"}`}, "getvolumename b", `{"status":"Success","volumeName":"name"}`},
-	{[]string{"attach", `{"a":"b"}`, "n"}, "attach b n", `{"status":"Success","device":"/dev/x"}`},
-	{[]string{"waitforattach", "/dev/x", `{"a":"b"}`}, "waitforattach /dev/x b", `{"status":"Success","device":"/dev/y"}`},
-	{[]string{"isattached", `{"a":"b"}`, "n"}, "isattached b n", `{"status":"Success","attached":false}`},
-	{[]string{"detach", "v", "n"}, "detach v n", `{"status":"Success"}`},
-	{[]string{"mountdevice", "/d", "/dev/x", `{"a":"b"}`}, "mountdevice /d /dev/x b", `{"status":"Success"}`},
-	{[]string{"unmountdevice", "/d"}, "unmountdevice /d", `{"status":"Success"}`},
-	{[]string{"expandvolume", `{"a":"b"}`, "/dev/x", "2", "1"}, "expandvolume b /dev/x 2 1", `{"status":"Success","volumeNewSize":2}`},
-	{[]string{"expandfs", `{"a":"b"}`, "/dev/x", "/d", "2", "1"}, "expandfs b /dev/x /d 2 1", `{"status":"Success"}`},
 }
 
 func TestEveryCallOutReachesTheDriver(t *testing.T) {
 	for _, row := range everyCallOut {
-		driver := &full{}
+		driver := &plain{}
 		if got := encode(flex.Call(driver, row.args)); got != row.answer {
 			t.Errorf("%q: answer %s, want %s", row.args, got, row.answer)
 		}
@@ -99,7 +58,7 @@ func TestEveryCallOutReachesTheDriver(t *testing.T) {
 
 func TestDriverErrorIsAFailure(t *testing.T) {
 	for _, row := range everyCallOut {
-		got := flex.Call(&full{plain{err: errors.New("disk on fire")}}, row.args)
+		got := flex.Call(&plain{err: errors.New("disk on fire")}, row.args)
 		if encode(got) != `{"status":"Failure","message":"disk on fire"}` {
 			t.Errorf("%q: %s", row.args, encode(got))
 		}
@@ -110,11 +69,11 @@ func TestDriverErrorIsAFailure(t *testing.T) {
 func TestAnErrorOfTheCallersSaysSo(t *testing.T) {
 	wrong := fmt.Errorf("mount: %w", flex.Invalid(errors.New("option")))
 	for _, row := range everyCallOut {
-		got := flex.Call(&full{plain{err: wrong}}, row.args)
+		got := flex.Call(&plain{err: wrong}, row.args)
 		if encode(got) != `{"status":"Failure","message":"mount: option","invalid":true}` {
 			t.Errorf("%q: %s", row.args, encode(got))
 		}
-		if got := flex.Call(&full{}, append(row.args[:len(row.args):len(row.args)], "extra")); !got.Invalid {
+		if got := flex.Call(&plain{}, append(row.args[:len(row.args):len(row.args)], "extra")); !got.Invalid {
 			t.Errorf("%q with another argument: %s", row.args, encode(got))
 		}
 	}
@@ -126,7 +85,7 @@ func TestAnErrorOfTheCallersSaysSo(t *testing.T) {
 func TestWrongNumberOfArgumentsIsAFailure(t *testing.T) {
 	for _, row := range everyCallOut {
 		for _, args := range [][]string{row.args[:len(row.args)-1], append(row.args[:len(row.args):len(row.args)], "extra")} {
-			driver := &full{}
+			driver := &plain{}
 			got := flex.Call(driver, args)
 			if got.Status != flex.Failure || !strings.Contains(got.Message, fmt.Sprintf("has %d", len(args)-1)) {
 				t.Errorf("%q: %s", args, encode(got))
@@ -138,18 +97,11 @@ func TestWrongNumberOfArgumentsIsAFailure(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsNotImplementedIsNotSupported(t *testing.T) {
-	for _, row := range everyCallOut {
-		want := flex.NotSupported
-		if row.args[0] == "mount" || row.args[0] == "unmount" {
-			want = flex.Success
+func TestOtherCallOutsAreNotSupported(t *testing.T) {
+	for _, args := range [][]string{{"attach", "{}", "node"}, {"getvolumename", "{}"}, {"remount"}, {""}} {
+		if got := flex.Call(&plain{}, args); got.Status != flex.NotSupported {
+			t.Errorf("%q: %s", args, encode(got))
 		}
-		if got := flex.Call(&plain{}, row.args); got.Status != want {
-			t.Errorf("%q: %s, want %q", row.args, encode(got), want)
-		}
-	}
-	if got := flex.Call(&full{}, []string{"remount"}); got.Status != flex.NotSupported {
-		t.Errorf("unknown call-out: %s", encode(got))
 	}
 }
 
@@ -164,15 +116,6 @@ func TestPanicIsAFailure(t *testing.T) {
 	got := flex.Call(&plain{err: errors.New("panic")}, []string{"init"})
 	if got.Status != flex.Failure || !strings.Contains(got.Message, "index out of range") {
 		t.Errorf("init that panics: %s", encode(got))
-	}
-}
-
-func TestSizesAreNumbersOfBytes(t *testing.T) {
-	for _, size := range []string{"", "-1", "1Gi", "99999999999999999999"} {
-		got := flex.Call(&full{}, []string{"expandvolume", "{}", "/dev/x", size, "1"})
-		if got.Status != flex.Failure || !strings.Contains(got.Message, fmt.Sprintf("%q", size)) {
-			t.Errorf("size %q: %s", size, encode(got))
-		}
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,12 +50,10 @@ func Main(newDriver func() (Driver, error), observers ...func(Outcome)) {
 
 // dirOf returns the directory among a call-out's arguments, whether they are right or not.
 func dirOf(args []string) string {
-	callOut, _ := find(args[0])
-	i := slices.Index(strings.Split(callOut.parameters, ", "), directory) + 1
-	if i > 0 && i < len(args) {
-		return args[i]
+	if names, _ := parameters(args[0]); len(names) == 0 || len(args) < 2 {
+		return ""
 	}
-	return ""
+	return args[1]
 }
 
 // quiet puts /dev/null in the place of descriptors 1 and 2 and returns the old descriptor 1,

@@ -2,30 +2,21 @@ package flex
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
-// The options that the kubelet itself puts into a call-out
+// Options that the kubelet itself puts into a call-out
 // (kubernetes v1.34, pkg/volume/flexvolume/driver-call.go).
 const (
-	OptionFSType         = "kubernetes.io/fsType"
-	OptionReadWrite      = "kubernetes.io/readwrite" // "ro" or "rw"
 	OptionVolumeName     = "kubernetes.io/pvOrVolumeName"
-	OptionFSGroup        = "kubernetes.io/mounterArgs.FsGroup"
 	OptionPodName        = "kubernetes.io/pod.name"
 	OptionPodNamespace   = "kubernetes.io/pod.namespace"
 	OptionPodUID         = "kubernetes.io/pod.uid"
 	OptionServiceAccount = "kubernetes.io/serviceAccount.name"
-
-	// OptionSecretPrefix is followed by a key of the volume's secret; the value
-	// is base64.
-	OptionSecretPrefix = "kubernetes.io/secret/"
 
 	// kubeletPrefix is the name space that the API server keeps pod authors
 	// out of.
@@ -38,34 +29,13 @@ type Options struct {
 	values map[string]string
 }
 
-// ParseOptions decodes the JSON object of a call-out. It refuses what the
-// kubelet never sends: text that is not UTF-8, a key that occurs twice, a
-// value that is not a string, anything after the object. Its errors name keys
-// but never values.
-func ParseOptions(text string) (Options, error) {
-	if !utf8.ValidString(text) {
-		return Options{}, errors.New("options are not UTF-8")
-	} else if !json.Valid([]byte(text)) {
-		return Options{}, errors.New("options are not JSON")
+// ParseOptions decodes the JSON object of a call-out, which has strings only. Its errors have no
+// values in them.
+func ParseOptions(text string) (o Options, err error) {
+	if err := json.Unmarshal([]byte(text), &o.values); err != nil {
+		return Options{}, fmt.Errorf("options are not a JSON object of strings: %w", err)
 	}
-	decoder := json.NewDecoder(strings.NewReader(text)) // an error is of a number now, which is refused anyway
-	if token, _ := decoder.Token(); token != json.Delim('{') {
-		return Options{}, errors.New("options are not a JSON object")
-	}
-	values := map[string]string{}
-	for decoder.More() {
-		token, _ := decoder.Token()
-		key := token.(string)
-		token, _ = decoder.Token()
-		value, isString := token.(string)
-		if !isString {
-			return Options{}, fmt.Errorf("option %q is not a string", key)
-		} else if _, twice := values[key]; twice {
-			return Options{}, fmt.Errorf("option %q occurs twice", key)
-		}
-		values[key] = value
-	}
-	return Options{values: values}, nil
+	return o, nil
 }
 
 // Get returns the value of exactly this key, or "".

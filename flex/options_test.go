@@ -9,31 +9,25 @@ import (
 )
 
 func TestBadOptionsAreRefused(t *testing.T) {
-	for _, row := range []struct{ problem, text, message string }{
-		{"empty", ``, "not JSON"},
-		{"not JSON", `secret`, "not JSON"},
-		{"a list", `["secret"]`, "not a JSON object"},
-		{"a string", `"secret"`, "not a JSON object"},
-		{"null", `null`, "not a JSON object"},
-		{"not closed", `{"a":"secret"`, "not JSON"},
-		{"a number", `{"a":1}`, `"a" is not a string`},
-		{"a null value", `{"a":null}`, `"a" is not a string`},
-		{"an object", `{"a":{"b":"secret"}}`, `"a" is not a string`},
-		{"a list value", `{"a":["secret"]}`, `"a" is not a string`},
-		{"a half value", `{"a":"secret`, "not JSON"},
-		{"a key without value", `{"a"}`, "not JSON"},
-		{"a key that is none", `{a:"secret"}`, "not JSON"},
-		{"twice", `{"a":"secret","a":"secret"}`, `"a" occurs twice`},
-		{"twice, escaped", `{"a":"secret","\u0061":"secret"}`, `"a" occurs twice`},
-		{"text after", `{"a":"secret"}{}`, "not JSON"},
-		{"not UTF-8", "{\"a\":\"secret\xff\"}", "not UTF-8"},
+	for problem, text := range map[string]string{
+		"empty":              ``,
+		"not JSON":           `secret`,
+		"a list":             `["secret"]`,
+		"a string":           `"secret"`,
+		"not closed":         `{"a":"secret"`,
+		"a number":           `{"a":1}`,
+		"an object":          `{"a":{"b":"secret"}}`,
+		"a list value":       `{"a":["secret"]}`,
+		"a half value":       `{"a":"secret`,
+		"a key that is none": `{a:"secret"}`,
+		"text after":         `{"a":"secret"}{}`,
 	} {
-		_, err := flex.ParseOptions(row.text)
-		if err == nil || !strings.Contains(err.Error(), row.message) {
-			t.Errorf("%s: error %v, want one with %q", row.problem, err, row.message)
+		_, err := flex.ParseOptions(text)
+		if err == nil || !strings.Contains(err.Error(), "not a JSON object of strings") {
+			t.Errorf("%s: %v", problem, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the error has a value in it: %v", row.problem, err)
+			t.Errorf("%s: the error has a value in it: %v", problem, err)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"version", "-o", "json"}, 0, "\"version\": \"1.2.3\"\n", ""},
 		{[]string{"restore", "-o", "json"}, 0, "[]\n", ""},
 		{[]string{"mount", "--help"}, 0, `{"status":"Failure"`, ""}, // the kubelet's
-		{[]string{"format"}, 0, `{"status":"Not supported","message":"call-out \"format\" is not known"}`, ""},
+		{[]string{"format"}, 0, `{"status":"Not supported","message":"call-out \"format\" is not implemented by this driver"}`, ""},
 		{[]string{"attach", "{}", "node"}, 0, `{"status":"Not supported","message":"call-out \"attach\" is not implemented by this driver"}`, ""},
 		{[]string{""}, 0, `{"status":"Not supported"`, ""},
 		{[]string{"status", "-o", "yaml"}, 2, "", `"yaml"`},

@@ -47,7 +47,7 @@ func TestTheLogHasALinePerCallOutAndNoSecret(t *testing.T) {
 		`unmount ` + dir + `: Success in [\d.]+(m|µ)?s`,
 		`mount ` + dir + `: Failure: option "colour" is not known.* in `,
 		`mount ` + dir + `: Failure: .*has 3 in `,
-		`mount ` + dir + `: Failure: .*options are not JSON in `,
+		`mount ` + dir + `: Failure: .*options are not a JSON object of strings: .* in `,
 		`attach: Not supported: .* in `,
 		`getvolumename: Not supported: .* in `,
 	} {
