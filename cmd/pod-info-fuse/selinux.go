@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 
 	"example.com/pod-info-fuse/selinux"
 	"example.com/pod-info-fuse/survive"
@@ -16,27 +15,17 @@ func seLinuxSection(n survive.Node) command.Section {
 }
 
 type selinuxReport struct {
-	Mode    selinux.Mode  `json:"mode"`
-	Context string        `json:"context"` // of the node mount, "" for none
-	Boolean booleanReport `json:"boolean"`
-	Error   string        `json:"error,omitempty"` // why something is not known
-}
-
-type booleanReport struct {
-	Name  string        `json:"name"`
-	State selinux.State `json:"state"`
+	Mode    selinux.Mode `json:"mode"`
+	Context string       `json:"context"`         // of the node mount, "" for none
+	Error   string       `json:"error,omitempty"` // why that is not known
 }
 
 func newSELinuxReport(n survive.Node) selinuxReport {
 	r := selinuxReport{Mode: selinux.CurrentMode()}
-	r.Boolean = booleanReport{selinux.UseFUSE, selinux.NoSuch}
 	if r.Mode == selinux.Absent {
 		return r
 	}
 	var err error
-	if r.Boolean.State, err = selinux.BooleanState(selinux.Root); err != nil {
-		r.Error = err.Error()
-	}
 	if r.Context, err = n.Inside().MountedLabel(); err != nil {
 		r.Error = err.Error()
 	}
@@ -48,7 +37,7 @@ func (r selinuxReport) lines() [][2]string {
 	if r.Mode == selinux.Absent {
 		return all
 	}
-	all = append(all, [2]string{"label", command.Printable(cmp.Or(r.Context, "none"), 0)}, [2]string{"boolean", fmt.Sprintf("%s is %s", r.Boolean.Name, r.Boolean.State)})
+	all = append(all, [2]string{"label", command.Printable(cmp.Or(r.Context, "none"), 0)})
 	if r.Error != "" {
 		all = append(all, [2]string{"SELinux problem", command.Printable(r.Error, 0)})
 	}

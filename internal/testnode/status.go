@@ -28,7 +28,6 @@ type Status struct {
 	}
 	SELinux struct {
 		Mode, Context, Error string
-		Boolean              struct{ Name, State string }
 	}
 	Facts struct {
 		Count   int
