@@ -1,7 +1,6 @@
 package survivetest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -36,7 +35,6 @@ type Mounted struct {
 	device int
 	agreed connection.Params
 	dir    string
-	number uint64 // of the file system's device
 
 	serving sync.WaitGroup
 	mu      sync.Mutex // guards stops
@@ -53,19 +51,14 @@ func Mount(files survive.FileSystem, dir string) (*Mounted, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := mount.Open(dir) // asks nobody
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	return &Mounted{device: device, agreed: agreed, dir: dir, number: root.Device()}, nil
+	return &Mounted{device: device, agreed: agreed, dir: dir}, nil
 }
 
 // End ends the file system, also one that is in use, or that was unmounted already: all requests
 // end with an error, and it is unmounted. It waits for the instances that serve, but not for more
 // than ten seconds.
 func (m *Mounted) End() error {
-	err := errors.Join(abort(m.number), unmount(m.dir))
+	err := unmount(m.dir)
 	m.mu.Lock()
 	stops := m.stops
 	m.stops = nil
@@ -76,7 +69,7 @@ func (m *Mounted) End() error {
 			stop()
 		}
 		m.serving.Wait()
-		unix.Close(m.device)
+		unix.Close(m.device) // ends all requests of what was unmounted lazily
 		close(stopped)
 	}()
 	select {
@@ -85,32 +78,6 @@ func (m *Mounted) End() error {
 		err = errors.Join(err, errors.New("the file system has not answered a request for ten seconds, and is left behind"))
 	}
 	return err
-}
-
-// abort ends the connection of a FUSE file system. One that has ended is no error. fusectl, which
-// need not be mounted anywhere, has a directory for each.
-func abort(device uint64) error {
-	control, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return os.NewSyscallError("fsopen fusectl", err)
-	}
-	defer unix.Close(control)
-	if err := unix.FsconfigCreate(control); err != nil {
-		return os.NewSyscallError("fsconfig fusectl", err)
-	}
-	connections, err := unix.Fsmount(control, unix.FSMOUNT_CLOEXEC, 0)
-	if err != nil {
-		return os.NewSyscallError("fsmount fusectl", err)
-	}
-	defer unix.Close(connections)
-	fd, err := unix.Openat(connections, fmt.Sprintf("%d/abort", unix.Minor(device)), unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	} else if err != nil {
-		return os.NewSyscallError("open abort", err)
-	}
-	_, err = unix.Write(fd, []byte("1"))
-	return os.NewSyscallError("abort the connection", cmp.Or(err, unix.Close(fd)))
 }
 
 // unmount ends all requests, and unmounts. What is not mounted is no error.
