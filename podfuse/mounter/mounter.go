@@ -145,7 +145,7 @@ type mounter struct {
 
 func newMounter(b *base) *mounter {
 	b.turns = make(chan func())
-	c := &children{base: b, of: map[string]*podChildren{}, aborts: make(chan struct{}, mostAborts)}
+	c := &children{base: b, running: map[string]int{}, aborts: make(chan struct{}, mostAborts)}
 	t := &table{base: b, volumes: map[volume.ID]*client{}, failures: map[volume.ID]int{}}
 	p := &programs{base: b, children: c, table: t, links: map[uint64]*peer{}}
 	return &mounter{
