@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -392,14 +391,10 @@ func lockHolder(file *os.File) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// /proc may be that of another namespace, too.
-	self, err := os.Readlink("/proc/self")
 	switch {
 	case !held:
 		return 0, errNone
-	case err != nil:
-		return 0, err
-	case pid == 0 || self != strconv.Itoa(os.Getpid()):
+	case pid == 0:
 		return 0, errElsewhere
 	}
 	return pid, nil

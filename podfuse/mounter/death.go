@@ -68,11 +68,16 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 		// First: a descriptor that arrives after the look is of a program that answers after it.
 		var had bool
 		m.do(func() { had, sent = c.Served || c.Left, c.Sent })
-		had = had || time.Since(sent) > grace || isClosed(c.hurry)
+		hurry := c.hurry
+		if isClosed(hurry) {
+			had, hurry = true, nil
+		}
+		had = had || time.Since(sent) > grace
 		began := time.Now()
-		seen := c.holder()
+		seen, err := c.look()
 		pauses = max(pauses, 2*time.Since(began)) // a pod that makes looks slow gets few of them
 		switch {
+		case err != nil: // it cannot look now
 		case seen.found:
 			m.do(func() { c.program, c.doubted = seen.pid, false })
 			c.waitHolder(seen)
@@ -81,15 +86,9 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 			continue
 		case seen.hidden > 0 && hides.IsZero():
 			hides = time.Now()
-		}
-		hurry := c.hurry
-		if seen.hidden == 0 || time.Since(hides) > hiddenTime {
-			if had {
-				m.died(c)
-				return
-			}
-		} else if isClosed(hurry) {
-			hurry = nil // who hides is waited for
+		case had && (seen.hidden == 0 || time.Since(hides) > hiddenTime):
+			m.died(c)
+			return
 		}
 		select {
 		case <-time.After(pauses):
@@ -309,24 +308,9 @@ type sight struct {
 	hidden  int // how many cannot be asked, where none was found
 }
 
-// holder finds a process that has the connection open, and its descriptor. As long as it cannot
-// look, it does not return.
-func (c *connection) holder() (seen sight) {
-	for !isClosed(c.gone) {
-		seen, err := c.look()
-		if err == nil {
-			return seen
-		}
-		time.Sleep(lookAgain / 10)
-	}
-	return seen
-}
-
-const (
-	// mostHidden is how many processes of a pod are asked in vain in one look: each may take
-	// proc.AskTime, and leave a thread.
-	mostHidden = 16
-)
+// mostHidden is how many processes of a pod are asked in vain in one look: each may take
+// proc.AskTime, and leave a thread.
+const mostHidden = 16
 
 // look looks at the processes that may have the connection. One that was killed does not count. A
 // program that hands the connection on without an end can be taken for dead, to the harm of its own

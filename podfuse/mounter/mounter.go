@@ -174,7 +174,6 @@ const (
 	returnsName    = "returns"
 	lostName       = "lost" // while there may be programs of a mounter before, which was lost with all that it kept
 	mostOrders     = 4096   // at a time; the pair asks once for each process that waits
-	mostLinks      = 4
 	childTime      = 5 * time.Second
 	// orderTime is how long an order to attach may take, and other work on a volume may keep it
 	// waiting: less than the pair waits for it.

@@ -48,15 +48,6 @@ func peerName(number uint64) string { return linkPrefix + strconv.FormatUint(num
 
 // newLink makes a link, and returns the pair's end.
 func (m *mounter) newLink() (*os.File, error) {
-	for len(m.links) >= mostLinks {
-		oldest := uint64(0)
-		for number := range m.links {
-			if number != m.current && (oldest == 0 || number < oldest) {
-				oldest = number
-			}
-		}
-		m.endLink(oldest)
-	}
 	ours, theirs, err := packet.Pair()
 	if err != nil {
 		return nil, err
