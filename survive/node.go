@@ -253,21 +253,6 @@ func (n Node) lockVolumeUntil(id volume.ID, deadline time.Time) (unlock func(), 
 	return n.lockBytes(int64(id), 1, deadline)
 }
 
-// LockMount locks the byte that no volume has.
-func (n daemon) LockMount() (unlock func(), err error) {
-	for {
-		unlock, err := n.lockBytes(0, 1, n.until())
-		if !errors.Is(err, fs.ErrNotExist) {
-			return unlock, err
-		}
-		made, err := n.lock(shared)
-		if err != nil {
-			return nil, err
-		}
-		made()
-	}
-}
-
 // lockVolumes waits for all call-outs that have locked a volume, and keeps others off.
 func (n Node) lockVolumes() (unlock func(), err error) {
 	return n.lockBytes(1, 0, n.until())

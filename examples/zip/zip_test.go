@@ -352,43 +352,6 @@ func TestAnArchiveOutlivesItsProcesses(t *testing.T) {
 	}
 }
 
-// Of two that mount on one directory at the same time, one does, and the other one says what is
-// there.
-func TestTwoMountsAtOnce(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("this test mounts: run it as root")
-	}
-	p := program{t, filepath.Join(t.TempDir(), "zip"), t.TempDir()}
-	p.build("1.0.0")
-	p.becomes("1.0.0")
-	t.Cleanup(func() { _, _ = p.try("umount", p.dir) })
-	var sources [2]string
-	for i, text := range []string{"0", "1"} {
-		sources[i] = writeArchive(t, t.TempDir(), map[string][]byte{"which": []byte(text)})
-	}
-	for range 5 {
-		var texts [2]string
-		var errs [2]error
-		var both sync.WaitGroup
-		for i := range sources {
-			both.Go(func() { texts[i], errs[i] = p.try("mount", sources[i], p.dir) })
-		}
-		both.Wait()
-		first := 0
-		if errs[0] != nil {
-			first = 1
-		}
-		want := p.dir + " is mounted from " + sources[first] + "; unmount it first"
-		if errs[first] != nil || errs[1-first] == nil || !strings.Contains(texts[1-first], want) {
-			t.Errorf("mount: %v, %v, %q; want one mount, and %q", errs[0], errs[1], texts, want)
-		}
-		if got, err := os.ReadFile(filepath.Join(p.dir, "which")); err != nil || string(got) != fmt.Sprint(first) {
-			t.Errorf("archive %d is mounted, but: %q, %v", first, got, err)
-		}
-		p.call("umount", p.dir)
-	}
-}
-
 // The timer of the systemd unit heals at any time, also while something is being mounted or
 // unmounted.
 func TestRestoreBesideMountAndUmount(t *testing.T) {

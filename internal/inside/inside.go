@@ -36,11 +36,6 @@ type Installation interface {
 	// RefusesNew tells whether the driver refuses new volumes.
 	RefusesNew() bool
 
-	// LockMount keeps off others that mount by this method, for a program that must know what is
-	// mounted until it has mounted itself. It makes the run directory if need be. Call-outs and
-	// Stop do not wait for the lock.
-	LockMount() (unlock func(), err error)
-
 	// CheckInput tells why the input cannot be opened for a process that serves, which would start
 	// without it.
 	CheckInput() error

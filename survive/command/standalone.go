@@ -130,7 +130,7 @@ func (s Standalone) mount(p Program, args []string) error {
 	if err != nil {
 		return err
 	}
-	var source string
+	before, source := i.Node.Input, ""
 	if s.Source != "" {
 		if source, err = filepath.Abs(args[0]); err != nil {
 			return err
@@ -150,18 +150,9 @@ func (s Standalone) mount(p Program, args []string) error {
 		return err
 	}
 	point.Close()
-	// Another process may be mounting there.
-	unlock, err := i.Node.Inside().LockMount()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	i.Node.Input, i.Node.Config = i.Node.Inside().NotedInput()
-	before := i.Node.Input
 	if before != "" && before != source {
 		return fmt.Errorf("%s is mounted from %s; unmount it first", dir, before)
 	}
-	i.Node.Input = source
 	// A record has a pod's UID: this one is of no pod.
 	options, err := flex.ParseOptions(fmt.Sprintf(`{%q: "%032s"}`, flex.OptionPodUID, volume.NewID(dir)))
 	if err != nil {
