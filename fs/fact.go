@@ -50,7 +50,7 @@ func (f *FS) lookupFact(name string, out *fuse.EntryOut) fuse.Status {
 	}
 	fact, content, err := f.facts.Read(name)
 	switch {
-	case errors.Is(err, facts.ErrChanged), errors.Is(err, unix.EIO):
+	case errors.Is(err, facts.ErrChanged), errors.Is(err, unix.EIO), errors.Is(err, unix.EAGAIN):
 		return fuse.EIO
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
 		return statusOf(err)

@@ -28,6 +28,9 @@ func TestTheProcessOfAThread(t *testing.T) {
 				t.Errorf("thread %d of process %d: %d, %v", thread, self, got, err)
 			}
 		}
+		if got, err := leaderByProc(thread); err != nil || got != self { // before Linux 6.13
+			t.Errorf("thread %d of process %d, by /proc: %d, %v", thread, self, got, err)
+		}
 		// The id was another process's before.
 		known.guesses[thread%uint32(len(known.guesses))].Store(uint64(thread)<<32 | 1)
 		if got, err := known.group(thread); err != nil || got != self {
@@ -45,21 +48,8 @@ func TestTheProcessOfAThread(t *testing.T) {
 			t.Errorf("%s: %d, %v; want ESRCH", problem, got, err)
 		}
 	}
-}
-
-func TestParseTgid(t *testing.T) {
-	for text, want := range map[string]uint32{
-		"Name:\tjava\nTgid:\t4711\nPid:\t4713\n": 4711,
-		"Name:\tTgid: 1\nTgid:\t4711\n":          4711, // a thread may name itself so
-		"Name:\tx\n":                             0,
-		"Tgid:\t\n":                              0,
-		"Tgid:\t-1\n":                            0,
-		"":                                       0,
-	} {
-		got, err := parseTgid([]byte(text))
-		if got != want || (err == nil) != (want != 0) {
-			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
-		}
+	if _, err := leaderByProc(1<<31 - 2); err != unix.ESRCH {
+		t.Errorf("no such thread, by /proc: %v; want ESRCH", err)
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 type look struct {
 	mu      sync.Mutex // guards what follows
 	began   time.Time
-	changed time.Time       // the directory, before
-	facts   []found         // by their ids; none, if the directory cannot be listed
-	told    map[string]bool // problems that were reported, until all are solved
+	changed time.Time // the directory, before
+	facts   []found   // by their ids; none, if the directory cannot be listed
+	told    []string  // problems
 }
 
 // found is a fact that was found.
@@ -39,7 +39,7 @@ const (
 	// timeStep is longer than what may be between two times that a file system gives its files,
 	// which some count in seconds: a directory that has changed since then may have changed again.
 	timeStep = 2 * time.Second
-	// maxTold is how many problems are reported between two looks that find none.
+	// maxTold is how many problems of a look are reported.
 	maxTold = 100
 )
 
@@ -82,7 +82,7 @@ func (f *FS) lookAtFacts(fresh bool) []found {
 	return l.facts
 }
 
-// tell reports what is left out, once for each reason.
+// tell reports what is left out, and was not at the last look.
 func (l *look) tell(err error, left []facts.LeftOut, report func(problem string)) {
 	var problems []string
 	if err != nil {
@@ -91,13 +91,10 @@ func (l *look) tell(err error, left []facts.LeftOut, report func(problem string)
 	for _, left := range left {
 		problems = append(problems, fmt.Sprintf("fact %q is left out: %s", left.Name, left.Reason))
 	}
-	if len(problems) == 0 || l.told == nil {
-		l.told = map[string]bool{}
-	}
-	for _, problem := range problems {
-		if !l.told[problem] && len(l.told) < maxTold {
-			l.told[problem] = true
+	for _, problem := range problems[:min(len(problems), maxTold)] {
+		if !slices.Contains(l.told, problem) {
 			report(problem)
 		}
 	}
+	l.told = problems
 }

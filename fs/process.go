@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // threads tells which process a thread belongs to. It remembers guesses only: the kernel
@@ -40,7 +41,7 @@ func (t *threads) group(thread uint32) (uint32, error) {
 		return 0, err
 	}
 	process, err := leader(thread)
-	if errors.Is(err, errNoPidfdInfo) {
+	if err != nil && err != unix.ESRCH {
 		process, err = leaderByProc(thread)
 	}
 	if err == nil {
@@ -49,30 +50,20 @@ func (t *threads) group(thread uint32) (uint32, error) {
 	return process, err
 }
 
-var errNoPidfdInfo = errors.New("the kernel does not tell about threads by pidfd")
-
-// leader asks for a thread's process by a pidfd. That needs no /proc, which may be
-// mounted so that it hides the processes of other users (hidepid=, man 5 proc).
+// leader asks for a thread's process by a pidfd, since Linux 6.13. That needs no /proc, which may
+// be mounted so that it hides the processes of other users (hidepid=, man 5 proc).
 func leader(thread uint32) (uint32, error) {
 	const pidfdThread = unix.O_EXCL // PIDFD_THREAD, Linux 6.9
 	fd, err := unix.PidfdOpen(int(thread), pidfdThread)
-	switch {
-	case errors.Is(err, unix.ESRCH):
+	if err != nil {
 		return 0, err
-	case err != nil:
-		return 0, errNoPidfdInfo
 	}
 	defer unix.Close(fd)
 	// PIDFD_GET_INFO, Linux 6.13. The number of an ioctl has the size of its
 	// structure in it, of which the kernel fills what it knows.
 	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_PID}
-	switch err := unix.IoctlPidfdInfo(fd, &info); {
-	case errors.Is(err, unix.ESRCH):
-		return 0, err
-	case err != nil, info.Mask&unix.PIDFD_INFO_PID == 0:
-		return 0, errNoPidfdInfo
-	}
-	return info.Tgid, nil
+	err = unix.IoctlPidfdInfo(fd, &info)
+	return info.Tgid, err
 }
 
 // Reads lists what the file system must read beside the volumes' records and the facts:
@@ -86,22 +77,12 @@ func Reads() []string {
 
 // leaderByProc reads a thread's process from /proc.
 func leaderByProc(thread uint32) (uint32, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", thread))
+	if errors.Is(err, os.ErrNotExist) {
 		return 0, unix.ESRCH
 	} else if err != nil {
 		return 0, err
 	}
-	return parseTgid(status)
-}
-
-// parseTgid finds the thread group in /proc/PID/status (man 5 proc).
-func parseTgid(status []byte) (uint32, error) {
-	for line := range bytes.Lines(status) {
-		if value, found := bytes.CutPrefix(line, []byte("Tgid:")); found {
-			process, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 32)
-			return uint32(process), err
-		}
-	}
-	return 0, errors.New("no Tgid in /proc/PID/status")
+	process, err := strconv.ParseUint(status["Tgid"], 10, 32)
+	return uint32(process), err
 }

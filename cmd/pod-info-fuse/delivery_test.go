@@ -40,8 +40,8 @@ func TestInstallDeliversFacts(t *testing.T) {
 	if output, err := d.Installer(testnode.Binary, "uninstall").CombinedOutput(); err != nil {
 		t.Fatalf("uninstall: %v: %s", err, output)
 	}
-	if _, err := os.Stat(filepath.Dir(facts)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("uninstall left the directories that install made: %v", err)
+	if _, err := os.Stat(facts); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("uninstall left the directory that install made: %v", err)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestWhatCannotBeDelivered(t *testing.T) {
 	}
 	testnode.Write(t, filepath.Join(facts, "zone"), "by hand\n")
 	for _, row := range []struct{ fact, want string }{
-		{"zone=other", "is there already, and not ours"},
+		{"zone=other", "already, and not ours"},
 		{"Zone=other", "not plain"},
 		{"../zone=other", "not plain"},
 		{"big=" + strings.Repeat("x", 64<<10), "more than 65536"},

@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +28,9 @@ type Dir struct {
 func (d Dir) Read(name string) (f Fact, content []byte, err error) {
 	const tries = 10
 	for range tries {
-		if f, content, err = d.read(name); !errors.Is(err, ErrChanged) && !errors.Is(err, errDangling) {
+		f, content, err = d.read(name)
+		// EAGAIN: a rename on the way, which is soon over, or a lease, which may not be.
+		if !errors.Is(err, ErrChanged) && !errors.Is(err, errDangling) && !errors.Is(err, unix.EAGAIN) {
 			break
 		}
 	}
@@ -48,7 +49,9 @@ func (d Dir) read(name string) (Fact, []byte, error) {
 	if err != nil {
 		return f, nil, err
 	}
-	file, err := d.open(name, readFlags)
+	// Does not wait: not for the writer of a fifo, nor until somebody who has the file open with
+	// a lease (fcntl(2), F_SETLEASE) gives that up.
+	file, err := d.open(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return f, nil, err
 	}
@@ -61,14 +64,9 @@ func (d Dir) read(name string) (Fact, []byte, error) {
 		return f, nil, ErrChanged // it was replaced by what is none
 	}
 	content := make([]byte, f.Size+1)
-	n, err := io.ReadFull(file, content)
-	if err == nil || int64(n) != f.Size {
-		return f, nil, ErrChanged
-	} else if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return f, nil, err
-	}
+	n, _ := io.ReadFull(file, content)
 	after, err := file.Stat()
-	if err == nil && written(before, after) {
+	if err == nil && (int64(n) != f.Size || written(before, after)) {
 		err = ErrChanged
 	}
 	return f, content[:n], err
@@ -103,11 +101,7 @@ func (d Dir) look(name string) (f Fact, err error) {
 		return f, err
 	}
 	if !info.Mode().IsRegular() {
-		kind := map[fs.FileMode]string{
-			fs.ModeDir: "a directory", fs.ModeNamedPipe: "a fifo", fs.ModeSocket: "a socket",
-			fs.ModeDevice: "a device", fs.ModeDevice | fs.ModeCharDevice: "a device",
-		}[info.Mode().Type()]
-		return f, fmt.Errorf("it is %s, not a regular file", cmp.Or(kind, "of another kind"))
+		return f, errors.New("it is not a regular file")
 	}
 	if info.Mode()&0o004 == 0 {
 		return f, errUnreadable
@@ -121,65 +115,30 @@ func factOf(name string, info fs.FileInfo) Fact {
 
 // open opens a file of the directory. It follows links, since ConfigMaps are delivered as
 // links, but neither out of the directory nor to a mount in it: that file system may never
-// answer.
-func (d Dir) open(name string, flags uint64) (file *os.File, err error) {
-	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV}
-	var fd int
-	const tries = 30 // EAGAIN: a rename on the way, which is soon over, or a lease, which may not be
-	for range tries {
-		fd, err = unix.Openat2(int(d.File.Fd()), name, &how)
-		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
-			break
-		}
-	}
+// answer. The error says in words why it cannot.
+func (d Dir) open(name string, flags uint64) (*os.File, error) {
+	fd, err := unix.Openat2(int(d.File.Fd()), name, &unix.OpenHow{
+		Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV,
+	})
 	switch {
 	case err == nil:
 		return os.NewFile(uintptr(fd), name), nil
-	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // before Linux 5.6, or a filter
-		file, err = d.openInRoot(name)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, errUnreadable
+	case errors.Is(err, unix.EXDEV):
+		return nil, errors.New("it is a link that leads out of the directory, or something is mounted on it")
+	case errors.Is(err, fs.ErrNotExist):
+		var link unix.Stat_t
+		if unix.Fstatat(int(d.File.Fd()), name, &link, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			return nil, errDangling
+		}
 	}
-	if err != nil {
-		err = d.reason(name, err)
-	}
-	return file, err
+	return nil, err
 }
-
-// openInRoot does the same, but goes to mounts in the directory.
-func (d Dir) openInRoot(name string) (*os.File, error) {
-	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", d.File.Fd()))
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	return root.OpenFile(name, readFlags, 0)
-}
-
-// readFlags open a file for reading, and do not wait for the writer of a fifo.
-const readFlags = unix.O_RDONLY | unix.O_NONBLOCK
 
 var errReserved = errors.New("the driver has a fact of that name itself")
 
 var errUnreadable = errors.New("the daemon may not read it; make it readable for all")
-
-// reason says in words why a file could not be opened.
-func (d Dir) reason(name string, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return errUnreadable
-	case errors.Is(err, unix.EAGAIN):
-		// The kernel asks who has opened the file with a lease (fcntl(2), F_SETLEASE) to give
-		// that up, and waits for 45 seconds.
-		return fmt.Errorf("somebody holds a lease on it, such as a file server: %w", unix.EIO)
-	case errors.Is(err, unix.EXDEV):
-		return errors.New("it is a link that leads out of the directory, or something is mounted on it")
-	case errors.Is(err, fs.ErrNotExist):
-		var link unix.Stat_t
-		if unix.Fstatat(int(d.File.Fd()), name, &link, unix.AT_SYMLINK_NOFOLLOW) == nil {
-			return errDangling
-		}
-	}
-	return err
-}
 
 // LeftOut is an entry of the directory that is not a fact.
 type LeftOut struct {
@@ -197,29 +156,17 @@ func (d Dir) Scan() (all []Fact, out []LeftOut, err error) {
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("list the directory of facts: %w", err)
 	}
-	byID := map[uint64]string{}
 	for _, name := range names {
 		if strings.HasPrefix(name, ".") {
 			continue
 		}
-		f, err := d.look(name)
-		if err == nil { // can it be read?
-			var file *os.File
-			file, err = d.open(name, readFlags)
-			file.Close()
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed just now
-		}
-		if other, taken := byID[ID(name)]; err == nil && taken {
-			err = fmt.Errorf("it has the same id as %s", other)
-		}
-		if err != nil {
+		switch f, err := d.look(name); {
+		case errors.Is(err, fs.ErrNotExist): // removed just now
+		case err != nil:
 			out = append(out, LeftOut{name, err.Error()})
-			continue
+		default:
+			all = append(all, f)
 		}
-		byID[ID(name)] = name
-		all = append(all, f)
 	}
 	return all, out, nil
 }
