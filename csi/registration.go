@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
@@ -14,7 +15,7 @@ import (
 // pkg/kubelet/pluginmanager/pluginwatcher). The kubelet asks again when a new socket takes the name
 // of an old one.
 
-// registrar is the service at the registration's socket.
+// registrar is the service that the kubelet asks at the registration's socket.
 type registrar struct {
 	registration.UnimplementedRegistrationServer
 	*Plugin
@@ -44,30 +45,21 @@ func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.R
 // plugin, for example, while it does not know its node yet.
 const registerDelay = 5 * time.Second
 
-// register has the kubelet register the plugin, until the context ends. A kubelet that has refused
-// the plugin asks again only when there is another socket.
-func (p *Plugin) register(ctx context.Context, dir string) error {
+// register has the kubelet register the plugin, until the context ends, by a socket of the server's.
+// A kubelet that has refused the plugin asks again only when there is another socket.
+func (p *Plugin) register(ctx context.Context, server *grpc.Server, refused <-chan string, dir string) error {
 	for {
-		refused := make(chan string, 1)
 		at, err := listen(filepath.Join(dir, filepath.Base(p.Driver.CSIRegistration(p.KubeletDir))))
 		if err != nil {
 			return fmt.Errorf("make the socket of the registration: %w", err)
 		}
-		server := p.server()
-		registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused})
-		ended := make(chan error, 1)
-		go func() { ended <- server.Serve(at) }()
+		go func() { _ = server.Serve(at) }() // until it is closed
 		select {
 		case <-ctx.Done():
-		case err = <-ended:
 		case why := <-refused:
 			p.Log("the kubelet has not registered %s, and is asked again in %v: %.500q", p.name(), registerDelay, why)
 		}
 		at.Close()
-		stop(server)
-		if err != nil {
-			return err
-		}
 		select {
 		case <-ctx.Done():
 			return nil

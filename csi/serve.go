@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
 // Serve serves at a socket until the context ends, and registers the plugin with the kubelet by a
@@ -35,9 +36,13 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 		return err
 	}
 	defer at.Close()
-	server := p.server()
+	server := grpc.NewServer(
+		grpc.UnaryInterceptor(p.intercept), grpc.MaxRecvMsgSize(maxMessage), grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10),
+	)
+	refused := make(chan string, 1)
 	csi.RegisterIdentityServer(server, identity{Plugin: p})
 	csi.RegisterNodeServer(server, newNode(p))
+	registration.RegisterRegistrationServer(server, registrar{Plugin: p, refused: refused})
 	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(at) }()
 	defer stop(server)
@@ -45,7 +50,7 @@ func (p *Plugin) Serve(ctx context.Context, socket, registrationDir string) erro
 	if registrationDir != "" {
 		registered, end := context.WithCancel(ctx)
 		done := make(chan struct{})
-		go func() { defer close(done); ended <- p.register(registered, registrationDir) }()
+		go func() { defer close(done); ended <- p.register(registered, server, refused, registrationDir) }()
 		defer func() { end(); <-done }() // before the server ends: the kubelet calls nobody then
 	}
 	select {
@@ -67,12 +72,12 @@ func Socket(endpoint string) (path string, err error) {
 	return path, nil
 }
 
-// stopTimeout is how long requests may go on after a server was told to end. The next call-out
-// repairs what a call-out leaves that is killed then. For both servers, it is less than the five
-// seconds that the pod has (terminationGracePeriodSeconds).
-const stopTimeout = 2 * time.Second
+// stopTimeout is how long requests may go on after the plugin was told to end. The next call-out
+// repairs what a call-out leaves that is killed then. It is less than the five seconds that the pod
+// has (terminationGracePeriodSeconds).
+const stopTimeout = 3 * time.Second
 
-// stop ends a server when its requests have ended, or after that time. Then it does not wait:
+// stop ends the server when its requests have ended, or after that time. Then it does not wait:
 // [grpc.Server.Stop] would wait two minutes for a client that has connected and says nothing.
 func stop(server *grpc.Server) {
 	ended := make(chan struct{})
@@ -86,12 +91,6 @@ func stop(server *grpc.Server) {
 
 // maxMessage is the largest request, in bytes. The kubelet's have some KiB.
 const maxMessage = 128 << 10
-
-func (p *Plugin) server() *grpc.Server {
-	return grpc.NewServer(
-		grpc.UnaryInterceptor(p.intercept), grpc.MaxRecvMsgSize(maxMessage), grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(4<<10),
-	)
-}
 
 // intercept logs failures, but for Probe's, and makes a panic the failure of its request only.
 func (p *Plugin) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
