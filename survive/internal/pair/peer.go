@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -75,12 +73,6 @@ func (at Place) Kill(pid int, still func() bool) error {
 	switch {
 	case errors.Is(err, errNotDaemons):
 		return nil
-	case errors.Is(err, unix.ENOSYS): // before Linux 5.3, the PID must do
-		report, err := confine.Of(pid)
-		if err != nil || report.UID != at.User.UID || !still() {
-			return nil
-		}
-		return os.NewSyscallError("kill the daemon", unix.Kill(pid, unix.SIGKILL))
 	case p == nil:
 		return err
 	}
@@ -97,22 +89,14 @@ func (at Place) Kill(pid int, still func() bool) error {
 // none at all while the process that serves has to keep the standby's; but it is a child of that.
 // No other process has had the PID until the function returned, or Inspect returns an error.
 func (at Place) Inspect(pid int, read func() error) error {
-	// It stays the directory of this process, like a pidfd, which Linux 5.2 and before have not.
-	directory, err := os.Open(fmt.Sprintf("/proc/%d", pid))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no process %d", pid)
-	} else if err != nil {
-		return err
-	}
-	defer directory.Close()
-	locks, err := at.Find()
+	p, err := at.hold(pid)
 	if err != nil {
 		return err
+	} else if p == nil {
+		return fmt.Errorf("there is no process %d", pid)
 	}
-	report, err := confine.Of(pid)
-	if err == nil && report.UID != at.User.UID {
-		err = fmt.Errorf("process %d is of user %d, and not of the daemon's", pid, report.UID)
-	}
+	defer p.Close()
+	locks, err := at.Find()
 	if err != nil {
 		return err
 	}
@@ -126,8 +110,7 @@ func (at Place) Inspect(pid int, read func() error) error {
 	if err := read(); err != nil {
 		return err
 	}
-	status, err = proc.StatusIn(fmt.Sprintf("/proc/self/fd/%d", directory.Fd()))
-	if err != nil || strings.HasPrefix(status["State"], "Z") {
+	if p.Ended(0) {
 		return fmt.Errorf("process %d has ended", pid)
 	}
 	return nil
@@ -143,8 +126,6 @@ func take(p *proc.Process, number int, check func(fd int) error) (fd int, err er
 		if err = check(fd); err != nil {
 			unix.Close(fd)
 		}
-	case errors.Is(err, unix.ENOSYS):
-		err = errors.New("this kernel cannot take the connection over from another process: that needs Linux 5.6; drain the node, and call stop")
 	case errors.Is(err, unix.EPERM):
 		err = fmt.Errorf("%w; the driver needs CAP_SYS_PTRACE, and kernel.yama.ptrace_scope must not be 3", err)
 	}

@@ -11,12 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/confine"
-	"example.com/pod-info-fuse/internal/proc"
 )
 
 // holdsLock names a file to a process of this program, which takes the active lock of it, and
@@ -88,33 +86,6 @@ func TestAProcessThatEndsWhileItIsInspectedIsNotKnown(t *testing.T) {
 		if err := at.Inspect(os.Getpid(), func() error { return nil }); err == nil {
 			t.Error("a process without a lock is known")
 		}
-	}
-}
-
-// Linux 5.2 and before have no pidfd_open(2).
-func TestAProcessIsInspectedWithoutPidfds(t *testing.T) {
-	at, holder := holder(t)
-	err := proc.OnThread(func() error {
-		filter := []unix.SockFilter{
-			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the system call's number
-			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_OPEN, Jf: 1},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-		}
-		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return err
-		}
-		if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
-			return err
-		}
-		if _, err := unix.PidfdOpen(os.Getpid(), 0); err != unix.ENOSYS {
-			return fmt.Errorf("pidfd_open: %v", err)
-		}
-		return at.Inspect(holder.Process.Pid, func() error { return nil })
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
 
