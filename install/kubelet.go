@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"golang.org/x/sys/unix"
+	"sigs.k8s.io/yaml"
 
 	"example.com/pod-info-fuse/internal/proc"
 )
@@ -168,11 +168,10 @@ func pluginDirIn(path string) (string, error) {
 		return "", err
 	}
 	var configuration struct {
-		VolumePluginDir string `yaml:"volumePluginDir"`
+		VolumePluginDir string `json:"volumePluginDir"`
 	}
 	if err := yaml.Unmarshal(content, &configuration); err != nil {
-		// The message leaves out the lines themselves, whose values may be confidential.
-		return "", fmt.Errorf("%s: %s", path, yaml.FormatError(err, false, false))
+		return "", fmt.Errorf("%s: %w", path, err) // of a line, and without its values, which may be confidential
 	}
 	return configuration.VolumePluginDir, nil
 }

@@ -7,13 +7,6 @@ import (
 	"strings"
 )
 
-// addition is what a pod gets in one of its lists: before all that it has there, or after it.
-type addition struct {
-	list   []any // the path to the list, of keys and indices
-	first  bool
-	values []fields
-}
-
 // volume is a volume of the driver, by either door.
 type volume struct {
 	name    string
@@ -172,16 +165,21 @@ func (l List) refusals(pod any) (messages []string) {
 	return messages
 }
 
-// additions are what the mutating policy adds to a pod. Lists within lists come first: where two
-// additions are to be put at one place, that is their order.
-func (l List) additions(pod any) []addition {
+// object and list are what is added to a pod.
+type (
+	object = map[string]any
+	list   = []any
+)
+
+// add adds to a pod what the mutating policy adds, and reports whether that is anything.
+func (l List) add(pod any) (added bool) {
 	served := map[string]string{} // the server volume of each volume that has one
 	for _, v := range l.volumes(pod) {
 		if of := v.or("serves", ""); v.has("serves") && served[of] == "" {
 			served[of] = v.name
 		}
 	}
-	var servers, secrets, programs, mounts []fields
+	var servers, secrets, programs list
 	for _, v := range l.clients(pod) {
 		if !v.has("program") || served[v.name] != "" || l.problem(pod, v) != "" {
 			continue
@@ -189,12 +187,11 @@ func (l List) additions(pod any) []addition {
 		p := l.programs[text(v.options["program"])]
 		servers = append(servers, l.server(v))
 		if p.Secret != nil && p.Secret.MountPath != "" {
-			secrets = append(secrets, fields{{"name", v.name + "-secret"},
-				{"secret", fields{{"secretName", v.or("secret", p.Secret.Name)}, {"defaultMode", p.Secret.Mode}}}})
+			secrets = append(secrets, object{"name": v.name + "-secret",
+				"secret": object{"secretName": v.or("secret", p.Secret.Name), "defaultMode": p.Secret.Mode}})
 		}
 		programs = append(programs, p.container(v, in(at(in(pod, "spec", "containers"), 0), "securityContext")))
 	}
-	var additions []addition
 	container, name, problem := l.serves(pod)
 	for _, v := range l.clients(pod) {
 		if v.name != name || container == "" || problem != "" {
@@ -205,95 +202,102 @@ func (l List) additions(pod any) []addition {
 			server = name + "-server"
 			servers = append(servers, l.server(v))
 		}
-		kind := "initContainers"
-		i := slices.Index(names(in(pod, "spec", kind)), container)
-		if i < 0 {
-			kind = "containers"
-			i = slices.Index(names(in(pod, "spec", kind)), container)
-		}
-		had := items(in(at(in(pod, "spec", kind), i), "volumeMounts"))
-		for _, mount := range serverMounts(server) {
-			if !slices.ContainsFunc(had, func(m any) bool { return in(m, "mountPath") == mount[1].value }) {
-				mounts = append(mounts, mount)
+		for _, of := range slices.Concat(items(in(pod, "spec", "initContainers")), items(in(pod, "spec", "containers"))) {
+			if text(in(of, "name")) == container {
+				added = put(of, "volumeMounts", nil, slices.DeleteFunc(serverMounts(server), func(mount any) bool {
+					return slices.ContainsFunc(items(in(of, "volumeMounts")), func(m any) bool { return in(m, "mountPath") == in(mount, "mountPath") })
+				}))
+				break
 			}
 		}
-		additions = append(additions, addition{list: []any{"spec", kind, i, "volumeMounts"}, values: mounts})
 	}
-	additions = append(additions, addition{list: []any{"spec", "volumes"}, values: append(servers, secrets...)},
-		addition{list: []any{"spec", "initContainers"}, first: true, values: programs})
-	return slices.DeleteFunc(additions, func(a addition) bool { return len(a.values) == 0 })
+	spec := in(pod, "spec")
+	added = put(spec, "volumes", nil, append(servers, secrets...)) || added
+	return put(spec, "initContainers", programs, nil) || added
+}
+
+// put puts values before and after those of a list, and reports whether there are any. What is no
+// list stays: the API server refuses it.
+func put(of any, key string, before, after list) bool {
+	parent, _ := of.(object)
+	had, isList := parent[key].(list)
+	if len(before)+len(after) == 0 || parent[key] != nil && !isList {
+		return false
+	}
+	parent[key] = slices.Concat(before, had, after)
+	return true
 }
 
 // server is the server volume of a volume.
-func (l List) server(v volume) fields {
-	name := field{"name", v.name + "-server"}
+func (l List) server(v volume) object {
+	name := v.name + "-server"
 	if v.csi {
-		return fields{name, {"csi", fields{{"driver", l.csi}, {"volumeAttributes", fields{{"serves", v.name}}}}}}
+		return object{"name": name, "csi": object{"driver": l.csi, "volumeAttributes": object{"serves": v.name}}}
 	}
-	return fields{name, {"flexVolume", fields{{"driver", l.driver}, {"options", fields{{"serves", v.name}}}}}}
+	return object{"name": name, "flexVolume": object{"driver": l.driver, "options": object{"serves": v.name}}}
 }
 
 // serverMounts are the mounts of a server volume.
-func serverMounts(server string) []fields {
-	return []fields{
-		{{"name", server}, {"mountPath", "/run/pod-fuse"}, {"readOnly", true}},
-		{{"name", server}, {"mountPath", "/dev/fuse"}, {"subPath", "fuse"}, {"readOnly", true}},
-		{{"name", server}, {"mountPath", "/usr/bin/fusermount3"}, {"subPath", "fusermount3"}, {"readOnly", true}},
-		{{"name", server}, {"mountPath", "/usr/bin/fusermount"}, {"subPath", "fusermount"}, {"readOnly", true}},
+func serverMounts(server string) list {
+	return list{
+		object{"name": server, "mountPath": "/run/pod-fuse", "readOnly": true},
+		object{"name": server, "mountPath": "/dev/fuse", "subPath": "fuse", "readOnly": true},
+		object{"name": server, "mountPath": "/usr/bin/fusermount3", "subPath": "fusermount3", "readOnly": true},
+		object{"name": server, "mountPath": "/usr/bin/fusermount", "subPath": "fusermount", "readOnly": true},
 	}
 }
 
 // container is the sidecar of a volume. user is the security context of the pod's first container.
-func (p *program) container(v volume, user any) fields {
+func (p *program) container(v volume, user any) object {
 	const launcher = "/run/pod-fuse/pod-fuse"
-	command := []any{launcher, "run", "--restart", "--"}
-	for _, argument := range p.Command {
-		command = append(command, argument)
-	}
-	var env []fields
+	variable := func(name, value string) object { return object{"name": name, "value": value} }
+	var env list
 	for _, option := range p.Options {
 		if v.has(option) {
 			// The kubelet makes $ of $$, and expands nothing there.
-			env = append(env, fields{{"name", option}, {"value", strings.ReplaceAll(v.or(option, ""), "$", "$$")}})
+			env = append(env, variable(option, strings.ReplaceAll(v.or(option, ""), "$", "$$")))
 		}
 	}
 	if p.mountPoint {
-		env = append(env, fields{{"name", "mountpoint"}, {"value", "/run/pod-fuse/mnt"}})
+		env = append(env, variable("mountpoint", "/run/pod-fuse/mnt"))
 	}
-	for _, variable := range p.variables {
-		if !slices.Contains(p.Options, variable) || !v.has(variable) {
-			env = append(env, fields{{"name", variable}, {"value", p.Env[variable]}})
+	for _, name := range p.variables {
+		if !slices.Contains(p.Options, name) || !v.has(name) {
+			env = append(env, variable(name, p.Env[name]))
 		}
 	}
-	security := fields{{"allowPrivilegeEscalation", false}, {"capabilities", fields{{"drop", []any{"ALL"}}}}, {"seccompProfile", fields{{"type", "RuntimeDefault"}}}}
+	security := object{"allowPrivilegeEscalation": false, "capabilities": object{"drop": list{"ALL"}}, "seccompProfile": object{"type": "RuntimeDefault"}}
 	for _, key := range []string{"runAsUser", "runAsGroup", "runAsNonRoot"} {
 		if value := in(user, key); value != nil {
-			security = append(security, field{key, value})
+			security[key] = value
 		}
 	}
 	mounts := serverMounts(v.name + "-server")
-	c := fields{{"name", v.name + "-program"}, {"image", p.Image}, {"restartPolicy", "Always"}, {"command", command}}
+	c := object{
+		"name": v.name + "-program", "image": p.Image, "restartPolicy": "Always", "securityContext": security,
+		"command":      append([]string{launcher, "run", "--restart", "--"}, p.Command...),
+		"startupProbe": object{"exec": object{"command": list{launcher, "ready"}}, "timeoutSeconds": 10, "periodSeconds": 1, "failureThreshold": 30},
+	}
 	if len(env) > 0 {
-		c = append(c, field{"env", env})
+		c["env"] = env
 	}
 	if p.Secret != nil && p.Secret.MountPath == "" {
-		c = append(c, field{"envFrom", []fields{{{"secretRef", fields{{"name", v.or("secret", p.Secret.Name)}}}}}})
+		c["envFrom"] = list{object{"secretRef": object{"name": v.or("secret", p.Secret.Name)}}}
 	} else if p.Secret != nil {
-		mounts = append(mounts, fields{{"name", v.name + "-secret"}, {"mountPath", p.Secret.MountPath}, {"readOnly", true}})
+		mounts = append(mounts, object{"name": v.name + "-secret", "mountPath": p.Secret.MountPath, "readOnly": true})
 	}
 	if p.Source != nil {
-		mount := fields{{"name", v.or("source", "")}, {"mountPath", p.Source.MountPath}}
+		mount := object{"name": v.or("source", ""), "mountPath": p.Source.MountPath}
 		if p.Source.ReadOnly {
-			mount = append(mount, field{"readOnly", true})
+			mount["readOnly"] = true
 		}
 		mounts = append(mounts, mount)
 	}
 	if len(p.Resources) > 0 {
-		c = append(c, field{"resources", p.Resources})
+		c["resources"] = p.Resources
 	}
-	return append(c,
-		field{"startupProbe", fields{{"exec", fields{{"command", []any{launcher, "ready"}}}}, {"timeoutSeconds", 10}, {"periodSeconds", 1}, {"failureThreshold", 30}}},
-		field{"securityContext", security}, field{"volumeMounts", mounts})
+	c["volumeMounts"] = mounts
+	return c
 }
 
 // in returns what an object has at a path of keys; nil for nothing.

@@ -178,7 +178,8 @@ func (p *program) prepare(where string) error {
 
 // isOption tells whether an option may have a name.
 func isOption(name string) bool {
-	return name != "" && strings.Contains(lowercase, name[:1]) && consists(name, lowercase+"0123456789_")
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	return name != "" && strings.Contains(letters, name[:1]) && strings.Trim(name, letters+"0123456789_") == ""
 }
 
 // names are those of all programs, for a message.
