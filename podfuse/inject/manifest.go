@@ -76,11 +76,11 @@ func (l List) document(document string, line int) (string, error) {
 		if !l.asks(pod) {
 			return
 		}
-		for _, message := range l.refusals(pod) {
+		added = l.add(pod) || added
+		for _, message := range l.refusals(pod) { // of the pod with its programs, as the policies do
 			name := strings.TrimSpace(text(in(workload, "kind")) + " " + text(in(workload, "metadata", "name")))
 			refusals = append(refusals, fmt.Errorf("%s: %s", name, message))
 		}
-		added = l.add(pod) || added
 	})
 	if len(refusals) > 0 || !added {
 		return document, errors.Join(refusals...)
