@@ -17,19 +17,15 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// host is the node, as a thread sees it that is in its namespaces.
-type host struct {
-	binary string // of the driver; "" if none is installed
-}
-
-// onHost calls a function on a thread in the namespaces of process 1, which ends with it.
-// Processes that the function starts are in them, too. A panic is an error.
+// onHost calls a function on a thread in the namespaces of process 1, which ends with it, with the
+// path of the driver that is installed there, "" for none. Processes that the function starts are in
+// the namespaces, too. A panic is an error.
 //
 // install enters the kubelet's namespaces instead. Looking for the kubelet costs time with the
 // number of processes, for each request, and a node with CSI alone may have no kubelet with a
 // plugin directory. A kubelet in another mount namespace sees what is mounted below its directory
 // in the namespace of process 1, as every CSI plugin needs it.
-func (p *Plugin) onHost(f func(host) error) error {
+func (p *Plugin) onHost(f func(binary string) error) error {
 	return proc.OnThread(func() (err error) {
 		defer p.recovered(&err) // nobody else can on this thread
 		if err := proc.Join(1); err != nil {
@@ -40,15 +36,15 @@ func (p *Plugin) onHost(f func(host) error) error {
 		if err != nil {
 			return status.Errorf(codes.FailedPrecondition, "find the installed driver: %v", err)
 		}
-		return f(host{binary: binary})
+		return f(binary)
 	})
 }
 
 // initialize calls init of a driver that is new, so that a new version takes over. A kubelet does
 // that for FlexVolume drivers only. Only the Probe that calls it waits for it. A version that could
 // not take over tries again when the kubelet publishes a volume again.
-func (p *Plugin) initialize(h host) {
-	now := stamp(h.binary)
+func (p *Plugin) initialize(binary string) {
+	now := stamp(binary)
 	p.mu.Lock()
 	due := now != "" && now != p.called
 	if due {
@@ -56,7 +52,7 @@ func (p *Plugin) initialize(h host) {
 	}
 	p.mu.Unlock()
 	if due {
-		if err := h.call(initTimeout, "init"); err != nil {
+		if err := call(binary, initTimeout, "init"); err != nil {
 			p.Log("%v", err)
 		}
 	}
@@ -123,8 +119,8 @@ const (
 )
 
 // call executes a call-out, on a thread of the host. The error has a code.
-func (h host) call(limit time.Duration, args ...string) error {
-	output, err := proc.Run(limit, h.binary, append([]string{h.binary}, args...)...)
+func call(binary string, limit time.Duration, args ...string) error {
+	output, err := proc.Run(limit, binary, append([]string{binary}, args...)...)
 	if errors.Is(err, proc.ErrNoEnd) {
 		return status.Error(codes.DeadlineExceeded, err.Error())
 	} else if err != nil {
@@ -132,7 +128,7 @@ func (h host) call(limit time.Duration, args ...string) error {
 	}
 	var answer flex.Answer
 	if err := json.Unmarshal(output, &answer); err != nil {
-		return status.Errorf(codes.Internal, "%s %s answers %.300q; that is not a driver's answer", h.binary, args[0], output)
+		return status.Errorf(codes.Internal, "%s %s answers %.300q; that is not a driver's answer", binary, args[0], output)
 	}
 	if answer.Status != flex.Success {
 		code := codes.Internal

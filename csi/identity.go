@@ -24,11 +24,11 @@ func (identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitie
 // Probe fails with FailedPrecondition while the plugin cannot reach the host, or the driver is
 // not installed there. It calls init of a driver that is new.
 func (i identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	err := i.onHost(func(h host) error {
-		if h.binary == "" {
+	err := i.onHost(func(binary string) error {
+		if binary == "" {
 			return i.noBinary()
 		}
-		i.initialize(h)
+		i.initialize(binary)
 		return nil
 	})
 	if err != nil {

@@ -64,14 +64,14 @@ func (n *node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRe
 	defer end()
 	begun := time.Now()
 	made := false
-	err = n.onHost(func(h host) (err error) {
-		if h.binary == "" {
+	err = n.onHost(func(binary string) (err error) {
+		if binary == "" {
 			return n.noBinary()
 		}
 		if made, err = volume.MakeDir(t.dir); err != nil {
 			return status.Errorf(codes.Internal, "make the target: %v", err)
 		}
-		err = h.call(mountTimeout, "mount", t.dir, options)
+		err = call(binary, mountTimeout, "mount", t.dir, options)
 		if err != nil && made {
 			// It fails if the call-out was killed, but has mounted: unpublish follows.
 			_ = volume.RemoveDir(t.dir)
@@ -101,14 +101,14 @@ func (n *node) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolu
 	}
 	defer end()
 	begun := time.Now()
-	err = n.onHost(func(h host) error {
-		if h.binary != "" { // without a driver, nothing is mounted, or it cannot be removed
-			if err := h.call(unmountTimeout, "unmount", t.dir); err != nil {
+	err = n.onHost(func(binary string) error {
+		if binary != "" { // without a driver, nothing is mounted, or it cannot be removed
+			if err := call(binary, unmountTimeout, "unmount", t.dir); err != nil {
 				return err
 			}
 		}
 		err := volume.RemoveDir(t.dir)
-		if h.binary == "" && errors.Is(err, unix.EBUSY) {
+		if binary == "" && errors.Is(err, unix.EBUSY) {
 			return n.noBinary()
 		} else if err != nil {
 			return status.Errorf(codes.Internal, "remove the target: %v", err)

@@ -236,7 +236,7 @@ func (s Standalone) status(p Program, set *pflag.FlagSet) func([]string) error {
 				fmt.Println()
 			}
 			lines := [][2]string{{"directory", r.Dir}, {"state", string(r.State)}, {"source", r.Source}, {"version", r.Version}, {"run directory", r.RunDir}}
-			return PrintLines(append(lines, r.Daemon.lines(i.Node.User())...))
+			return printLines(append(lines, r.Daemon.lines(i.Node.User())...))
 		})
 		if err == nil && output.JSON() {
 			err = cli.PrintJSON(reports)

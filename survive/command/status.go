@@ -122,7 +122,7 @@ func printTable(i survive.CallOuts, now survive.Status, sections []Section) erro
 	if i.ConfigError != nil {
 		lines = append(lines, [2]string{"configuration", i.ConfigError.Error()})
 	}
-	err := PrintLines(append(lines, [2]string{"volumes", fmt.Sprint(len(now.Volumes))}))
+	err := printLines(append(lines, [2]string{"volumes", fmt.Sprint(len(now.Volumes))}))
 	if err != nil || len(now.Volumes) == 0 {
 		return err
 	}
@@ -138,8 +138,8 @@ func printTable(i survive.CallOuts, now survive.Status, sections []Section) erro
 	return table.Flush()
 }
 
-// PrintLines prints lines of a name and a text, below each other.
-func PrintLines(lines [][2]string) error {
+// printLines prints lines of a name and a text, below each other.
+func printLines(lines [][2]string) error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	for _, l := range lines {
 		fmt.Fprintf(table, "%s\t%s\n", l[0], line(l[1]))
