@@ -33,7 +33,9 @@ func (m *mounter) unmount(o *order) error {
 	begun := false
 	c := m.find(func(c *connection) bool {
 		is := c.Server == o.Server && !c.Dead && c.Device != 0 && c.Mountpoint == o.Mountpoint && c.Mountpoint != ""
-		begun = begun || is && c.Left
+		if is {
+			begun = c.Left // find takes the last one, too
+		}
 		return is
 	})
 	if !begun {
