@@ -30,14 +30,6 @@ func (n daemon) report(limit time.Duration) (*pair.Report, error) {
 	return report, err
 }
 
-// reviveLog has the daemon write the lines that it has kept, if there is somebody to hear them
-// now.
-func (n daemon) reviveLog() {
-	if n.log.HasListener() {
-		_, _ = n.report(reportTimeout)
-	}
-}
-
 // clear removes the node mount and ends the daemon, whatever state they are in. Volumes
 // that are bound somewhere are dead afterwards.
 //

@@ -38,7 +38,7 @@ func (n callOut) upgrade(wanted func() bool) (from string, err error) {
 	due = due && wanted()
 	unlock()
 	if err == nil && !due {
-		n.reviveLog()
+		_, _ = n.report(reportTimeout) // syslog may not have heard it for a while
 	}
 	if err != nil || !due {
 		return "", err

@@ -61,36 +61,16 @@ func Inherit(tag string, fd int) Log {
 // IsFile tells whether an inherited log is a file.
 func (l Log) IsFile() bool { return l.sink != nil && l.sink.fd >= 0 && !l.sink.syslog }
 
-// HasListener tells whether the log's target is syslog, and a syslog daemon listens there.
-func (l Log) HasListener() bool {
-	if !isSyslog(l.target) {
-		return false
-	}
-	s, err := newSyslog()
-	if err != nil {
-		return false
-	}
-	defer s.close()
-	return connect(s.fd, devLog) == nil
-}
-
 // Unheard writes the lines that were kept, and tells whether nobody listens. If so,
-// [Reconnect] and another call of Unheard write them.
+// [Reconnect] and another call of Unheard write them: as many as the syslog daemon takes at a time
+// (net.unix.max_dgram_qlen).
 func (l Log) Unheard() bool {
 	if l.sink == nil {
 		return false
 	}
-	const tries = 50 // a syslog daemon takes ten lines at a time (net.unix.max_dgram_qlen)
-	for range tries {
-		l.sink.mu.Lock()
-		err := l.sink.flush()
-		l.sink.mu.Unlock()
-		if err == nil || isUnheard(err) {
-			return err != nil
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return false
+	l.sink.mu.Lock()
+	defer l.sink.mu.Unlock()
+	return isUnheard(l.sink.flush())
 }
 
 // maxLine keeps a line within what syslog daemons accept, in bytes.
@@ -182,12 +162,11 @@ const mostKept = 32
 // devLog is where syslog daemons listen (man 3 syslog).
 const devLog = "/dev/log"
 
-func isSyslog(target string) bool { return target == "syslog" }
-
 func open(target string) (*sink, error) {
-	if target == "off" {
+	switch target {
+	case "off":
 		return nil, errors.New("the log is off")
-	} else if isSyslog(target) {
+	case "syslog":
 		return openSyslog(devLog)
 	}
 	// Not a fifo or a device, which could make us wait.
@@ -206,20 +185,12 @@ func open(target string) (*sink, error) {
 // openSyslog makes a socket that is connected to the syslog daemon, or not connected if there
 // is none: see Reconnect.
 func openSyslog(path string) (*sink, error) {
-	s, err := newSyslog()
-	if err == nil {
-		_ = connect(s.fd, path)
-	}
-	return s, err
-}
-
-// newSyslog makes a socket that is not connected yet.
-func newSyslog() (*sink, error) {
 	const kind = unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
 	fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
 	if err != nil {
 		return nil, err
 	}
+	_ = connect(fd, path)
 	return &sink{fd: fd, syslog: true}, nil
 }
 
