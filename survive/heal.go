@@ -3,7 +3,6 @@ package survive
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -48,8 +47,6 @@ const (
 	healLockTimeout = 5 * time.Second
 	// lockTimeout is how long all of it waits for locked namespaces.
 	lockTimeout = time.Second
-	// healMost is how many paths in a namespace are healed at a time.
-	healMost = 100
 	// linesMost is how many lines report all of it.
 	linesMost = 200
 )
@@ -111,18 +108,16 @@ func (n healing) heal() (healed []Healed) {
 	}
 	for path, dead := range found {
 		record, err := n.healOwn(dead)
-		if !errors.Is(err, mount.ErrGone) {
-			healed = append(healed, Healed{Path: path, Volume: record, Err: err})
-		}
+		healed = append(healed, Healed{Path: path, Volume: record, Err: err})
 	}
-	return n.withoutUnmounted(healed, mount.Own(), all)
+	return n.withoutGone(healed, mount.Own(), all)
 }
 
-// withoutUnmounted leaves out what could not be healed because an unmount, which needs no more than
-// the volume's lock, or the end of a container was faster.
-func (n healing) withoutUnmounted(healed []Healed, namespace mount.Namespace, all dead) []Healed {
-	perhaps := func(h Healed) bool { return errors.Is(h.Err, errNoRecord) || errors.Is(h.Err, fs.ErrNotExist) }
-	if !slices.ContainsFunc(healed, perhaps) {
+// withoutGone leaves out what could not be healed and is not dead there any more: an unmount, which
+// needs no more than the volume's lock, another healing, or the end of a container was faster.
+func (n healing) withoutGone(healed []Healed, namespace mount.Namespace, all dead) []Healed {
+	failed := func(h Healed) bool { return h.Err != nil }
+	if !slices.ContainsFunc(healed, failed) {
 		return healed
 	}
 	// Only mountinfo can tell: a mount that is covered has no path, and is there.
@@ -132,7 +127,7 @@ func (n healing) withoutUnmounted(healed []Healed, namespace mount.Namespace, al
 	}
 	return slices.DeleteFunc(healed, func(h Healed) bool {
 		_, is := now[h.Path]
-		return perhaps(h) && !is
+		return failed(h) && !is
 	})
 }
 
@@ -150,9 +145,15 @@ func (n healing) healOwn(dead stack) (record volume.Record, err error) {
 
 var errNoRecord = errors.New("it has no record: the volume was unmounted, or its record is lost")
 
-// healOthers heals all other namespaces. A hostile one may never let go of a process that has
-// entered it. So processes of their own enter, and the caller holds no lock meanwhile that a
-// call-out needs. It also forgets the file systems of which nothing is left.
+// affected is a namespace, and what is dead in it, by path.
+type affected struct {
+	mount.Namespace
+	dead map[string]stack
+}
+
+// healOthers heals all other namespaces, and forgets the file systems of which nothing is left. A
+// hostile namespace may never let go of a process that has entered it. So processes of their own
+// enter, and the caller holds no lock meanwhile that a call-out needs.
 func (n healing) healOthers() (healed []Healed) {
 	all, err := n.dead()
 	if err != nil {
@@ -163,179 +164,135 @@ func (n healing) healOthers() (healed []Healed) {
 		return nil
 	}
 	until := time.Now().Add(n.within(healTimeout))
-	namespaces, _, err := mount.Others()
-	if err != nil {
-		return unlisted(err)
+	others, _, seenErr := n.survey(all, until)
+	healed, openErr := n.healEach(others, all, until)
+	others, untold, err := n.survey(all, until)
+	own, ownErr := n.stacksIn(mount.Own(), all)
+	for _, err := range []error{seenErr, openErr, err, ownErr} {
+		if isUnseen(err) {
+			err = fmt.Errorf("look at all of them: %w; the next call-out tries it again", err)
+			return append(healed, Healed{Path: "other mount namespaces", Err: err})
+		}
 	}
-	patients, unseen := n.survey(namespaces, all, until)
-	// Namespaces with many dead mounts come last, so that nobody can use up the time of others
-	// by making them.
-	slices.SortStableFunc(patients, func(a, b patient) int { return len(a.dead) - len(b.dead) })
-	healed, unknown := n.healEach(patients, all, until)
-	switch err := worse(unseen, unknown); {
-	case proc.IsShort(err):
-		healed = append(healed, unlisted(err)...)
-	case unknown == nil: // what the survey has not seen, this one does, or has no time left either
-		healed = append(healed, n.forgetHealed(all, until)...)
+	if err != nil || ownErr != nil {
+		return healed // somebody may have what is dead
+	}
+	for _, a := range untold {
+		if len(a.dead) > 0 {
+			healed = append(healed, Healed{PID: a.PID, Command: command(a.PID), Path: "its volumes", More: len(a.dead) - 1, Err: errUntold})
+		}
+	}
+	left := map[uint64]bool{}
+	for _, a := range slices.Concat(others, untold, []affected{{dead: own}}) {
+		for _, s := range a.dead {
+			left[s.device()] = true
+		}
+	}
+	for device, point := range all {
+		if !left[device] {
+			n.forget(point)
+		}
 	}
 	return healed
 }
 
-// unlisted tells that the other namespaces are not known.
-func unlisted(err error) []Healed {
-	return []Healed{{Path: "other mount namespaces", Err: fmt.Errorf("look at all of them: %w; the next call-out tries it again", err)}}
-}
+var errUntold = errors.New("the kernel does not tell which namespace it is in, while it executes a program; call again")
 
-// patient is a namespace, and what is dead in it, by path.
-type patient struct {
-	mount.Namespace
-	dead map[string]stack
-}
+// isUnseen tells whether an error says that we could not look, and not that a process has ended.
+func isUnseen(err error) bool { return proc.IsShort(err) || errors.Is(err, errNoTime) }
 
-// worse is the one of two errors that is to be told: that something was short, before all others.
-func worse(one, other error) error {
-	if one == nil || proc.IsShort(other) {
-		return other
-	}
-	return one
-}
-
-// survey looks for dead mounts in namespaces. An error says that it does not know all.
-func (n healing) survey(namespaces []mount.Namespace, all dead, until time.Time) (patients []patient, err error) {
-	for _, namespace := range namespaces {
-		if time.Now().After(until) {
-			return patients, worse(errNoTime, err)
-		}
-		found, foundErr := n.stacksIn(namespace, all)
-		if foundErr != nil { // its process has ended, but others may be in it
-			err = worse(err, foundErr)
-			continue
-		}
-		patients = append(patients, patient{namespace, found})
-	}
-	return patients, err
-}
-
-// forgetHealed forgets the file systems of which nothing is mounted any more. It lists the
-// namespaces afresh: the process by which one was seen may have ended, and others be in it. It
-// returns what is dead in those of processes that cannot be asked now, into which nobody can go.
-func (n healing) forgetHealed(all dead, until time.Time) (unhealed []Healed) {
-	var missed error
-	for range 10 { // it may end here, too, and where containers come and go one often does
-		namespaces, untold, err := mount.Others()
-		if err != nil {
-			return unlisted(err)
-		}
-		patients, err := n.survey(slices.Concat(namespaces, []mount.Namespace{mount.Own()}, untold), all, until)
-		if err != nil {
-			missed = worse(missed, err)
-			continue
-		}
-		left := map[uint64]bool{}
-		for _, p := range patients {
-			for _, s := range p.dead {
-				left[s.device()] = true
+// survey looks for dead mounts in all namespaces but our own; nobody can enter those of untold, see
+// [mount.Others]. An error says that it does not know all of them.
+func (n healing) survey(all dead, until time.Time) (others, untold []affected, err error) {
+	look := func(namespaces []mount.Namespace) (found []affected) {
+		for _, namespace := range namespaces {
+			if time.Now().After(until) {
+				err = errNoTime
 			}
-			if len(p.dead) > 0 && slices.Contains(untold, p.Namespace) {
-				unhealed = append(unhealed, Healed{PID: p.PID, Command: command(p.PID), Path: "its volumes", More: len(p.dead) - 1, Err: errUntold})
+			if isUnseen(err) {
+				return found
+			}
+			if stacks, lookErr := n.stacksIn(namespace, all); lookErr == nil {
+				found = append(found, affected{namespace, stacks})
+			} else {
+				err = lookErr
 			}
 		}
-		for device, point := range all {
-			if !left[device] {
-				n.forget(point)
-			}
+		return found
+	}
+	for range 10 { // a process often ends meanwhile where containers come and go, and others are in its namespace
+		var named, unnamed []mount.Namespace
+		if named, unnamed, err = mount.Others(); err != nil {
+			return nil, nil, err
 		}
-		return unhealed
+		if others, untold = look(named), look(unnamed); err == nil || isUnseen(err) {
+			break
+		}
 	}
-	if proc.IsShort(missed) {
-		return unlisted(missed)
-	}
-	return nil
+	return others, untold, err
 }
 
-// healEach heals namespaces, some at a time. The error says that not all dead mounts in them are
-// known: another healer may be at work there, or hang.
-func (n healing) healEach(patients []patient, all dead, until time.Time) (healed []Healed, unknown error) {
+// healEach heals namespaces, some at a time.
+func (n healing) healEach(others []affected, all dead, until time.Time) (healed []Healed, short error) {
+	others = slices.DeleteFunc(others, func(a affected) bool { return len(a.dead) == 0 })
+	// Namespaces with many dead mounts come last, so that nobody can use up the time of others
+	// by making them.
+	slices.SortStableFunc(others, func(a, b affected) int { return len(a.dead) - len(b.dead) })
 	var (
 		group     sync.WaitGroup
 		mu        sync.Mutex                    // guards the results
 		lockUntil = time.Now().Add(lockTimeout) // for all together: whoever has locked many delays the others once
 		turns     = make(chan struct{}, healers)
 	)
-	for _, p := range patients {
+	for _, a := range others {
 		turns <- struct{}{} // here, so that they begin in order
 		group.Go(func() {
 			defer func() { <-turns }()
-			some, err := n.healNamespace(p, all, until, lockUntil)
-			some = n.withoutUnmounted(some, p.Namespace, all)
+			some, err := n.healNamespace(a, until, lockUntil)
+			some = n.withoutGone(some, a.Namespace, all)
 			mu.Lock()
 			defer mu.Unlock()
-			healed, unknown = append(healed, some...), worse(unknown, err)
+			healed = append(healed, some...)
+			if proc.IsShort(err) {
+				short = err
+			}
 		})
 	}
 	group.Wait()
-	return healed, unknown
+	return healed, short
 }
 
-// healNamespace heals the dead mounts in a namespace. It returns an error when it could not
-// come to know all of them.
-func (n healing) healNamespace(p patient, all dead, until, lockUntil time.Time) (healed []Healed, lockErr error) {
-	if time.Now().After(until) {
-		if len(p.dead) > 0 {
-			healed = []Healed{{PID: p.PID, Command: command(p.PID), Path: "its volumes", More: len(p.dead) - 1, Err: errNoTime}}
-		}
-		return healed, errNoTime
-	}
-	file, err := p.Open()
-	if proc.IsShort(err) {
+// healNamespace heals the dead mounts in a namespace. The error says that it could not be opened.
+func (n healing) healNamespace(a affected, until, lockUntil time.Time) (healed []Healed, err error) {
+	file, err := a.Open()
+	if err != nil { // its process has ended, or we are short of descriptors
 		return nil, err
-	} else if err != nil {
-		return nil, nil // its process has ended; if it has others, forgetHealed finds what is left
 	}
 	defer file.Close()
 	// The lock goes with the processes that enter, and stays with one that hangs: no further
 	// process is spent on its namespace. The processes in there can take the lock, too, and
 	// then keep their dead mounts.
-	if len(p.dead) == 0 {
-		lockUntil = time.Time{}
+	stop := filelock.Within(lockUntil, file, filelock.Flock(unix.LOCK_EX))
+	if stop != nil {
+		stop = fmt.Errorf("another healing of its namespace goes on, or does not end: %w", stop)
 	}
-	if lockErr = filelock.Within(lockUntil, file, filelock.Flock(unix.LOCK_EX)); lockErr != nil {
-		lockErr = fmt.Errorf("another healing of its namespace goes on, or does not end: %w", lockErr)
-	}
-	found, err := n.stacksIn(p.Namespace, all)
-	if proc.IsShort(err) {
-		return nil, err
-	} else if err != nil {
-		return nil, nil
-	}
-	tried := 0
-	for path, dead := range found {
-		h := Healed{PID: p.PID, Command: command(p.PID), Path: path}
-		switch {
-		case lockErr != nil:
-			h.Err = lockErr
-		case time.Now().After(until):
+	for path, dead := range a.dead {
+		h := Healed{PID: a.PID, Command: command(a.PID), Path: path, Err: stop}
+		if time.Now().After(until) {
 			h.Err = errNoTime
-		case tried == healMost:
-			h.Err = fmt.Errorf("no more than %d are healed in a namespace at a time; call again", healMost)
-		default:
-			h.Volume, h.Err = n.healOther(file, dead)
-			tried++
-			if errors.Is(h.Err, errHangs) {
-				lockErr = h.Err
-			}
-			if !errors.Is(h.Err, mount.ErrGone) {
-				healed = append(healed, h)
-			}
-			continue
 		}
-		h.More = len(found) - tried - 1
-		return append(healed, h), lockErr
+		if h.Err != nil {
+			h.More = len(a.dead) - len(healed) - 1
+			return append(healed, h), nil
+		}
+		h.Volume, h.Err = n.healOther(file, dead)
+		healed = append(healed, h)
+		if errors.Is(h.Err, errHangs) {
+			stop = h.Err
+		}
 	}
-	return healed, lockErr
+	return healed, nil
 }
-
-var errUntold = errors.New("the kernel does not tell which namespace it is in, while it executes a program; call again")
 
 func (n healing) healOther(namespace *os.File, dead stack) (volume.Record, error) {
 	users := func() (*os.File, error) { return mount.Users(namespace) }

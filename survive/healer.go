@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,19 +56,7 @@ func replaceIn(namespace *os.File, tree *mount.Tree, path string, mounts int, de
 	case state.Success():
 		return nil
 	}
-	return healerError(cmp.Or(string(text), state.String()))
-}
-
-// healerError is the error that a healer has told. A container that is being made has the node's
-// mounts until it has a root directory of its own: that a path was not there must be known.
-func healerError(text string) error {
-	if text == mount.ErrGone.Error() {
-		return mount.ErrGone
-	}
-	if before, is := strings.CutSuffix(text, unix.ENOENT.Error()); is {
-		return fmt.Errorf("enter the namespace: %s%w", before, unix.ENOENT)
-	}
-	return fmt.Errorf("enter the namespace: %s", text)
+	return fmt.Errorf("enter the namespace: %s", cmp.Or(string(text), state.String()))
 }
 
 // startHealer starts this binary as a healer. It has the two files and a pipe to us.
@@ -97,9 +84,6 @@ func healNamespace(args []string) error {
 	if _, err = fmt.Sscan(args[1]+" "+args[2], &mounts, &device); err == nil {
 		tree := mount.NewTree(treeFD, "the volume")
 		err = mount.Inside(namespaceFD, func() error { return tree.Replace(args[0], mounts, device) })
-	}
-	if errors.Is(err, mount.ErrGone) {
-		err = mount.ErrGone
 	}
 	if err != nil {
 		fmt.Fprint(os.NewFile(resultFD, "result"), err)
