@@ -5,13 +5,11 @@ package survive
 import (
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"example.com/pod-info-fuse/e2e/attack"
-	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/internal/suspects"
@@ -37,7 +35,7 @@ func init() {
 		}
 		if n.Version == attack.Orders {
 			orders := func() { attack.OnMounter(n.RunDir, given[1], given[0], n.Log) }
-			return ordering{files, files.(VolumeMapper), files.(NonBlocker), orders, &sync.Once{}}
+			return attack.Ordering(files, orders)
 		}
 		return attack.Lie(n.Version, n.fsPath(), files)
 	}
@@ -55,23 +53,4 @@ func condemn(name string) {
 		counts.Suspects.Note(suspects.MostWorkers-1).Begin(subject, 1, time.Now())
 		counts.Suspects.Judge(false, time.Now())
 	}
-}
-
-// ordering has each process that serves give orders of its own by the link that it was given, in
-// the place of those of the driver: one that gets no processor for seconds is replaced.
-type ordering struct {
-	FileSystem
-	VolumeMapper
-	NonBlocker
-	orders func()
-	once   *sync.Once // a process may serve again
-}
-
-func (ordering) Hold(hold.Request) bool { return false }
-
-func (ordering) Interrupted(uint64) {}
-
-func (o ordering) Begin(hold.Answerer) (end func()) {
-	go o.once.Do(o.orders)
-	return func() {}
 }

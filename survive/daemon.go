@@ -60,18 +60,15 @@ func (n daemon) clear() error {
 
 // abort ends the connection of the node mount, and removes the mount.
 func (n daemon) abort() error {
-	for try := 1; ; try++ {
-		point, err := openMounted(n.fsPath())
-		if err != nil || point == nil {
-			return err
-		}
-		err = errors.Join(point.Abort(), point.Detach())
-		point.Close()
-		// EINVAL: somebody has unmounted it since it was opened. Nobody knows who.
-		if err != nil && (try == 10 || !errors.Is(err, unix.EINVAL)) {
-			return err
-		}
+	point, err := openMounted(n.fsPath())
+	if err != nil || point == nil {
+		return err
 	}
+	defer point.Close()
+	if err = errors.Join(point.Abort(), point.Detach()); errors.Is(err, unix.EINVAL) {
+		return nil // somebody has unmounted it since it was opened
+	}
+	return err
 }
 
 // end waits until no process of the daemon is left, and kills those that do not end by

@@ -105,23 +105,11 @@ func (n daemon) retire(root *mount.Point) error {
 	return err
 }
 
-// forget lets go of a file system of which nothing is left. Another healing may do so, too.
+// forget lets go of a file system of which nothing is left. Another healing may do so, too. While
+// the point is open, no other file system has its number, and so its path.
 func (n daemon) forget(point *mount.Point) {
-	for n.detachDead(point) { // two call-outs may have kept it at once, one on the other
-	}
-	_ = os.Remove(point.Path)
+	_ = mount.Remove(point.Path)
 	_ = os.Remove(n.deadPath()) // when it was the last one
-}
-
-// detachDead removes the topmost mount where a file system is kept, and reports whether it
-// was a mount of that one.
-func (n daemon) detachDead(point *mount.Point) bool {
-	top, err := openMounted(point.Path)
-	if err != nil || top == nil {
-		return false
-	}
-	defer top.Close()
-	return top.Device() == point.Device() && top.Detach() == nil
 }
 
 // logLoss logs that both processes have died, or do not answer.

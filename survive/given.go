@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
@@ -32,7 +31,7 @@ func (n daemon) give(knows bool) (g given, err error) {
 	if err := checkConfig(n.Config); err != nil {
 		return given{}, err
 	}
-	g.notes = map[string]string{}
+	g.notes = map[string]string{noteOfVersion: n.Version}
 	if n.Companion != nil {
 		if g.notes[noteOfCompanion], err = n.ensureCompanion(); err != nil {
 			return given{}, err
@@ -41,8 +40,10 @@ func (n daemon) give(knows bool) (g given, err error) {
 			return given{}, fmt.Errorf("get the descriptors of the daemon's companion: %w", err)
 		}
 	}
-	g.input, g.notes[noteOfInput] = n.giveInput()
 	var problem error
+	if g.input, g.notes[noteOfInput], problem = n.openInput(); problem != nil && !errors.Is(problem, fs.ErrNotExist) {
+		n.Log("it starts without the directory %s: %v", n.Input, problem)
+	}
 	if knows {
 		g.counters, problem = counters.Open(n.path(counters.FileName))
 	} else {
@@ -111,38 +112,34 @@ func (n daemon) stopCompanion() error {
 	return n.Companion(n.Node).Stop()
 }
 
-func (n daemon) InputStale() (stale, due bool) {
-	identity := n.inputIdentity()
-	stale = exists(n.RunDir) && n.note(noteOfInput) != identity
-	return stale, stale && !n.failedUpgrade().inVain(identity)
+func (n daemon) InputStale() bool {
+	return exists(n.RunDir) && n.note(noteOfInput) != n.inputIdentity()
 }
 
-func (n daemon) CompanionDue() bool {
-	noted := n.note(noteOfCompanion)
-	if n.Companion == nil || noted == "" {
-		return false
+func (n daemon) Due() bool {
+	lost := false
+	if noted := n.note(noteOfCompanion); n.Companion != nil && noted != "" {
+		identity, err := n.Companion(n.Node).Identity()
+		if lost = err == nil && identity != noted; lost && identity == "" {
+			return true
+		}
 	}
-	identity, err := n.Companion(n.Node).Identity()
-	return err == nil && identity != noted && (identity == "" || !n.failedUpgrade().inVain(n.inputIdentity()))
+	return (lost || n.InputStale()) && !n.failedUpgrade().lately()
 }
 
 // noteStarted notes which daemon is to be started: its version, and the identities of what it is
 // given. The notes hold once keep is called, which needs no space in the run directory: after a
 // hand-over that was not noted, each call-out would replace the daemon.
-func (n Node) noteStarted(notes map[string]string, fresh []string) (keep func() error, err error) {
-	notes = maps.Clone(notes)
-	notes[noteOfVersion] = n.Version
-	for name, note := range notes {
+func (n Node) noteStarted(g given) (keep func() error, err error) {
+	for name, note := range g.notes {
 		if err := volume.WriteFile(n.path(unkept(name)), []byte(note)); err != nil {
 			n.dropNotes()
 			return nil, fmt.Errorf("note the daemon's %s: %w", name, err)
 		}
 	}
 	return func() (err error) {
-		for _, name := range fresh {
-			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
-		}
-		for _, name := range slices.Sorted(maps.Keys(notes)) { // the version last, whose presence tells of all
+		// The version last, whose presence tells of all.
+		for _, name := range slices.Concat(g.fresh, slices.Sorted(maps.Keys(g.notes))) {
 			err = errors.Join(err, os.Rename(n.path(unkept(name)), n.path(name)))
 		}
 		return err
@@ -159,28 +156,16 @@ func (n Node) dropNotes() {
 type FailedUpgrade struct {
 	At     time.Time
 	Reason string
+	By     string // identifies what was to take over: the same would fail again
 }
 
-// failure is the note of it, with the binary and the input that were to take over: the same would
-// fail again.
-type failure struct {
-	FailedUpgrade
-	By    string // see identity
-	Input string // see inputIdentity
-}
-
-// inVain tells whether an attempt with this input would repeat the failed one.
-func (f *failure) inVain(input string) bool {
-	return f != nil && f.Input == input && time.Since(f.At).Abs() < upgradeInterval
-}
-
-// upgradeInterval is the time between two attempts at the same. A mount may have to wait for an
-// attempt.
-const upgradeInterval = time.Hour
+// lately tells whether that was so short a time ago that nothing is tried again. A mount may have to
+// wait for an attempt.
+func (f *FailedUpgrade) lately() bool { return f != nil && time.Since(f.At).Abs() < time.Hour }
 
 // failedUpgrade returns what was noted; nil: nothing.
-func (n Node) failedUpgrade() *failure {
-	failed := new(failure)
+func (n Node) failedUpgrade() *FailedUpgrade {
+	failed := new(FailedUpgrade)
 	if err := json.Unmarshal([]byte(n.note("upgrade-failed")), failed); err != nil {
 		return nil
 	}
@@ -200,16 +185,4 @@ func withLastWords(err error, crash *os.File) error {
 		return err
 	}
 	return fmt.Errorf("%w; it said %.300q", err, words)
-}
-
-// logLastCrash logs the crash of a daemon of which nobody is left, and removes its file: the daemon
-// that is to be started gets one of its own.
-func (n daemon) logLastCrash() {
-	file, err := os.OpenFile(n.path("crash"), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return
-	}
-	defer file.Close()
-	logCrash(takeCrash(file), n.Log)
-	_ = os.Remove(n.path("crash"))
 }

@@ -48,15 +48,6 @@ func (n daemon) openInput() (directory *os.File, identity string, err error) {
 	return directory, fmt.Sprintf("%s\n%d %d\n%s", n.Input, stat.Dev, stat.Ino, n.Config), nil
 }
 
-// giveInput opens the input for a process that is about to be started.
-func (n daemon) giveInput() (directory *os.File, identity string) {
-	directory, identity, err := n.openInput()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		n.Log("it starts without the directory %s: %v", n.Input, err)
-	}
-	return directory, identity
-}
-
 // inputIdentity identifies the directory that is there. If that cannot be found out, it
 // returns what was noted.
 func (n daemon) inputIdentity() string {

@@ -92,6 +92,8 @@ func (n callOut) forgetLingering(most int) {
 		record, err := n.Volumes().Get(id)
 		if err == nil && podIsThere(record.Dir) {
 			continue
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			continue // status names what cannot be read
 		}
 		err = n.removeIfLingering(id)
 		// A call-out that has locked the volume, or one that has stopped the driver, does more.
@@ -110,23 +112,7 @@ func (n callOut) removeIfLingering(id volume.ID) error {
 	if !n.Lingers(id) { // it was mounted again meanwhile
 		return nil
 	}
-	record, err := n.Volumes().Get(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		return n.removeRecord(id)
-	} else if err != nil {
-		return nil // status names what cannot be read
-	}
-	// A mount that was killed, or an older version, which knows no marks, may have mounted it
-	// since.
-	switch state, err := n.volumeState(record.Dir, 0, new(mount.Table)); {
-	case err != nil:
-		return err
-	case state == VolumeNotMounted:
-		return n.removeRecord(id)
-	case state != VolumeForeign:
-		return n.lingerNoMore(id)
-	}
-	return nil
+	return n.removeRecord(id)
 }
 
 // removeRecord removes a volume's record, and the mark that it lingers.

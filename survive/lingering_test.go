@@ -1,7 +1,6 @@
 package survive_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -250,24 +249,4 @@ func TestAMountThatFailsWhereAVolumeLingers(t *testing.T) {
 	}
 	testnode.Gone(t, d, dir)
 	c.ends()
-}
-
-// An older version, which knows no marks, mounts a volume and leaves its mark.
-func TestAVolumeThatIsMountedIsNotForgotten(t *testing.T) {
-	d := testnode.Install(t)
-	dir, other := d.Mount(), t.TempDir()
-	d.Must("mount", other, testnode.Edit(testnode.PodUID, uidOf(1)))
-	mark := filepath.Join(d.RunDir, "lingering") + rootOf(d, dir)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(mark), 0o700), os.WriteFile(mark, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	d.Must("unmount", other)
-	if got := testnode.Read(t, dir, "pod.uid"); got != testnode.PodUID+"\n" {
-		t.Errorf("pod.uid reads %q", got)
-	}
-	if _, err := os.Stat(mark); !os.IsNotExist(err) {
-		t.Errorf("%s is there: %v", mark, err)
-	}
-	d.Must("unmount", dir)
-	testnode.Gone(t, d, dir)
 }

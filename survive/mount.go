@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -222,9 +221,7 @@ func (n Node) cleanDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// By the text first: what is below its own file system would be asked of a daemon that may not
-	// answer.
-	if overlap(clean, n.RunDir) || overlap(withoutLinks(clean), withoutLinks(n.RunDir)) {
+	if overlap(clean, n.RunDir) {
 		return "", fmt.Errorf("directory %q cannot be a volume: the driver has its files in %s; name another one", dir, n.RunDir)
 	}
 	return clean, nil
@@ -233,16 +230,6 @@ func (n Node) cleanDir(dir string) (string, error) {
 // overlap tells whether two directories are the same, or one is below the other.
 func overlap(one, other string) bool {
 	return strings.HasPrefix(one+"/", other+"/") || strings.HasPrefix(other+"/", one+"/")
-}
-
-// withoutLinks is a path without links in the middle: /var/run is a link to /run. A path whose
-// parent is not there stays as it is: nothing can be mounted there.
-func withoutLinks(path string) string {
-	parent, err := mount.Real(filepath.Dir(path))
-	if err != nil {
-		return path
-	}
-	return filepath.Join(parent, filepath.Base(path))
 }
 
 func (n callOut) CheckNew() error {

@@ -75,14 +75,8 @@ func TestBadMountIsAClearFailureAndLeavesNothing(t *testing.T) {
 func TestTheRunDirectoryIsNoVolume(t *testing.T) {
 	d := testnode.Install(t)
 	dir := d.Mount()
-	link := filepath.Join(t.TempDir(), "run") // as /var/run is one
-	if err := os.Symlink("/run", link); err != nil {
-		t.Fatal(err)
-	}
-	byLink := link + strings.TrimPrefix(d.RunDir, "/run")
 	for _, bad := range []string{
 		d.RunDir, filepath.Join(d.RunDir, "fs"), filepath.Join(d.RunDir, "volumes"), filepath.Dir(d.RunDir), "/run",
-		byLink, filepath.Join(byLink, "fs"), filepath.Dir(byLink),
 	} {
 		before := testnode.MountsOn(t, bad)
 		for _, args := range [][]string{{"mount", bad, testnode.Edit(testnode.PodUID, uidOf(1))}, {"unmount", bad}} {

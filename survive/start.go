@@ -28,7 +28,6 @@ func (n callOut) start() (adopted []Healed, err error) {
 	if err := n.keepNodeMount(); err != nil {
 		return nil, err
 	}
-	n.logLastCrash()
 	if err := n.clear(); err != nil {
 		return nil, err
 	}
@@ -54,13 +53,12 @@ func (n callOut) start() (adopted []Healed, err error) {
 		return adopted, err
 	}
 	serves = true
-	n.introduceAll()
 	return adopted, nil
 }
 
-// mountAndServe mounts the file system, and leaves the descriptor that serves it to the daemon: when
-// that dies, so does the connection. A process that asks the file system must not have it: killed
-// while the daemon dies, too, it would keep the connection that it waits for.
+// mountAndServe mounts the file system, and leaves the descriptor that serves it to the daemon:
+// when that dies, so does the connection. A process that asks the file system must not have it:
+// killed while the daemon dies, too, it would keep the connection that it waits for.
 func (n callOut) mountAndServe() error {
 	device, err := n.mountLabelled()
 	if err != nil {
@@ -83,31 +81,6 @@ func (n callOut) mountAndServe() error {
 		return fmt.Errorf("record the connection: %w", err)
 	}
 	return n.startDaemon(device)
-}
-
-// introduceTimeout is how long introduceAll may take. A volume takes a tenth of a millisecond.
-const introduceTimeout = 5 * time.Second
-
-// introduceAll introduces the volumes that healing is about to bring back. Where that fails, or
-// takes too long, they work without.
-func (n callOut) introduceAll() {
-	varying := n.varying()
-	if len(varying) == 0 {
-		return
-	}
-	ids, _ := n.Volumes().IDs()
-	for begun := time.Now(); len(ids) > 0 && time.Since(begun) < introduceTimeout; ids = ids[1:] {
-		record, err := n.Volumes().Get(ids[0])
-		if err != nil {
-			continue // healing says what is wrong
-		}
-		source, err := n.introduce(record, varying)
-		if isDead(err) {
-			return
-		} else if err == nil {
-			source.Close()
-		}
-	}
 }
 
 // startDaemon starts the daemon's pair on the device and returns when it
@@ -134,7 +107,7 @@ func (n callOut) startDaemon(device int) error {
 	}
 	defer given.close()
 	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files, Config: n.Config}
-	keepNotes, err := n.noteStarted(given.notes, given.fresh)
+	keepNotes, err := n.noteStarted(given)
 	if err == nil {
 		err = keepNotes()
 	}
@@ -312,17 +285,14 @@ func (n callOut) lockServed() (unlock func(), served bool, err error) {
 // the number of mounts on the node. Where all records may be lost, it does so anyway. The caller
 // holds the exclusive lock, of lockServed.
 func (n callOut) restore(served, all bool) ([]Healed, error) {
-	var err error
-	if served && all {
-		served, err = n.servesWhole()
-	}
-	if err == nil && served {
-		_, err = n.ensureCompanion()
+	if served {
+		if _, err := n.ensureCompanion(); err != nil {
+			return nil, err
+		}
 	}
 	var adopted []Healed
+	var err error
 	switch {
-	case err != nil:
-		return nil, err
 	case !served:
 		adopted, err = n.start()
 	case all || !exists(n.Volumes().Dir):
@@ -374,37 +344,6 @@ func (n callOut) served() (device uint64, served bool, err error) {
 		device = there.device
 	}
 	return device, false, nil
-}
-
-// servesWhole tells whether no volume's root is bad, see [mount.Point.Bad]. A daemon that has
-// answered so for one is not trusted with the others: another one is started.
-func (n callOut) servesWhole() (bool, error) {
-	there, err := n.look()
-	if err != nil {
-		return false, err
-	}
-	ids, err := n.Volumes().IDs()
-	if err != nil {
-		return false, err
-	}
-	for _, id := range ids {
-		record, err := n.Volumes().Get(id)
-		if err != nil {
-			continue // no daemon can serve it
-		}
-		point, err := openDir(record.Dir)
-		if err != nil || point == nil {
-			continue // status tells
-		}
-		bad := point.Bad() && point.Device() == there.device
-		point.Close()
-		if bad {
-			n.Log("it has answered that the root of %s is no directory, as no honest version does: "+
-				"another one is started", record.Dir)
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 // errStopped says that Stop was faster.

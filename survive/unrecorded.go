@@ -165,9 +165,6 @@ func (n healing) adoptVolume(info *mountinfo.Info) (record volume.Record, made b
 		return record, false, err
 	}
 	defer unlock()
-	if _, err := n.Volumes().Get(id); !errors.Is(err, fs.ErrNotExist) {
-		return record, false, err
-	}
 	point, err := openOn(info)
 	if err != nil || point == nil {
 		return record, false, err

@@ -125,7 +125,7 @@ func (n callOut) mayReplace() error {
 	if err := n.Volumes().Check(n.CheckRecord); err != nil {
 		return err
 	}
-	if _, err := n.report(n.within(stepTimeout)); err != nil && !errors.As(err, new(pair.Refusal)) {
+	if _, err := n.report(n.within(stepTimeout)); err != nil && !isRefusal(err) {
 		return fmt.Errorf("ask the daemon, which is to hand over, for %v: %w", stepTimeout, err)
 	}
 	return nil
@@ -147,7 +147,7 @@ func (n callOut) replaceDaemon() error {
 		return err
 	}
 	defer given.close()
-	keepNotes, err := n.noteStarted(given.notes, given.fresh)
+	keepNotes, err := n.noteStarted(given)
 	if err != nil {
 		return err
 	}
@@ -186,10 +186,10 @@ func (n callOut) replaceDaemon() error {
 // lately. The caller has a lock, as for upgradeDue.
 func (n callOut) upgradeInVain() bool {
 	failed := n.failedUpgrade()
-	return failed != nil && failed.By == n.identity() && failed.inVain(n.inputIdentity())
+	return failed.lately() && failed.By == n.identity()
 }
 
-// identity identifies everything that decides whether this binary can take over.
+// identity identifies everything that decides whether this binary can take over, and with what.
 func (n callOut) identity() string {
 	var stat unix.Stat_t
 	if err := unix.Stat("/proc/self/exe", &stat); err != nil {
@@ -197,11 +197,11 @@ func (n callOut) identity() string {
 	}
 	// Not its times: the installer touches it.
 	companion, _ := n.ensureCompanion()
-	return fmt.Sprintf("%s %d:%d %d %o %q %+v%s", n.Version, stat.Dev, stat.Ino, stat.Size, stat.Mode, n.Label, n.log, companion)
+	return fmt.Sprintf("%s %d:%d %d %o %q %+v%s %s", n.Version, stat.Dev, stat.Ino, stat.Size, stat.Mode, n.Label, n.log, companion, n.inputIdentity())
 }
 
 func (n callOut) noteFailedUpgrade(reason error) error {
-	note, err := json.Marshal(failure{FailedUpgrade{time.Now().Round(0), reason.Error()}, n.identity(), n.inputIdentity()})
+	note, err := json.Marshal(FailedUpgrade{time.Now().Round(0), reason.Error(), n.identity()})
 	if err == nil {
 		err = volume.WriteFile(n.path("upgrade-failed"), note)
 	}

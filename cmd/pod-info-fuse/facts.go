@@ -38,15 +38,11 @@ func factsSection(n survive.Node) command.Section {
 		defer directory.Close()
 		all, r.LeftOut, err = fs.FactsIn(directory).Scan()
 	}
-	var due bool
-	r.Stale, due = n.Inside().InputStale()
+	r.Stale = n.Inside().InputStale()
 	r.Count = len(all)
 	add("facts", fmt.Sprintf("%d in %s", r.Count, r.Dir))
-	switch {
-	case r.Stale && due:
-		add("facts, problem", "the directory is a new one, which the daemon gets at the next call-out")
-	case r.Stale:
-		add("facts, problem", "the directory is a new one, which the daemon could not be given")
+	if r.Stale {
+		add("facts, problem", "the directory is a new one, which the daemon does not have yet")
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		r.Error = err.Error()

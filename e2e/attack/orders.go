@@ -10,10 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -284,4 +286,25 @@ func containers(clients []volume.Record) map[volume.ID][]int {
 		}
 	}
 	return found
+}
+
+// Ordering has each process that serves give orders of its own by the link that it was given, in
+// the place of those of the driver: one that gets no processor for seconds is replaced.
+func Ordering(files fuse.RawFileSystem, orders func()) fuse.RawFileSystem {
+	return ordering{files.(whole), orders, &sync.Once{}}
+}
+
+type ordering struct {
+	whole
+	orders func()
+	once   *sync.Once // a process may serve again
+}
+
+func (ordering) Hold(hold.Request) bool { return false }
+
+func (ordering) Interrupted(uint64) {}
+
+func (o ordering) Begin(hold.Answerer) (end func()) {
+	go o.once.Do(o.orders)
+	return func() {}
 }

@@ -41,12 +41,11 @@ type Installation interface {
 	CheckInput() error
 	// NotedInput is the input and the Config that the pair was given.
 	NotedInput() (input, config string)
-	// InputStale tells whether the pair was given another input than the one that is there, and
-	// whether the next call-out tries to change that.
-	InputStale() (stale, due bool)
-	// CompanionDue tells whether the companion has been lost, and the next call-out gives the pair
-	// another one.
-	CompanionDue() bool
+	// InputStale tells whether the pair was given another input than the one that is there.
+	InputStale() bool
+	// Due tells whether the next call-out gives the pair another input, or a companion in the place
+	// of one that was lost. An attempt that has failed lately is not repeated.
+	Due() bool
 }
 
 // Beside is for a driver that has a companion, and volumes of another kind.

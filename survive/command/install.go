@@ -87,7 +87,7 @@ func (i installation) run(p Program) error {
 		i.log("version %s is to be %s (%s)", p.Version, target.Binary(), why)
 		keeper := &install.Keeper{
 			Target: target, Binary: i.binary, Config: configuration, Log: i.log,
-			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.inputDue(target) || p.silent(target).Inside().CompanionDue() },
+			Node: p.silent(target), Deliver: deliver, Due: func() bool { return p.isDue(target) },
 		}
 		if *i.closeFlex != "" {
 			former := target
@@ -131,13 +131,12 @@ func (p Program) silent(t install.Target) survive.Node {
 	return p.NodeFor(t.Driver, survive.Settings{Log: "off"})
 }
 
-// inputDue tells whether the driver, when it is called, gives the processes that serve
-// another input. Where the configuration cannot be read, the right one is not known.
-func (p Program) inputDue(t install.Target) bool {
+// isDue tells whether the driver, when it is called, gives the processes that serve something
+// else. Where the configuration cannot be read, what they should have is not known.
+func (p Program) isDue(t install.Target) bool {
 	settings, err := p.settingsIn(t.Dir())
 	settings.Log = "off"
-	_, due := p.NodeFor(t.Driver, settings).Inside().InputStale()
-	return err == nil && due
+	return err == nil && p.NodeFor(t.Driver, settings).Inside().Due()
 }
 
 // uninstall removes the driver from the node, or with --watch as soon as its
