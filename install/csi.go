@@ -30,11 +30,10 @@ func (t Target) CloseCSI() error {
 	t.removeDevices()
 	dir := t.csiDir()
 	var errs []error
-	for _, socket := range []string{t.Driver.CSIRegistration(t.KubeletDir), t.Driver.CSISocket(t.KubeletDir)} {
-		errs = append(errs, removeSocket(socket))
-	}
-	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
-		errs = append(errs, fmt.Errorf("remove the CSI plugin's directory %s: %w", dir, err))
+	for _, path := range []string{t.Driver.CSIRegistration(t.KubeletDir), t.Driver.CSISocket(t.KubeletDir), dir} {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -103,10 +102,7 @@ func (t Target) CloseFlexVolume(node survive.Node) (inUse string, err error) {
 		}
 		return err
 	}
-	if err = errors.Join(t.sweep(), t.check()); err == nil {
-		err = mounted()
-	}
-	if err == nil {
+	if err = mounted(); err == nil {
 		err = t.remove(mounted)
 	}
 	if errors.Is(err, errInUse) {
@@ -118,17 +114,3 @@ func (t Target) CloseFlexVolume(node survive.Node) (inUse string, err error) {
 }
 
 var errInUse = errors.New("a FlexVolume is mounted")
-
-// removeSocket removes a socket, and nothing else that has its name.
-func removeSocket(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s is not a socket but %s; it is left as it is", path, info.Mode().Type())
-	}
-	return os.Remove(path)
-}

@@ -17,43 +17,55 @@ const (
 	recordDelay    = time.Minute      // between two attempts to restore them that fail
 )
 
-// heal has the driver heal dead volumes, by the call-out init. changed says that another
-// version was installed: init lets it take over, as it gives the daemon another input.
+// heal has the driver heal dead volumes, by the call-out init, or make lost records anew, by the
+// command restore. changed says that another version was installed: init lets it take over, as it
+// gives the daemon another input.
 func (k *Keeper) heal(changed bool) error {
 	state, err := k.Node.MountState()
 	if err != nil {
 		return err
 	}
+	if time.Now().After(k.recordDue) {
+		if k.lost, err = k.Node.Inside().Unrecorded(); err == nil {
+			k.recordDue = time.Now().Add(recordInterval)
+		}
+	}
 	before := k.dead
 	k.dead = state == survive.MountDead
+	verb, delay := "init", healDelay
 	var wrong error // as long as it is not healed
-	if k.dead {
+	switch {
+	case k.dead:
 		wrong = errDead
+	case changed, state == survive.MountOK && k.Due != nil && k.Due():
+	case k.lost > 0:
+		verb, delay = "restore", recordDelay
+		wrong = fmt.Errorf("%d volumes are mounted, but their records are lost; %s status names them, and "+
+			"restore heals them, or logs why not", k.lost, k.Program)
+	default:
+		k.tried = time.Time{}
+		return err
 	}
-	stale := state == survive.MountOK && k.Due != nil && k.Due()
 	switch {
 	case changed:
-	case !k.dead && !stale:
-		k.tried = time.Time{}
-		return nil
 	case k.dead && !before:
 		return nil // a call-out may be starting the daemon
-	case time.Since(k.tried) < healDelay:
+	case time.Since(k.tried) < delay:
 		return wrong
 	case k.dead:
 		if died, err := k.Node.Inside().Died(); err != nil || !died {
 			return err
 		}
-		fallthrough
-	default:
-		k.tried = time.Now()
 	}
-	if err := k.call("init"); err != nil {
+	k.tried = time.Now()
+	if err := k.call(verb); err != nil {
 		return cmp.Or(k.touch(), wrong)
 	}
-	if k.dead {
-		k.Log("the daemon had died, and the driver was called to heal its volumes")
+	k.recordDue = time.Time{} // the next look tells what became of them
+	if !k.dead {
+		return wrong
 	}
+	k.Log("the daemon had died, and the driver was called to heal its volumes")
 	return nil
 }
 
@@ -75,28 +87,4 @@ func (k *Keeper) touch() error {
 	}
 	k.seen = "" // the time of change is another one: the next look reads the files
 	return nil
-}
-
-// record has the driver make lost records anew, and heal their volumes.
-func (k *Keeper) record() error {
-	if time.Now().Before(k.recordDue) {
-		return k.lost
-	}
-	before := k.lost
-	count, err := k.Node.Inside().Unrecorded()
-	k.recordDue = time.Now().Add(recordInterval)
-	if k.lost = err; err != nil || count == 0 {
-		return err
-	}
-	k.lost = fmt.Errorf("%d volumes are mounted, but their records are lost; %s status names them, and "+
-		"restore heals them, or logs why not", count, k.Program)
-	k.recordDue = time.Time{} // the next look tells what became of it
-	if before != nil {
-		k.recordDue = time.Now().Add(recordDelay)
-	}
-	if err := k.call("restore"); err != nil {
-		k.Log("%v", err)
-		return k.touch()
-	}
-	return k.lost
 }

@@ -41,9 +41,9 @@ const maxBinary = 1 << 30
 
 func (c Content) binary() io.Reader { return io.NewSectionReader(c.Binary, 0, maxBinary) }
 
-// Install makes the target have the content, and reports whether that changed anything, which
-// can be so in spite of an error. A reader of the target, the kubelet above all, sees the driver
-// before or the driver after and nothing in between.
+// Install makes the target have the content, and reports whether that changed anything. A reader
+// of the target, the kubelet above all, sees the driver before or the driver after and nothing in
+// between.
 func (t Target) Install(c Content) (changed bool, err error) {
 	if c.Config != nil && t.CheckConfig != nil {
 		if err := t.CheckConfig(c.Config); err != nil {
@@ -58,22 +58,11 @@ func (t Target) Install(c Content) (changed bool, err error) {
 		return false, err
 	}
 	defer unlock()
-	if err := errors.Join(t.sweep(), t.check()); err != nil {
-		return false, err
-	}
 	if same, err := t.installed(c); err != nil || same {
 		return false, err
 	}
-	leave := func() error { return nil }
-	if c.Config != nil && t.Leave != nil {
-		leave = t.Leave(t, c.Config)
-	}
 	if err := t.install(c); err != nil {
 		return false, fmt.Errorf("install %s: %w", t.Binary(), err)
-	}
-	// Last: what may be wrong elsewhere must not keep a new binary out.
-	if err := leave(); err != nil {
-		return true, fmt.Errorf("%s is installed, but: %w", t.Binary(), err)
 	}
 	return true, nil
 }

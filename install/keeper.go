@@ -23,7 +23,6 @@ type Watch struct {
 	mu     sync.Mutex // guards what follows
 	looked time.Time
 	wrong  error
-	first  chan struct{} // see firstLook
 }
 
 // Run looks until the context ends, the first time at once.
@@ -46,24 +45,7 @@ func (w *Watch) note(err error) {
 	if err != nil && (w.wrong == nil || w.wrong.Error() != err.Error()) {
 		w.Log("%v", err)
 	}
-	if w.looked.IsZero() {
-		close(w.firstLook())
-	}
 	w.looked, w.wrong = time.Now(), err
-}
-
-// FirstLook returns a channel that is closed when the first look has ended.
-func (w *Watch) FirstLook() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.firstLook()
-}
-
-func (w *Watch) firstLook() chan struct{} {
-	if w.first == nil {
-		w.first = make(chan struct{})
-	}
-	return w.first
 }
 
 // Looked returns when the last look ended, and what was wrong then. The time is
@@ -96,7 +78,7 @@ type Keeper struct {
 	former    string    // the same, of those of Former
 	dead      bool      // the node mount, at the last look
 	recordDue time.Time // when to look for volumes without a record
-	lost      error     // what was wrong with them at the last look
+	lost      int       // how many there were
 	keeps     string    // the FlexVolume for which Former is there
 	tried     time.Time // to heal, in vain so far
 	repairs   atomic.Int64
@@ -123,7 +105,7 @@ func (k *Keeper) Look() error {
 	if err == nil && k.Former != nil {
 		err = k.leaveFormer()
 	}
-	return errors.Join(err, k.heal(changed), k.record())
+	return errors.Join(err, k.heal(changed))
 }
 
 // leaveFormer removes the driver from where it was before, unless FlexVolumes need it there.

@@ -38,6 +38,9 @@ func FindPluginDir() (dir, why string, err error) { return findPluginDir("/") }
 func findPluginDir(root string) (dir, why string, err error) {
 	for _, k := range kubelets(root) {
 		said, reason, err := k.pluginDir(root)
+		if err == nil && !filepath.IsAbs(said) {
+			err = fmt.Errorf("the kubelet's is relative, %q", said)
+		}
 		if err != nil {
 			return "", "", fmt.Errorf("find the plugin directory: %w; say it with --plugin-dir", err)
 		}
@@ -110,7 +113,7 @@ func kubeletArgs(line []string) (flags map[string]string, is bool) {
 // before --config (KEP-3983).
 func (k kubelet) pluginDir(root string) (dir, why string, err error) {
 	if dir := k.flags["volume-plugin-dir"]; dir != "" {
-		return k.path(dir), "--volume-plugin-dir of the kubelet, process " + k.pid(), nil
+		return filepath.Clean(dir), "--volume-plugin-dir of the kubelet, process " + k.pid(), nil
 	}
 	files, err := k.configFiles(root)
 	if err != nil {
@@ -122,7 +125,7 @@ func (k kubelet) pluginDir(root string) (dir, why string, err error) {
 			return "", "", fmt.Errorf("the kubelet's configuration: %w", err)
 		}
 		if dir != "" {
-			return k.path(dir), "volumePluginDir in " + file, nil
+			return filepath.Clean(dir), "volumePluginDir in " + file, nil
 		}
 	}
 	return defaultPluginDir, "the default: the kubelet, process " + k.pid() + ", sets no other", nil
@@ -132,7 +135,7 @@ func (k kubelet) pluginDir(root string) (dir, why string, err error) {
 func (k kubelet) configFiles(root string) (files []string, err error) {
 	if dir := k.flags["config-dir"]; dir != "" {
 		// The kubelet walks the directory in the same way, and the last file wins.
-		err := filepath.WalkDir(filepath.Join(root, k.path(dir)), func(path string, entry fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() && filepath.Ext(path) == ".conf" {
 				files = append(files, "/"+strings.TrimPrefix(strings.TrimPrefix(path, root), "/"))
 			}
@@ -144,21 +147,9 @@ func (k kubelet) configFiles(root string) (files []string, err error) {
 		slices.Reverse(files)
 	}
 	if file := k.flags["config"]; file != "" {
-		files = append(files, k.path(file))
+		files = append(files, file)
 	}
 	return files, nil
-}
-
-// path resolves a path that the kubelet was given.
-func (k kubelet) path(path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	directory, err := os.Readlink(filepath.Join(k.process, "cwd"))
-	if err != nil {
-		directory = "/"
-	}
-	return filepath.Join(directory, path)
 }
 
 // pluginDirIn reads a KubeletConfiguration.

@@ -31,6 +31,7 @@ func TestAPluginDirectoryThatCannotBeKnown(t *testing.T) {
 	}{
 		"broken YAML":        {with(configured, file, "staticPodURLHeader: {secret\nvolumePluginDir: [/x"), []string{"config.yaml"}},
 		"a list":             {with(configured, file, "volumePluginDir: [/secret]\n"), []string{"config.yaml"}},
+		"a relative flag":    {with(configured, "proc/812/cmdline", cmdline("kubelet", "--volume-plugin-dir=plugins")), []string{`relative, "plugins"`}},
 		"no such file":       {with(configured, "proc/812/cmdline", cmdline("kubelet", "--config=/none.yaml")), []string{"none.yaml"}},
 		"no such drop-ins":   {with(configured, "proc/812/cmdline", cmdline("kubelet", "--config-dir=/none.d")), []string{"none.d", "--config-dir"}},
 		"two that disagree":  {with(configured, "proc/813/cmdline", cmdline("kubelet", "--volume-plugin-dir=/other")), []string{"/file", "/other"}},

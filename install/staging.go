@@ -102,7 +102,7 @@ func sameFile(path string, content io.Reader, mode fs.FileMode) (bool, error) {
 		return false, err
 	}
 	there, wanted := sha256.New(), sha256.New()
-	_, errThere := io.Copy(there, io.LimitReader(file, maxBinary+1))
+	_, errThere := io.Copy(there, file)
 	_, err = io.Copy(wanted, content)
 	return bytes.Equal(there.Sum(nil), wanted.Sum(nil)), errors.Join(err, errThere)
 }

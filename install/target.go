@@ -35,11 +35,9 @@ type Target struct {
 	// CheckConfig says why the driver would refuse a configuration, the content of its
 	// file. nil: the driver refuses none.
 	CheckConfig func(content []byte) error
-	// Leave is called before the driver gets another configuration, which is next, or is
-	// removed, with nil. It reads the old configuration, and returns a function that takes
-	// away everything that the driver has on the node beside its directory, to call once the
-	// new one is installed, or before the driver is removed. nil: there is nothing.
-	Leave func(t Target, next []byte) (leave func() error)
+	// Withdraw takes away what a driver that is removed has on the node beside its directory,
+	// of which it reads the configuration. nil: there is nothing.
+	Withdraw func(dir string) error
 }
 
 // Find returns the directory where a driver is installed: that in the kubelet's plugin directory
@@ -70,37 +68,27 @@ func (t Target) Binary() string { return filepath.Join(t.Dir(), t.Driver.File())
 
 func (t Target) config() string { return filepath.Join(t.Dir(), ConfigFile) }
 
-// check refuses names of the driver that are not a directory and regular files: a link would
-// lead to somebody else's files, and a directory cannot be replaced at once.
-func (t Target) check() error {
-	kind, name := fs.ModeDir, "directory"
-	for _, path := range []string{t.Dir(), t.Binary(), t.config()} {
-		info, err := os.Lstat(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err == nil && info.Mode().Type() != kind {
-			return fmt.Errorf("%s is not a %s but %s; remove it, or choose another --plugin-dir or --driver",
-				path, name, info.Mode().Type())
-		}
-		kind, name = 0, "regular file" // in the directory
-	}
-	return nil
-}
-
 // lockTimeout is how long an installer waits for another one, which may be ending the daemon:
 // longer than uninstall takes, which may have it stop twice. Whoever may read the plugin directory
 // can lock it.
 var lockTimeout = 2*stopTimeout + time.Minute
 
-// lock keeps other installers out of the plugin directory until unlock is called,
-// or this process ends.
+// lock keeps other installers out of the plugin directory until unlock is called, or this process
+// ends, and removes what killed ones have left. It refuses a driver's directory that is none: a
+// link would lead to somebody else's files.
 func (t Target) lock() (unlock func(), err error) {
 	directory, err := os.Open(t.PluginDir)
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Within(time.Now().Add(lockTimeout), directory, filelock.Flock(unix.LOCK_EX)); err != nil {
+	err = filelock.Within(time.Now().Add(lockTimeout), directory, filelock.Flock(unix.LOCK_EX))
+	if err == nil {
+		err = t.sweep()
+	}
+	if info, there := os.Lstat(t.Dir()); err == nil && there == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory; remove it, or choose another --plugin-dir or --driver", t.Dir())
+	}
+	if err != nil {
 		directory.Close()
 		return nil, err
 	}

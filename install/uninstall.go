@@ -44,17 +44,14 @@ func (t Target) uninstall(binary *os.File, force bool) error {
 		return err
 	}
 	defer unlock()
-	if err := errors.Join(t.sweep(), t.check()); err != nil {
-		return err
-	}
 	if err := stop(); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(t.Dir()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if t.Leave != nil {
-		if err := t.Leave(t, nil)(); err != nil {
+	if t.Withdraw != nil {
+		if err := t.Withdraw(t.Dir()); err != nil {
 			return err
 		}
 	}

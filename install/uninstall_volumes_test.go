@@ -310,24 +310,3 @@ func TestUninstallClosesTheDoorForCSI(t *testing.T) {
 		}
 	}
 }
-
-// What is not the plugin's stays, and is told.
-func TestUninstallRemovesNothingOfOthersFromTheKubelet(t *testing.T) {
-	d := testnode.Place(t)
-	vendor, _, _ := strings.Cut(d.Name, "/")
-	kubelet := t.TempDir()
-	file := filepath.Join(kubelet, "plugins", "pod-info-fuse."+vendor, "csi.sock")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	output, err := d.Installer(testnode.Binary, "uninstall", "--kubelet-dir", kubelet).CombinedOutput()
-	if err == nil || !strings.Contains(string(output), file+" is not a socket") {
-		t.Errorf("%v: %s", err, output)
-	}
-	if _, err := os.Lstat(file); err != nil {
-		t.Error(err)
-	}
-}

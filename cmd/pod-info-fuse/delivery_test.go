@@ -118,20 +118,6 @@ func TestAnInstallerDoesNotWaitForADirectoryThatHangs(t *testing.T) {
 	}
 }
 
-func TestFactsGoWithTheirDirectory(t *testing.T) {
-	d, config, facts := placeWithFacts(t)
-	d.Installs(testnode.Binary, "--config", config, "--fact", "rack=r12")
-	other := filepath.Join(filepath.Dir(config), "other")
-	testnode.Write(t, config, `{"factsDir":"`+other+`","log":"off"}`)
-	d.Installs(testnode.Binary, "--config", config, "--fact", "rack=r12")
-	if _, err := os.Stat(facts); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("left in the directory of before: %v", err)
-	}
-	if got := testnode.Read(t, other, "rack"); got != "r12\n" {
-		t.Errorf("in the new one: %q", got)
-	}
-}
-
 func TestFactsOfAConfigurationThatCannotBeRead(t *testing.T) {
 	d, config, _ := placeWithFacts(t)
 	d.Installs(testnode.Binary, "--config", config)

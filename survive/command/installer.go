@@ -83,7 +83,13 @@ func (i *installer) enter() (target install.Target, why string, err error) {
 		return err
 	}
 	if i.program.Withdraw != nil {
-		target.Leave = i.leave
+		target.Withdraw = func(dir string) error {
+			settings, err := i.program.settingsIn(dir)
+			if err != nil {
+				return err
+			}
+			return i.program.Withdraw(target.Driver, settings)
+		}
 	}
 	unix.Umask(0o022) // a plugin directory that has to be made is for all users, too
 	if i.pluginDir == "" {
@@ -93,23 +99,6 @@ func (i *installer) enter() (target install.Target, why string, err error) {
 	// The directory's driver is executed from another working directory.
 	target.PluginDir, err = filepath.Abs(i.pluginDir)
 	return target, "as --plugin-dir says", err
-}
-
-// leave finds the input of the installation in a place, which gets another configuration, nil
-// if it is to be removed. The result withdraws the files that were delivered there, unless
-// the input stays the same.
-func (i *installer) leave(t install.Target, next []byte) func() error {
-	now, err := i.program.settingsIn(t.Dir())
-	after, invalid := i.program.settings(next)
-	return func() error {
-		switch {
-		case next != nil && (err != nil || invalid != nil || now.Input == after.Input):
-			return nil
-		case err != nil:
-			return err
-		}
-		return i.program.Withdraw(t.Driver, now)
-	}
 }
 
 // openSource returns a function that reads a file, "" for none. It works also when the root
@@ -171,11 +160,11 @@ func (i *installer) pages(watch *install.Watch, page func() string) map[string]f
 			return metrics.OK()
 		},
 		"/readyz": func() metrics.Page {
-			select {
-			case <-watch.FirstLook():
-			case <-time.After(firstLookTimeout):
+			looked, wrong := watch.Looked()
+			for began := time.Now(); looked.IsZero() && time.Since(began) < firstLookTimeout; looked, wrong = watch.Looked() {
+				time.Sleep(50 * time.Millisecond)
 			}
-			switch looked, wrong := watch.Looked(); {
+			switch {
 			case wrong != nil:
 				return metrics.Unavailable(wrong.Error())
 			case looked.IsZero():
