@@ -52,7 +52,7 @@ func TestASystemdThatHangsIsNotTheEnd(t *testing.T) {
 	if where != "/"+ownName(driver, pid) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%q, %v", where, err)
 	}
-	if took := time.Since(start); took >= scopePatience {
+	if took := time.Since(start); took >= scopeTimeout {
 		t.Errorf("it waits for %v, whatever the caller says", took)
 	}
 }
@@ -96,7 +96,7 @@ func TestSystemdMakesAScope(t *testing.T) {
 	}
 	// We were the parent, so with cgroup v1 in a container nothing tells systemd
 	// that the process is gone, and its stop runs into the time limit.
-	for deadline := time.Now().Add(2 * stopPatience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * stopTimeout); ; time.Sleep(50 * time.Millisecond) {
 		state, err := exec.Command("systemctl", "show", "-P", "LoadState", scope).Output()
 		if string(state) == "not-found\n" {
 			break

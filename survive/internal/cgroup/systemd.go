@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	scopePatience = 5 * time.Second // how long a pod may wait for systemd to answer
-	stopPatience  = 5 * time.Second // how long systemd waits for killed processes to be gone
+	scopeTimeout = 5 * time.Second // how long a pod may wait for systemd to answer
+	stopTimeout  = 5 * time.Second // how long systemd waits for killed processes to be gone
 )
 
 // toScope asks systemd to put the process into a scope, a unit of its own, and
 // waits until that is done. The rules are those of StartTransientUnit in
 // org.freedesktop.systemd1(5).
 func toScope(ctx context.Context, driver string, pid, most int) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, scopePatience)
+	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
 	defer cancel()
 	unit := scopeName(driver, pid)
 	defer func() {
@@ -66,7 +66,7 @@ func scopeProperties(ctx context.Context, conn *systemd.Conn, driver string, pid
 		// Active and standby replace each other when one dies. They end only when killed
 		// together, and a SIGTERM before would change nothing.
 		property("KillSignal", int32(unix.SIGKILL)),
-		property("TimeoutStopUSec", uint64(stopPatience.Microseconds())),
+		property("TimeoutStopUSec", uint64(stopTimeout.Microseconds())),
 	}
 	for _, p := range []systemd.Property{
 		// The default is to stop the whole scope when the kernel kills one of

@@ -72,8 +72,8 @@ func marksWork(fd int, agreed Params, mountPoint string) bool {
 		result <- works && err == nil
 		c.Stop()
 	}()
-	const patience = 5 * time.Second
-	defer time.AfterFunc(patience, c.Stop).Stop()
+	const probeTimeout = 5 * time.Second
+	defer time.AfterFunc(probeTimeout, c.Stop).Stop()
 	if c.Serve() != nil {
 		return false
 	}

@@ -75,8 +75,8 @@ func (s *slow) late(worker int, buffer []byte) (n int) {
 	return s.take(worker, buffer)
 }
 
-// patience is how long the worker that leads can wait for a request.
-func (s *slow) patience() time.Duration {
+// waitTimeout is how long the worker that leads can wait for a request.
+func (s *slow) waitTimeout() time.Duration {
 	if s.waiting.Load() == 0 {
 		return forever
 	}

@@ -102,7 +102,7 @@ func (w *worker) wait() (n int, slow bool, err error) {
 		case nil:
 			return n, slow, nil
 		case unix.EAGAIN:
-			if err := w.device.await(w.patience()); err != nil {
+			if err := w.device.await(w.waitTimeout()); err != nil {
 				return 0, false, err
 			}
 			w.showUp()
@@ -118,12 +118,12 @@ func (w *worker) wait() (n int, slow bool, err error) {
 	return n, slow, nil
 }
 
-// patience is how long the worker that leads can wait for a request.
-func (w *worker) patience() time.Duration {
+// waitTimeout is how long the worker that leads can wait for a request.
+func (w *worker) waitTimeout() time.Duration {
 	if w.trials.waiting.Load() > 0 {
 		return tooLong
 	}
-	return w.slow.patience()
+	return w.slow.waitTimeout()
 }
 
 // readAhead reads all the requests that there are, so that they get their turns. One that is

@@ -147,7 +147,7 @@ func (a *active) dismiss() {
 
 // handOverTime is how long a ready successor may take until it serves. No process serves
 // meanwhile.
-const handOverTime = patience * beat
+const handOverTime = silentBeats * beat
 
 // handOver lets a child that is ready serve in our place, and reports whether
 // it does. When it dies or hangs in that moment, we go on.

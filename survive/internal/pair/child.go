@@ -35,7 +35,7 @@ func (c *child) late() <-chan time.Time {
 }
 
 // heard notes a sign of life.
-func (c *child) heard() { c.timer.Reset(2 * patience * beat) }
+func (c *child) heard() { c.timer.Reset(2 * silentBeats * beat) }
 
 // adopt makes the child the standby.
 func (c *child) adopt(about Process, history History) {

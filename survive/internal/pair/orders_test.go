@@ -167,7 +167,7 @@ func logs(text string) step {
 const (
 	ms = time.Millisecond
 	// hangTime is how long readers wait at most when the active process hangs.
-	hangTime = (patience + dying + 1) * beat
+	hangTime = (silentBeats + dying + 1) * beat
 )
 
 var errTest = errors.New("it fails in this test")
@@ -225,6 +225,8 @@ var orders = []struct {
 	{"the active process hangs", []step{hang(1), wait(hangTime), asked(2, "recover", 1)}, "2 serves; 3 stands by; hang, 1 takeovers, 0 upgrades", hangTime},
 	{"the active process is stopped", []step{stop(1)}, "2 serves; 3 stands by; hang, 1 takeovers, 0 upgrades", hangTime},
 	{"the active process hangs, and cannot end", []step{stick(1), hang(1), wait(hangTime)},
+		"1 is left; 2 serves; 3 stands by; 1 has the active lock; 2 has the standby lock; hang, 1 takeovers, 0 upgrades", hangTime},
+	{"a process that was killed, and cannot end, has sent a sign of life before", []step{stick(1), hang(1), at(2, "kill", 1, hears(2, string(pongPacket))), wait(hangTime + beat)},
 		"1 is left; 2 serves; 3 stands by; 1 has the active lock; 2 has the standby lock; hang, 1 takeovers, 0 upgrades", hangTime},
 	{"the active process is stopped for four seconds", []step{stop(1), wait(4 * time.Second), resume(1)},
 		"1 serves; 2 stands by; start, 0 takeovers, 0 upgrades", 4 * time.Second},

@@ -5,10 +5,10 @@ import "time"
 const (
 	// beat is how often a standby asks for a sign of life.
 	beat = time.Second / 2
-	// patience is how many beats without a sign of life make the active process count as
+	// silentBeats is how many beats without a sign of life make the active process count as
 	// hung. Beats are counted and not seconds, so that a machine that was suspended has not
 	// lost any.
-	patience = 9
+	silentBeats = 9
 	// dying is how many more beats to wait for a killed process to end. None of its threads
 	// runs any more then. But one may wait in the kernel for the answer to a request that
 	// nobody serves, and keep all that the process has open.
@@ -30,7 +30,7 @@ func (p *process) standBy() Cause {
 			switch {
 			case !open:
 				return cause
-			case m.Kind == pong:
+			case m.Kind == pong && cause == Crash: // a late one does not spare a process that was killed
 				silent = 0
 			case m.Kind == takeOver && p.history.Last == nil:
 				return Started
@@ -41,11 +41,11 @@ func (p *process) standBy() Cause {
 			}
 		case <-ticker.C:
 			switch {
-			case silent == patience:
+			case silent == silentBeats:
 				// Its death ends the link, and we take over.
 				cause = Hang
 				p.killActive()
-			case silent == patience+dying:
+			case silent == silentBeats+dying:
 				return cause
 			}
 			silent++
