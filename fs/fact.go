@@ -39,8 +39,8 @@ func FactsIn(directory *os.File) facts.Dir {
 
 func factNode(f facts.Fact) uint64 { return volume.Node(volume.ID(f.VersionID()), nodeFact) }
 
-// factIno is the inode number that programs see, made of the id of the name.
-func factIno(id uint64) uint64 { return volume.Node(volume.ID(id), nodeFact) }
+// factIno is the inode number that programs see.
+func factIno(f facts.Fact) uint64 { return volume.Node(volume.ID(f.ID), nodeFact) }
 
 // lookupFact resolves the name of a fact in a volume's directory.
 func (f *FS) lookupFact(name string, out *fuse.EntryOut) fuse.Status {
@@ -71,7 +71,7 @@ func (f *FS) lookupFact(name string, out *fuse.EntryOut) fuse.Status {
 var nobody = fuse.Owner{Uid: math.MaxUint32}
 
 func factAttr(fact facts.Fact, attr *fuse.Attr) {
-	attr.Ino = factIno(facts.ID(fact.Name))
+	attr.Ino = factIno(fact)
 	attr.Mode = regular
 	attr.Nlink = 1
 	attr.Owner = nobody

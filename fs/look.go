@@ -20,15 +20,9 @@ import (
 type look struct {
 	mu      sync.Mutex // guards what follows
 	began   time.Time
-	changed time.Time // the directory, before
-	facts   []found   // by their ids; none, if the directory cannot be listed
-	told    []string  // problems
-}
-
-// found is a fact that was found.
-type found struct {
-	id   uint64 // of its name
-	file string // its name in volumes
+	changed time.Time    // the directory, before
+	facts   []facts.Fact // by their ids; none, if the directory cannot be listed
+	told    []string     // problems
 }
 
 const (
@@ -48,11 +42,11 @@ const (
 func (f *FS) listFacts(offset uint64, out *fuse.DirEntryList) {
 	const first = volume.FirstOffset + math.MaxUint8 // the position of the last kind that can be
 	all := f.lookAtFacts(offset <= first)
-	next, _ := slices.BinarySearchFunc(all, offset, func(fact found, offset uint64) int {
-		return cmp.Compare(first+fact.id, offset)
+	next, _ := slices.BinarySearchFunc(all, offset, func(fact facts.Fact, offset uint64) int {
+		return cmp.Compare(first+fact.ID, offset)
 	})
 	for _, fact := range all[next:] {
-		e := fuse.DirEntry{Name: fact.file, Mode: regular, Ino: factIno(fact.id), Off: first + fact.id + 1}
+		e := fuse.DirEntry{Name: factPrefix + fact.Name, Mode: regular, Ino: factIno(fact), Off: first + fact.ID + 1}
 		if !out.AddDirEntry(e) {
 			return
 		}
@@ -61,7 +55,7 @@ func (f *FS) listFacts(offset uint64, out *fuse.DirEntryList) {
 
 // lookAtFacts returns the facts that there are. fresh says that each must be there now;
 // otherwise, a listing goes on.
-func (f *FS) lookAtFacts(fresh bool) []found {
+func (f *FS) lookAtFacts(fresh bool) []facts.Fact {
 	if f.facts.File == nil {
 		return nil
 	}
@@ -73,11 +67,8 @@ func (f *FS) lookAtFacts(fresh bool) []found {
 		return l.facts
 	}
 	all, left, err := f.facts.Scan()
-	l.began, l.changed, l.facts = began, changed, nil
-	for _, fact := range all {
-		l.facts = append(l.facts, found{facts.ID(fact.Name), factPrefix + fact.Name})
-	}
-	slices.SortFunc(l.facts, func(a, b found) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(all, func(a, b facts.Fact) int { return cmp.Compare(a.ID, b.ID) })
+	l.began, l.changed, l.facts = began, changed, all
 	l.tell(err, left, f.report)
 	return l.facts
 }

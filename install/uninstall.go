@@ -97,26 +97,19 @@ func (t Target) takeFiles(to string) (taken []string, err error) {
 	}
 	executable := t.Driver.File()
 	for _, entry := range entries {
-		name := entry.Name()
-		if name == executable {
-			continue
+		if name := entry.Name(); name != executable {
+			if err := os.Rename(filepath.Join(t.Dir(), name), hiddenIn(to, name)); err != nil {
+				return taken, err
+			}
+			taken = append(taken, name)
 		}
-		if err := os.Rename(filepath.Join(t.Dir(), name), hiddenIn(to, name)); err != nil {
-			return taken, err
-		}
-		taken = append(taken, name)
 	}
-	err = os.Link(t.Binary(), hiddenIn(to, executable))
-	if errors.Is(err, fs.ErrNotExist) {
-		return taken, nil // another uninstaller has removed it, or was killed here
+	if err := os.Link(t.Binary(), hiddenIn(to, executable)); errors.Is(err, fs.ErrNotExist) {
+		return taken, nil // an uninstaller was killed here
+	} else if err != nil {
+		return taken, err
 	}
-	if err == nil {
-		err = os.Remove(t.Binary())
-	}
-	if err == nil {
-		taken = append(taken, executable)
-	}
-	return taken, err
+	return append(taken, executable), os.Remove(t.Binary())
 }
 
 // stop executes the command stop on the host.

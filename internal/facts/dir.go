@@ -110,7 +110,7 @@ func (d Dir) look(name string) (f Fact, err error) {
 }
 
 func factOf(name string, info fs.FileInfo) Fact {
-	return Fact{name, info.Size(), info.ModTime(), versionOf(info.Sys().(*syscall.Stat_t))}
+	return Fact{name, hash([]byte(name)), info.Size(), info.ModTime(), versionOf(info.Sys().(*syscall.Stat_t))}
 }
 
 // open opens a file of the directory. It follows links, since ConfigMaps are delivered as

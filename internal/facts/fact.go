@@ -24,6 +24,7 @@ import (
 // Fact is one version of a fact.
 type Fact struct {
 	Name    string
+	ID      uint64 // of the name, whatever the content
 	Size    int64
 	Changed time.Time
 	version version
@@ -42,9 +43,6 @@ func versionOf(stat *syscall.Stat_t) version {
 
 // idBits are the bits of an id: as many as those of a volume's.
 const idBits = 56
-
-// ID identifies the name, whatever its content.
-func ID(name string) uint64 { return hash([]byte(name)) }
 
 // VersionID identifies the name and this version of its content. Every process
 // finds the same one.
