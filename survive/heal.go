@@ -116,6 +116,8 @@ func (n healing) heal() (healed []Healed) {
 // withoutGone leaves out what could not be healed and is not dead there any more: an unmount, which
 // needs no more than the volume's lock, another healing, or the end of a container was faster.
 func (n healing) withoutGone(healed []Healed, namespace mount.Namespace, all dead) []Healed {
+	// Where another one is at work, mountinfo may have the mount for a moment still.
+	healed = slices.DeleteFunc(healed, func(h Healed) bool { return errors.Is(h.Err, mount.ErrGone) })
 	failed := func(h Healed) bool { return h.Err != nil }
 	if !slices.ContainsFunc(healed, failed) {
 		return healed

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -55,6 +56,9 @@ func replaceIn(namespace *os.File, tree *mount.Tree, path string, mounts int, de
 		return err
 	case state.Success():
 		return nil
+	}
+	if strings.HasSuffix(string(text), mount.ErrGone.Error()) {
+		return mount.ErrGone
 	}
 	return fmt.Errorf("enter the namespace: %s", cmp.Or(string(text), state.String()))
 }
