@@ -105,7 +105,7 @@ func exists(path string) bool {
 func (n Node) Volumes() volume.Store { return volume.Store{Dir: n.path("volumes")} }
 
 // User is the user and the group of the two processes that serve.
-type User = confine.User
+type User struct{ UID, GID uint32 }
 
 // gid is the daemon's group.
 func (n Node) gid() int { return int(confine.GroupOf(n.Program)) }
@@ -127,7 +127,7 @@ func (n Node) User() User {
 
 // pair says where to find the processes that serve.
 func (n Node) pair() pair.Place {
-	return pair.Place{Socket: n.path("control"), Lock: n.path("daemon.lock"), User: n.User()}
+	return pair.Place{Socket: n.path("control"), Lock: n.path("daemon.lock"), User: confine.User(n.User())}
 }
 
 // serveArgs are the arguments of the command of a process that serves.

@@ -35,20 +35,28 @@ type Status struct {
 	says  *pair.Report // its PIDs included; nil: there is no daemon, or DaemonError
 }
 
-// What a process of the daemon tells of itself, or the kernel of it.
-type (
-	// Takeovers are the changes of the active process, since the daemon was started, as it says.
-	Takeovers = pair.History
-	// Takeover is one change of the active process.
-	Takeover = pair.Takeover
-	// Usage is what a process uses, as the kernel tells.
-	Usage = proc.Usage
-	// Confinement is a process's confinement, as the kernel tells, and for Landlock, as the process
-	// says.
-	Confinement = confine.Report
-	// Limits are those of a cgroup.
-	Limits = cgroup.Limits
-)
+// Takeovers are the changes of the active process, since the daemon was started, as it says.
+type Takeovers struct {
+	All      int
+	Upgrades int       // of all, those by another version
+	Last     *Takeover // nil: there was none
+}
+
+// Takeover is one change of the active process.
+type Takeover struct {
+	Cause string    `json:"cause"` // "start", "crash", "hang" or "planned"
+	At    time.Time `json:"at"`
+	// Milliseconds from the cause, as the successor saw it, until it served.
+	Milliseconds float64 `json:"milliseconds"`
+}
+
+func takeoversOf(h pair.History) *Takeovers {
+	t := &Takeovers{All: h.Takeovers, Upgrades: h.Upgrades}
+	if h.Last != nil {
+		t.Last = &Takeover{string(h.Last.Cause), h.Last.At, h.Last.Milliseconds}
+	}
+	return t
+}
 
 // Process is a process of the daemon, as status shows it.
 type Process struct {
@@ -63,6 +71,35 @@ type Process struct {
 	Limits      Limits       `json:"-"` // of that
 	OOMScoreAdj string       `json:"-"` // a number, see proc_pid_oom_score_adj(5)
 	Usage       *Usage       `json:"-"` // nil: not known
+}
+
+// Usage is what a process uses, as the kernel tells.
+type Usage struct {
+	ResidentMemory uint64 // bytes
+	CPUTime        time.Duration
+	OpenFiles      uint64 // descriptors; 0: the kernel does not tell, before Linux 6.2
+}
+
+// Confinement is a process's confinement, as the kernel tells, and for Landlock, as the process
+// says.
+type Confinement struct {
+	UID          uint32   `json:"uid"` // effective
+	GID          uint32   `json:"gid"`
+	Groups       []uint32 `json:"groups"`       // supplementary
+	Capabilities string   `json:"capabilities"` // effective, as a hexadecimal number
+	NoNewPrivs   bool     `json:"noNewPrivs"`
+	Dumpable     bool     `json:"dumpable"`
+	// ReadableBinary: everybody can read the binary, and so a process of the user can trace
+	// another one that has just been started. False where that is not known.
+	ReadableBinary bool `json:"readableBinary"`
+	Seccomp        bool `json:"seccomp"` // a filter is in force
+	Landlock       bool `json:"landlock"`
+}
+
+// Limits are those of a cgroup.
+type Limits struct {
+	Threads uint64 `json:"threads,omitempty"` // 0: none
+	Memory  uint64 `json:"memory,omitempty"`  // bytes; 0: none
 }
 
 // Status looks at the node. It waits for the daemon for little more than two seconds, and changes
@@ -151,13 +188,13 @@ func (n callOut) inspect(status *Status) (known bool) {
 		err := n.pair().Inspect(says.PID, func() error {
 			report, err := confine.Of(says.PID)
 			report.Landlock = says.Landlock
-			seen.PID, seen.Confinement = says.PID, &report
+			seen.PID, seen.Confinement = says.PID, (*Confinement)(&report)
 			seen.Cgroup, unknown = cgroup.Of(says.PID)
-			seen.Limits = cgroup.LimitsOf(says.PID)
+			seen.Limits = Limits(cgroup.LimitsOf(says.PID))
 			score, scoreErr := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", says.PID))
 			seen.OOMScoreAdj = strings.TrimSpace(string(score))
 			if usage, err := proc.UsageOf(says.PID); err == nil {
-				seen.Usage = &usage
+				seen.Usage = (*Usage)(&usage)
 			}
 			err = errors.Join(err, scoreErr)
 			return err
@@ -174,7 +211,7 @@ func (n callOut) inspect(status *Status) (known bool) {
 		return p
 	}
 	if d := status.says; d != nil {
-		status.Active, status.Standby, status.Takeovers = look(&d.Active), look(d.Standby), &d.History
+		status.Active, status.Standby, status.Takeovers = look(&d.Active), look(d.Standby), takeoversOf(d.History)
 	} else if holder := status.locks.Active; holder.Held {
 		status.Active = look(&pair.Process{PID: holder.PID})
 		status.Active.Confinement = nil // it did not say whether Landlock is in force

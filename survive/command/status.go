@@ -183,7 +183,7 @@ func bothText(active, standby string) string {
 func newDaemonReport(now survive.Status) daemonReport {
 	r := daemonReport{Active: now.Active, Standby: now.Standby, CgroupError: now.CgroupProblem}
 	if t := now.Takeovers; t != nil {
-		r.Takeovers, r.Upgrades, r.Last = t.Takeovers, t.Upgrades, t.Last
+		r.Takeovers, r.Upgrades, r.Last = t.All, t.Upgrades, t.Last
 	}
 	if p := now.Active; p != nil {
 		r.Cgroup, r.Limits, r.Confinement.Active = p.Cgroup, p.Limits, p.Confinement
@@ -225,7 +225,7 @@ func (r daemonReport) lines(user survive.User) (all [][2]string) {
 	}
 	add("take-overs", "%d, %d of them by another version", r.Takeovers, r.Upgrades)
 	if l := r.Last; l != nil {
-		add("last change", "%s ago (%s, %.1f ms)", age(l.At), Printable(string(l.Cause), longestWord), l.Milliseconds)
+		add("last change", "%s ago (%s, %.1f ms)", age(l.At), Printable(l.Cause, longestWord), l.Milliseconds)
 	}
 	for _, problem := range [][2]string{{"cgroup problem", r.CgroupError}, {"upgrade failed", r.UpgradeError}, {"problem", r.Error}} {
 		if problem[1] != "" {
