@@ -18,8 +18,8 @@ import (
 )
 
 // onHost calls a function on a thread in the namespaces of process 1, which ends with it, with the
-// path of the driver that is installed there, "" for none. Processes that the function starts are in
-// the namespaces, too. A panic is an error.
+// path of the driver that is installed there, "" for none. Processes that the function starts are
+// in the namespaces, too. A panic is an error.
 //
 // install enters the kubelet's namespaces instead. Looking for the kubelet costs time with the
 // number of processes, for each request, and a node with CSI alone may have no kubelet with a
@@ -68,8 +68,8 @@ func stamp(path string) string {
 }
 
 // findBinary finds the installed driver, "" if there is none. Paths are those of the host. Where it
-// was found is kept, because reading the plugin directory from the kubelet's command line costs time
-// with the number of processes.
+// was found is kept, because reading the plugin directory from the kubelet's command line costs
+// time with the number of processes.
 func (p *Plugin) findBinary() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

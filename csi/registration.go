@@ -45,8 +45,8 @@ func (r registrar) NotifyRegistrationStatus(_ context.Context, s *registration.R
 // plugin, for example, while it does not know its node yet.
 const registerDelay = 5 * time.Second
 
-// register has the kubelet register the plugin, until the context ends, by a socket of the server's.
-// A kubelet that has refused the plugin asks again only when there is another socket.
+// register has the kubelet register the plugin, until the context ends, by a socket of the
+// server's. A kubelet that has refused the plugin asks again only when there is another socket.
 func (p *Plugin) register(ctx context.Context, server *grpc.Server, refused <-chan string, dir string) error {
 	for {
 		at, err := listen(filepath.Join(dir, filepath.Base(p.Driver.CSIRegistration(p.KubeletDir))))

@@ -159,8 +159,8 @@ type FailedUpgrade struct {
 	By     string // identifies what was to take over: the same would fail again
 }
 
-// lately tells whether that was so short a time ago that nothing is tried again. A mount may have to
-// wait for an attempt.
+// lately tells whether that was less than an hour ago: nothing is tried again meanwhile, because a
+// mount may have to wait for an attempt.
 func (f *FailedUpgrade) lately() bool { return f != nil && time.Since(f.At).Abs() < time.Hour }
 
 // failedUpgrade returns what was noted; nil: nothing.

@@ -136,7 +136,8 @@ func reopenFile() error {
 	return open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDWR)
 }
 
-// makeHole gives advice about shared memory, which is a file of a tmpfs (mm/shmem.c, shmem_zero_setup).
+// makeHole gives advice about shared memory, which is a file of a tmpfs (mm/shmem.c,
+// shmem_zero_setup).
 func makeHole(advice uintptr) error {
 	memory, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	if err != nil {

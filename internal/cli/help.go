@@ -105,8 +105,8 @@ func wrap(paragraph string, indent int) string {
 	return text.String()
 }
 
-// manual is the manual page, in roff(7), as man(7) describes it: the help of the program and of each
-// command, without an indent, which would make their lines longer than they are.
+// manual is the manual page, in roff(7), as man(7) describes it: the help of the program and of
+// each command, without an indent, which would make their lines longer than they are.
 func (t Table) manual() string {
 	var page strings.Builder
 	example := func(text string) { fmt.Fprintf(&page, ".EX\n.in 0\n%s\n.EE\n", roff(strings.TrimSpace(text))) }

@@ -42,7 +42,7 @@ func TestUsage(t *testing.T) {
 	if grown := int64(now.ResidentMemory) - int64(was.ResidentMemory); grown < more/2 || grown > 2*more {
 		t.Errorf("of %d bytes more, %d are told", more, grown)
 	}
-	// 0: before Linux 6.2. Meanwhile, some of what other tests have left are closed: a process that Run
+	// 0: before Linux 6.2. What other tests have left may be closed meanwhile: a process that Run
 	// has killed is still waited for.
 	if was.OpenFiles != 0 && now.OpenFiles < was.OpenFiles+90 {
 		t.Errorf("of 100 files more, from %d to %d are told", was.OpenFiles, now.OpenFiles)

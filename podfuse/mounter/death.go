@@ -426,8 +426,8 @@ func (c *connection) find(pid int, left *int) (fd int, err error) {
 	return fd, nil
 }
 
-// openAmong is the first of some descriptors of a process that is the connection, -1 for none. It is
-// a question for Ask.
+// openAmong is the first of some descriptors of a process that is the connection, -1 for none. It
+// is a question for Ask.
 func (c *connection) openAmong(pid int, names []string) int {
 	for _, name := range names {
 		if fd, err := strconv.Atoi(name); err == nil && c.isOpen(pid, fd) {

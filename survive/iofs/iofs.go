@@ -17,9 +17,9 @@
 // time then fails with ESTALE, rather than to mix two contents; the kernel may show names and
 // attributes of before until it forgets them. Unmount first.
 //
-// A file is read by offset where it is an [io.ReaderAt]. Any other file is a stream, such as each file of archive/zip. Up to 32 are kept open, each where it was read last,
-// so that reading in order costs every byte once, and memory does not depend on a file's size. A
-// read before that place, or the first one after a take-over, reads the file from its beginning.
+// A file is read by offset where it is an [io.ReaderAt]. Any other file is a stream, such as each
+// file of archive/zip. Up to 32 are kept open, each where it was read last, so that reading in order
+// costs every byte once, and memory does not depend on a file's size. A read before that place, or the first one after a take-over, reads the file from its beginning.
 // Where that takes more than two seconds, the reader gets EINTR, and a further read goes on from
 // there: Go, Python and the core utilities read again by themselves. A stream that ends before its
 // size, goes on after it, or fails its checksum at the end, fails with EIO; the log says why.
@@ -28,9 +28,8 @@
 //
 // Regular files, directories, and symbolic links: by [fs.ReadLinkFS], and where the tree has no
 // such method, a link's target is its content, as in a zip archive. Anything else is left out, with
-// names that no file can have. Permissions are those of
-// [fs.FileInfo], without the setuid, setgid and sticky bits. The owner is root, or the one of a
-// *syscall.Stat_t that FileInfo.Sys returns.
+// names that no file can have. Permissions are those of [fs.FileInfo], without the setuid, setgid
+// and sticky bits. The owner is root, or the one of a *syscall.Stat_t that FileInfo.Sys returns.
 //
 // The process that serves may open nothing but the driver's input and what its field Reads lists,
 // as a user without rights. It holds the names and attributes of the tree: for 100,000 names about

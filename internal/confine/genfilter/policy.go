@@ -91,8 +91,8 @@ var conditional = []seccomp.NameWithConditions{
 	// The process of a reader's thread. No other ioctl: /dev/fuse takes some,
 	// FUSE_DEV_IOC_CLONE for example.
 	{Name: "ioctl", Conditions: argument(1, seccomp.Equal, unix.PIDFD_GET_INFO)},
-	// What Go advises, and package connection (runtime/mem_linux.go). MADV_REMOVE punches holes in a
-	// file in memory, whose other mappings are then without these pages.
+	// What Go advises, and package connection (runtime/mem_linux.go). MADV_REMOVE punches holes in
+	// a file in memory, whose other mappings are then without these pages.
 	{Name: "madvise", Conditions: argument(2, seccomp.Equal, unix.MADV_DONTNEED)},
 	{Name: "madvise", Conditions: argument(2, seccomp.Equal, unix.MADV_FREE)},
 	{Name: "madvise", Conditions: argument(2, seccomp.Equal, unix.MADV_HUGEPAGE)},
