@@ -55,12 +55,14 @@ type result struct {
 }
 
 var errands = map[string]func(job) (result, error){
+	"probe":   probe,
 	"attach":  attachStandIns,
 	"own":     attachOwn,
+	"detach":  detach,
 	"uncover": uncover,
 	"unmount": unmountInVault,
 	"receive": receive,
-	"socket":  renewSockets,
+	"socket":  renewSocket,
 	"take":    take,
 	"bury":    bury,
 }

@@ -166,7 +166,6 @@ func TestWhoWaitsForItself(t *testing.T) {
 		t.Fatal(problem)
 	}
 	program := c.programs("program")[0]
-	must(t, unix.Kill(program, unix.SIGUSR1))
 	tasks := fmt.Sprintf("/proc/%d/task", program)
 	waits := func() (threads []string) {
 		all, _ := readNames(tasks)

@@ -10,6 +10,7 @@ import (
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // fusermount -u ends what a program serves: its mount is gone, and when nobody uses it any more,
@@ -22,7 +23,7 @@ import (
 
 // unmount does that for a program of the container that asks, and for nobody but its user and root.
 // Each step can be repeated by the next mounter, for which who asks may have ended. Of an error,
-// the pair tells who has asked, and the program can be told to unmount once more.
+// the pair tells who has asked.
 func (m *mounter) unmount(o *order) error {
 	socket, err := packet.New(o.file)
 	if err != nil {
@@ -30,64 +31,78 @@ func (m *mounter) unmount(o *order) error {
 	}
 	defer socket.Close()
 	until := time.Now().Add(orderTime)
-	begun := false
-	c := m.find(func(c *connection) bool {
-		is := c.Server == o.Server && !c.Dead && c.Device != 0 && c.Mountpoint == o.Mountpoint && c.Mountpoint != ""
-		if is {
-			begun = c.Left // find takes the last one, too
-		}
-		return is
-	})
-	if !begun {
-		if err := m.mayUnmount(o, socket, c); err != nil {
+	var p *process
+	var c *connection
+	var id volume.ID
+	if o.Leaves == 0 {
+		if p, err = peerOf(socket, o.Accepted); err != nil {
 			return err
 		}
+		defer p.Close()
+		if _, id, err = m.checkServer(o.Server, p); err != nil {
+			return err
+		}
+	} else if c = m.find(func(c *connection) bool { return c.Generation == o.Leaves }); c == nil {
+		return nil // it has ended
+	} else {
+		id = c.Volume
 	}
-	release, err := m.lockVolume(c.Volume, until)
+	release, err := m.lockVolume(id, until)
 	if err != nil {
 		return err
 	}
 	defer release()
+	if c == nil {
+		if c, err = m.mayUnmount(o, id, p.uid); err != nil {
+			return err
+		}
+	}
 	if err := m.leave(c); err != nil {
 		return err
 	}
 	pause("left")
-	// Last the own mount, by whose path the connection is found once more.
-	if err := m.uncoverAll(c, until); err != nil {
+	// Of an error, the program can be told to unmount once more: who asks is known by the path.
+	unfinished := func(err error) error {
+		m.do(func() { c.Mountpoint = o.Mountpoint })
 		return err
 	}
-	if err := m.detachOwn(c); err != nil {
-		return err
+	if err := errors.Join(m.detachOwn(c), m.uncoverAll(c, until)); err != nil {
+		return unfinished(err)
 	}
 	// Before it is unmounted in the vault: that may wait for what is written back, which a program
 	// that waits for the answer does not take.
 	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
 	pause("unmounting")
 	err = m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
-	hangs := errors.Is(err, errHangs) // the child unmounts it, sooner or later
-	if err != nil && !hangs {
+	if errors.Is(err, errManyHang) {
 		m.abort([]*connection{c})
+		err = nil
 	}
-	return errors.Join(sendErr, err, m.note(c, func() { c.Unmounted = !hangs }))
+	// Where a child hangs, it unmounts it, sooner or later. When the program dies, the kernel may
+	// have given its number to the next one's own mount, on the same path.
+	hangs := errors.Is(err, errHangs)
+	if err != nil && !hangs {
+		return unfinished(errors.Join(sendErr, err))
+	}
+	return errors.Join(sendErr, err, m.note(c, func() { c.Mountpoint, c.Unmounted = "", !hangs }))
 }
 
-// mayUnmount returns an error unless who asks may unmount a connection; nil: there is none.
-func (m *mounter) mayUnmount(o *order, socket *packet.Socket, c *connection) error {
-	p, err := peerOf(socket, o.Accepted)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if _, _, err := m.checkServer(o.Server, p); err != nil {
-		return err
-	}
+// mayUnmount is the connection that an order unmounts, if the user who asks may.
+func (m *mounter) mayUnmount(o *order, id volume.ID, uid uint32) (*connection, error) {
+	c := m.find(func(c *connection) bool {
+		return c.Volume == id && !c.Dead && c.Device != 0 && c.Mountpoint == o.Mountpoint && c.Mountpoint != ""
+	})
 	switch {
 	case c == nil:
-		return fmt.Errorf("%q is not where the program has mounted", o.Mountpoint)
-	case p.uid != 0 && p.uid != c.User:
-		return fmt.Errorf("user %d has mounted on %s, and user %d may not unmount it", c.User, o.Mountpoint, p.uid)
+		return nil, fmt.Errorf("%q is not where the program has mounted", o.Mountpoint)
+	case uid != 0 && uid != c.User:
+		return nil, fmt.Errorf("user %d has mounted on %s, and user %d may not unmount it", c.User, o.Mountpoint, uid)
 	}
-	return nil
+	m.do(func() {
+		o.Leaves = c.Generation
+		m.set.Note(o.name, o)
+	})
+	return c, nil
 }
 
 // leave notes that a program serves its volume no more, and tells the pair.
@@ -138,8 +153,7 @@ func (m *programs) uncoverAll(c *connection, until time.Time) error {
 	})
 }
 
-// uncover is the errand of a child: it removes what programs have on stand-ins, or on a mount point
-// of their own.
+// uncover is the errand of a child: it removes what programs have on stand-ins.
 func uncover(j job) (result, error) {
 	return result{}, inContainer(j.PID, func() error {
 		for _, s := range j.StandIns {

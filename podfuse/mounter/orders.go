@@ -15,6 +15,9 @@ import (
 type order struct {
 	wire.Order
 	Link uint64 `json:"link"`
+	// Leaves, of Unmount, is the generation of the connection that it unmounts, once it is known
+	// that it may. Who asked may have ended when the next mounter goes on.
+	Leaves uint64 `json:"leaves,omitempty"`
 
 	name string
 	file *os.File // of Serve and Unmount: the socket of who asks
