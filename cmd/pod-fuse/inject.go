@@ -16,7 +16,7 @@ import (
 var injects = command.Command{
 	Name:    "inject",
 	Help:    "print a manifest with the programs that its pods ask for",
-	More:    `It adds what the chart's admission policy would add to the pods: the programs that their volumes ask for, and what a container needs that the annotation names. It changes nothing else, and nothing in the cluster.`,
+	More:    `It adds what the chart's admission policy would add to the pods: the programs that their volumes ask for, and what a container needs that the annotation names. A document to which it adds is written anew, as YAML, without its comments. It changes nothing in the cluster.`,
 	Example: "inject --programs values.yaml -f pod.yaml | kubectl apply -f -",
 	Prepare: func(set *pflag.FlagSet) func([]string) error {
 		name := set.StringP("filename", "f", "", "the manifest, a `FILE` of YAML or JSON; - is the standard input")

@@ -206,7 +206,7 @@ func (l List) add(pod any) (added bool) {
 			if text(in(of, "name")) == container {
 				added = put(of, "volumeMounts", nil, slices.DeleteFunc(serverMounts(server), func(mount any) bool {
 					return slices.ContainsFunc(items(in(of, "volumeMounts")), func(m any) bool { return in(m, "mountPath") == in(mount, "mountPath") })
-				}))
+				})) || added
 				break
 			}
 		}

@@ -269,7 +269,7 @@ func (c Client) settle(process *os.Process) {
 func (c Client) replace() error {
 	if p, err := c.itself(); err == nil {
 		p.Close()
-	} else if errors.Is(err, errElsewhere) {
+	} else if !errors.Is(err, errNone) {
 		return err
 	}
 	log, err := c.Log.Open()
@@ -306,18 +306,19 @@ func (c Client) kill() error {
 	return p.Kill()
 }
 
-// lockCallOuts has one call-out at a time start or end the mounter. The lock is that of the run
-// directory, which needs no file of its own: there may be no space for one.
+// lockCallOuts has one call-out at a time start or end the mounter. The file is that of the mounter's
+// own lock, with which flock(2) does not meet, and nobody but root can open it: there may be no space
+// for another one.
 func (c Client) lockCallOuts() (unlock func(), err error) {
-	directory, err := os.Open(c.RunDir)
+	file, err := os.OpenFile(c.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Within(time.Now().Add(ensureTime), directory, filelock.Flock(unix.LOCK_EX)); err != nil {
-		directory.Close()
+	if err := filelock.Within(time.Now().Add(ensureTime), file, filelock.Flock(unix.LOCK_EX)); err != nil {
+		file.Close()
 		return nil, fmt.Errorf("another call-out starts or ends the mounter: %w", err)
 	}
-	return func() { directory.Close() }, nil
+	return func() { file.Close() }, nil
 }
 
 // A call-out may be in another PID namespace than the mounter: that of a kubelet in a container

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"example.com/pod-info-fuse/internal/packet"
@@ -266,29 +265,30 @@ func (m *mounter) replace(link *os.File, child int) error {
 }
 
 // together calls a function for so many things, for some of them at the same time, and waits so
-// long for all. It reports false if it has not: what is left goes on beside.
+// long for all. It reports false if it has not: those that hang are left behind, and the rest is
+// left out.
 func together(many int, limit time.Duration, f func(i int)) bool {
 	const atOnce = 16
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		free := make(chan struct{}, atOnce)
-		var all sync.WaitGroup
-		for i := range many {
-			free <- struct{}{}
-			all.Go(func() {
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	ended := make(chan struct{}, many)
+	for begun, running := 0, 0; begun < many || running > 0; {
+		if begun < many && running < atOnce {
+			go func(i int) {
 				f(i)
-				<-free
-			})
+				ended <- struct{}{}
+			}(begun)
+			begun, running = begun+1, running+1
+			continue
 		}
-		all.Wait()
-	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(limit):
-		return false
+		select {
+		case <-ended:
+			running--
+		case <-over.C:
+			return false
+		}
 	}
+	return true
 }
 
 // stop ends all connections. The process ends afterwards, whatever could not be done.

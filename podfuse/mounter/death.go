@@ -313,7 +313,7 @@ type sight struct {
 const mostHidden = 16
 
 // look looks at the processes that may have the connection. One that was killed does not count. A
-// program that hands the connection on without an end can be taken for dead, to the harm of its own
+// program that hands the connection on during a look can be taken for dead, to the harm of its own
 // volume only.
 func (c *connection) look() (seen sight, err error) {
 	pids, err := c.candidates()

@@ -175,6 +175,9 @@ func (m *recovery) recoverLocked(id volume.ID, servers []volume.Record) error {
 		if living == nil || errors.Is(buryErr, errAgain) || mayPass(buryErr) { // or it is somebody else's
 			err = errors.Join(err, buryErr)
 		}
+		if errors.Is(buryErr, errHangs) || errors.Is(buryErr, errManyHang) {
+			break // the next one would wait, too
+		}
 	}
 	return err
 }
@@ -257,7 +260,10 @@ func (m *recovery) takeConnection(id volume.ID, servers []volume.Record, mounts 
 	if err != nil {
 		return nil, err
 	}
-	take := job{Kind: "take", PIDs: slices.Concat(own, others)} // others: the kubelet may give pods no cgroup of their own
+	if len(own) > 0 {
+		others = nil // the kubelet gives pods cgroups of their own
+	}
+	take := job{Kind: "take", PIDs: slices.Concat(own, others)}
 	for _, lost := range mounts {
 		take.Devices = append(take.Devices, lost.device)
 	}

@@ -199,7 +199,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.recover(client); errors.Is(err, errBusy) { // the one before is being looked for
+	if err := m.recover(client); errors.Is(err, errBusy) || errors.Is(err, errManyHang) { // the one before is being looked for
 		return nil, err
 	}
 	fileSystem, err := m.fileSystem(server, client, o.Options, p)
