@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"example.com/pod-info-fuse/flex"
 )
@@ -44,9 +45,11 @@ type Plugin struct {
 	// Log writes a line.
 	Log func(format string, args ...any)
 
-	mu     sync.Mutex // guards what follows
-	found  string     // where the driver was last
-	called string     // the binary that init was called of last, as [stamp] has it
+	mu       sync.Mutex // guards what follows
+	found    string     // where the driver was last
+	foundAt  time.Time
+	called   string // the binary that init was called of last, as [stamp] has it
+	calledAt time.Time
 }
 
 func (p *Plugin) name() string { return p.Driver.CSI() }

@@ -41,14 +41,15 @@ func (p *Plugin) onHost(f func(binary string) error) error {
 }
 
 // initialize calls init of a driver that is new, so that a new version takes over. A kubelet does
-// that for FlexVolume drivers only. Only the Probe that calls it waits for it. A version that could
-// not take over tries again when the kubelet publishes a volume again.
+// that for FlexVolume drivers only. init does not say whether the version took over, or whether all
+// containers are healed, so it is called again after initInterval. Only the Probe that calls it waits
+// for it.
 func (p *Plugin) initialize(binary string) {
 	now := stamp(binary)
 	p.mu.Lock()
-	due := now != "" && now != p.called
+	due := now != "" && (now != p.called || time.Since(p.calledAt) >= initInterval)
 	if due {
-		p.called = now
+		p.called, p.calledAt = now, time.Now()
 	}
 	p.mu.Unlock()
 	if due {
@@ -57,6 +58,10 @@ func (p *Plugin) initialize(binary string) {
 		}
 	}
 }
+
+// initInterval is the time between two calls of init. A call takes milliseconds where there is
+// nothing to do.
+var initInterval = time.Minute
 
 // stamp changes with a file; "": there is none.
 func stamp(path string) string {
@@ -69,17 +74,18 @@ func stamp(path string) string {
 
 // findBinary finds the installed driver, "" if there is none. Paths are those of the host. Where it
 // was found is kept, because reading the plugin directory from the kubelet's command line costs
-// time with the number of processes.
+// time with the number of processes; for findInterval, in which a driver may be installed in the
+// kubelet's plugin directory, which comes first.
 func (p *Plugin) findBinary() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.found != "" && unix.Access(p.found, unix.X_OK) == nil {
+	if p.found != "" && time.Since(p.foundAt) < findInterval && unix.Access(p.found, unix.X_OK) == nil {
 		return p.found, nil
 	}
 	for _, path := range p.candidates() {
 		err := unix.Access(path, unix.X_OK)
 		if err == nil {
-			p.found = path
+			p.found, p.foundAt = path, time.Now()
 			return path, nil
 		}
 		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
@@ -88,6 +94,8 @@ func (p *Plugin) findBinary() (string, error) {
 	}
 	return "", nil
 }
+
+const findInterval = time.Minute
 
 // candidates are the paths where the driver can be installed. The kubelet's plugin directory
 // comes first: an administrator who has both doors upgrades the driver there.
@@ -105,7 +113,7 @@ func (p *Plugin) candidates() []string {
 // noBinary says that the driver is not installed.
 func (p *Plugin) noBinary() error {
 	return status.Errorf(codes.FailedPrecondition,
-		"driver %s is not installed on the host as any of %q; without hostPID: true, the pod does not see the host", p.Driver, p.candidates())
+		"driver %s is not installed on the host as any of %q; a pod without hostPID: true does not see the host", p.Driver, p.candidates())
 }
 
 // How long call-outs may take. mount may have to wait for one that replaces a daemon which does

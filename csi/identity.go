@@ -22,7 +22,7 @@ func (identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitie
 }
 
 // Probe fails with FailedPrecondition while the plugin cannot reach the host, or the driver is
-// not installed there. It calls init of a driver that is new.
+// not installed there. It calls init of a driver that is new, and of any once a minute.
 func (i identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	err := i.onHost(func(binary string) error {
 		if binary == "" {

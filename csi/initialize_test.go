@@ -33,6 +33,19 @@ func TestInitIsCalledOfANewDriver(t *testing.T) {
 	w.called("init init mount unmount")
 }
 
+// The node may have been short of something when a version could not take over.
+func TestInitIsRepeated(t *testing.T) {
+	w := place(t)
+	w.shortens(csi.InitAgain, time.Millisecond)
+	w.installs("[ $1 != init ] || exit 3")
+	serveIn(w)
+	w.probes()
+	w.called("init init init")
+	if got := w.log.with("exit status 3"); got != 3 {
+		t.Errorf("it logs %q", w.log.lines)
+	}
+}
+
 // The kubelet knows the plugin, and pods can end, while a new version takes its time.
 func TestNobodyElseWaitsForInit(t *testing.T) {
 	w := place(t)
@@ -88,6 +101,13 @@ func (w *world) probes() {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
+}
+
+// shortens makes a time of the plugin another one, for the test.
+func (w *world) shortens(long *time.Duration, short time.Duration) {
+	before := *long
+	*long = short
+	w.t.Cleanup(func() { *long = before })
 }
 
 // called fails unless these call-outs have been called.

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ type FS struct {
 
 	versions versions
 	look     look
+	mounts   mounts
 }
 
 var _ fuse.RawFileSystem = (*FS)(nil)
@@ -81,6 +83,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 	}
 	record.Entry(k, out)
 	out.EntryValid = volume.Forever
+	f.mounts.note(header.NodeId, record.Mounted)
 	out.AttrValid = f.attributes(out.NodeId, &files[k], record, header.Pid, &out.Attr)
 	return fuse.OK
 }
@@ -97,10 +100,25 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 		return f.factAttributes(in.NodeId, out)
 	}
 	record, status := f.recordFor(file, in.NodeId)
+	if file.live != nil {
+		record.Mounted = f.mountedAt(in.NodeId)
+	}
 	if status.Ok() {
 		out.AttrValid = f.attributes(in.NodeId, file, record, in.Pid, &out.Attr)
 	}
 	return status
+}
+
+// mountedAt is when the volume of a node was mounted; the zero time where nobody knows.
+func (f *FS) mountedAt(node uint64) time.Time {
+	at, known := f.mounts.of(node)
+	if !known {
+		if record, status := f.Record(node); status.Ok() {
+			at = record.Mounted
+			f.mounts.note(node, at)
+		}
+	}
+	return at
 }
 
 // recordFor is the record of a file's volume, empty for a live file, whose content does not
@@ -115,19 +133,19 @@ func (f *FS) recordFor(file *file, node uint64) (record volume.Record, status fu
 // attributes fills in the attributes of a file for the thread that asks, and returns for
 // how many seconds they are valid.
 //
-// The times of a file with a fixed content are that of the mount. Live files have none, which is
-// 1970. tar(1) compares a file's ctime before and after it reads, and fails when the two differ.
+// The times of every file are that of the mount, those of live files too. tar(1) compares a file's
+// ctime before and after it reads, and fails when the two differ; programs that poll look at mtime.
 // No time is known at which the node got its name, and a process keeps its PID.
 func (f *FS) attributes(node uint64, file *file, record volume.Record, thread uint32, attr *fuse.Attr) (valid uint64) {
 	var buffer [maxContent]byte
 	// A caller that may not read the file may ask for its size without an error.
 	content, _ := f.content(buffer[:0], file, record, thread)
 	attr.Ino, attr.Mode, attr.Nlink, attr.Size = node, file.mode, 1, uint64(len(content))
-	if file.live != nil {
-		return 0
-	}
 	if mounted := record.Mounted; !mounted.IsZero() {
 		attr.SetTimes(&mounted, &mounted, &mounted)
+	}
+	if file.live != nil {
+		return 0
 	}
 	return volume.Forever
 }

@@ -163,12 +163,32 @@ func TestWhatDependsOnTheReaderIsReadWithoutAllocations(t *testing.T) {
 		n := testing.AllocsPerRun(100, func() {
 			status := fs.GetAttr(nil, stat, out)
 			result, failed := fs.Read(nil, read, buffer)
-			if !status.Ok() || !failed.Ok() || result.Size() != int(out.Size) || out.Size < 2 {
+			if !status.Ok() || !failed.Ok() || result.Size() != int(out.Size) || out.Size < 2 || out.Mtime != uint64(record.Mounted.Unix()) {
 				t.Errorf("kind %d: %v, %+v, %v, %v", k, status, out.Attr, failed, result)
 			}
 		})
 		if n != 0 {
 			t.Errorf("kind %d: %v allocations", k, n)
+		}
+	}
+}
+
+// A directory that is mounted for another pod keeps its id. The kernel asks for names first.
+func TestTimesOfALiveFileAreThoseOfTheMountThatIsThere(t *testing.T) {
+	store := volume.Store{Dir: t.TempDir()}
+	fs := New(survive.Site{Volumes: store})
+	for seconds := int64(1000); seconds < 1003; seconds++ {
+		record := volume.Record{Dir: "/d", PodUID: "11111111-2222-3333-4444-555555555555", Mounted: time.Unix(seconds, 0)}
+		if err := store.Put(record); err != nil {
+			t.Fatal(err)
+		}
+		var entry fuse.EntryOut
+		header := fuse.InHeader{NodeId: volume.Node(record.ID(), directory), Caller: fuse.Caller{Pid: uint32(os.Getpid())}}
+		status := fs.Lookup(nil, &header, "pod", &entry)
+		header.NodeId = entry.NodeId
+		var out fuse.AttrOut
+		if status = max(status, fs.GetAttr(nil, &fuse.GetAttrIn{InHeader: header}, &out)); !status.Ok() || out.Ctime != uint64(seconds) {
+			t.Errorf("mounted at %d: %v, %d", seconds, status, out.Ctime)
 		}
 	}
 }

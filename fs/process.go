@@ -78,7 +78,7 @@ func Reads() []string {
 // leaderByProc reads a thread's process from /proc.
 func leaderByProc(thread uint32) (uint32, error) {
 	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", thread))
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return 0, unix.ESRCH
 	} else if err != nil {
 		return 0, err

@@ -59,6 +59,9 @@ func (k *Keeper) heal(changed bool) error {
 	}
 	k.tried = time.Now()
 	if err := k.call(verb); err != nil {
+		if verb == "restore" {
+			k.Log("%v", err) // not every time: see recordDelay
+		}
 		return cmp.Or(k.touch(), wrong)
 	}
 	k.recordDue = time.Time{} // the next look tells what became of them

@@ -89,10 +89,10 @@ func (n callOut) mountOn(record volume.Record) (mounted bool, err error) {
 	if there != VolumeNotMounted {
 		put = n.replaceAll
 	}
+	if err := n.lingerNoMore(record.ID()); err != nil { // first: a mark would end the record of what is mounted
+		return false, err
+	}
 	if err = n.bindNew(record, point, put); err == nil {
-		if err := n.lingerNoMore(record.ID()); err != nil {
-			n.Log("%v", err)
-		}
 		return true, nil
 	}
 	// Whoever heals, or stops the driver, knows what is mounted by its record: where it may be, a

@@ -311,14 +311,17 @@ func (n callOut) lockServed() (unlock func(), served bool, err error) {
 // the number of mounts on the node. Where all records may be lost, it does so anyway. The caller
 // holds the exclusive lock, of lockServed.
 func (n callOut) restore(served, all bool) ([]Healed, error) {
-	if served {
-		if _, err := n.ensureCompanion(); err != nil {
-			return nil, err
-		}
+	var err error
+	if served && all {
+		served, err = n.servesWhole()
+	}
+	if err == nil && served {
+		_, err = n.ensureCompanion()
 	}
 	var adopted []Healed
-	var err error
 	switch {
+	case err != nil:
+		return nil, err
 	case !served:
 		adopted, err = n.start()
 	case all || !exists(n.Volumes().Dir):
@@ -370,6 +373,37 @@ func (n callOut) served() (device uint64, served bool, err error) {
 		device = there.device
 	}
 	return device, false, nil
+}
+
+// servesWhole tells whether no volume's root is bad, see [mount.Point.Bad]. A daemon that has
+// answered so for one is not trusted with the others: another one is started.
+func (n callOut) servesWhole() (bool, error) {
+	there, err := n.look()
+	if err != nil {
+		return false, err
+	}
+	ids, err := n.Volumes().IDs()
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		record, err := n.Volumes().Get(id)
+		if err != nil {
+			continue // no daemon can serve it
+		}
+		point, err := openDir(record.Dir)
+		if err != nil || point == nil {
+			continue // status tells
+		}
+		bad := point.Bad() && point.Device() == there.device
+		point.Close()
+		if bad {
+			n.Log("it has answered that the root of %s is no directory, as no honest version does: "+
+				"another one is started", record.Dir)
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // errStopped says that Stop was faster.

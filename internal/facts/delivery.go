@@ -128,7 +128,7 @@ func (d Delivery) wanted() (map[string][]byte, error) {
 func Withdraw(dir, installer string) error {
 	err := Delivery{}.To(dir, installer)
 	if err == nil {
-		_ = os.Remove(dir) // fails if other facts are there
+		_ = unix.Rmdir(dir) // fails if other facts are there, or it is a link
 	}
 	return err
 }
