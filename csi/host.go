@@ -42,8 +42,8 @@ func (p *Plugin) onHost(f func(binary string) error) error {
 
 // initialize calls init of a driver that is new, so that a new version takes over. A kubelet does
 // that for FlexVolume drivers only. init does not say whether the version took over, or whether all
-// containers are healed, so it is called again after initInterval. Only the Probe that calls it waits
-// for it.
+// containers are healed, so it is called again after initInterval. Only the Probe that calls it
+// waits for it.
 func (p *Plugin) initialize(binary string) {
 	now := stamp(binary)
 	p.mu.Lock()

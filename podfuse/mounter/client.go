@@ -306,9 +306,9 @@ func (c Client) kill() error {
 	return p.Kill()
 }
 
-// lockCallOuts has one call-out at a time start or end the mounter. The file is that of the mounter's
-// own lock, with which flock(2) does not meet, and nobody but root can open it: there may be no space
-// for another one.
+// lockCallOuts has one call-out at a time start or end the mounter. The file is that of the
+// mounter's own lock, with which flock(2) does not meet, and nobody but root can open it: there may
+// be no space for another one.
 func (c Client) lockCallOuts() (unlock func(), err error) {
 	file, err := os.OpenFile(c.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
