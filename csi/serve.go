@@ -112,23 +112,43 @@ func (p *Plugin) recovered(err *error) {
 	}
 }
 
-// listen makes a socket for root, in the place of one that a process before may have left. Its file
-// ends with it.
+// listener is a socket that is listened at. Its file ends with it, unless another process has put
+// its own there: a pod that is forced away ends after its successor has begun.
+type listener struct {
+	*net.UnixListener
+	file fs.FileInfo
+}
+
+func (l listener) Close() error {
+	err := l.UnixListener.Close()
+	path := l.Addr().String()
+	if there, statErr := os.Lstat(path); statErr == nil && os.SameFile(there, l.file) {
+		os.Remove(path)
+	}
+	return err
+}
+
+// listen makes a socket for root, in the place of one that a process before may have left.
 func listen(path string) (net.Listener, error) {
 	if there, err := os.Lstat(path); err == nil && there.Mode().Type() == fs.ModeSocket {
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
 	}
-	at, err := net.Listen("unix", path)
+	at, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	at.SetUnlinkOnClose(false)
+	l := listener{UnixListener: at}
+	if l.file, err = os.Lstat(path); err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
 		at.Close()
 		return nil, err
 	}
-	return at, nil
+	return l, nil
 }
 
 // Probe asks the plugin that serves at a socket whether it is ready. The error says why it is

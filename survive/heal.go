@@ -166,9 +166,9 @@ func (n healing) healOthers() (healed []Healed) {
 		return nil
 	}
 	until := time.Now().Add(n.within(healTimeout))
-	others, _, seenErr := n.survey(all, until)
+	others, _, seenErr := n.survey(all, until, 1)
 	healed, openErr := n.healEach(others, all, until)
-	others, untold, err := n.survey(all, until)
+	others, untold, err := n.survey(all, until, 10)
 	own, ownErr := n.stacksIn(mount.Own(), all)
 	for _, err := range []error{seenErr, openErr, err, ownErr} {
 		if isUnseen(err) {
@@ -204,8 +204,10 @@ var errUntold = errors.New("the kernel does not tell which namespace it is in, w
 func isUnseen(err error) bool { return proc.IsShort(err) || errors.Is(err, errNoTime) }
 
 // survey looks for dead mounts in all namespaces but our own; nobody can enter those of untold, see
-// [mount.Others]. An error says that it does not know all of them.
-func (n healing) survey(all dead, until time.Time) (others, untold []affected, err error) {
+// [mount.Others]. An error says that it does not know all of them. A process often ends meanwhile
+// where containers come and go, and others are in its namespace: then it looks again, so many times
+// at most. Who ends processes all the time must not use up the time for healing.
+func (n healing) survey(all dead, until time.Time, tries int) (others, untold []affected, err error) {
 	look := func(namespaces []mount.Namespace) (found []affected) {
 		for _, namespace := range namespaces {
 			if time.Now().After(until) {
@@ -222,7 +224,7 @@ func (n healing) survey(all dead, until time.Time) (others, untold []affected, e
 		}
 		return found
 	}
-	for range 10 { // a process often ends meanwhile where containers come and go, and others are in its namespace
+	for range tries {
 		var named, unnamed []mount.Namespace
 		if named, unnamed, err = mount.Others(); err != nil {
 			return nil, nil, err

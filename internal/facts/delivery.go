@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -51,45 +53,25 @@ func (d Delivery) To(dir, installer string) error {
 		}
 		return nil
 	}
-	if len(wanted) > 0 {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make the directory of facts: %w", err)
-		}
-	}
-	l, err := openList(dir, installer)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	l, err := readList(dir, installer)
+	if err != nil || len(wanted) == 0 && len(l.Names) == 0 {
 		return err
 	}
-	defer l.root.Close()
+	if err := l.makeDir(); err != nil {
+		return err
+	}
 	var problem error
 	for _, name := range names {
-		if slices.Contains(l.Names, name) {
-			continue
-		}
-		if _, err := l.root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			problem = errors.Join(problem, fmt.Errorf("deliver fact %q: it is in %s already, and not ours", name, dir))
-			continue
-		}
-		l.Names = append(l.Names, name)
-	}
-	// The list first: an installer that is killed in between lists too much, which does no harm.
-	if err := l.write(); err != nil {
-		return err
-	}
-	for _, name := range slices.Clone(l.Names) {
-		content, still := wanted[name]
-		if still {
-			err = l.put(name, content)
-		} else if err = l.remove(name); err == nil {
-			l.Names = slices.DeleteFunc(l.Names, func(n string) bool { return n == name })
-		}
-		if err != nil {
+		if err := l.put(name, wanted[name]); err != nil {
 			problem = errors.Join(problem, fmt.Errorf("deliver fact %q: %w", name, err))
 		}
 	}
-	return errors.Join(problem, l.write())
+	for _, name := range slices.Clone(l.Names) {
+		if _, still := wanted[name]; !still {
+			problem = errors.Join(problem, l.remove(name))
+		}
+	}
+	return problem
 }
 
 // wanted reads the facts to deliver.
@@ -123,69 +105,147 @@ func (d Delivery) wanted() (map[string][]byte, error) {
 	return wanted, nil
 }
 
-// Withdraw removes the facts that the installer of this name has delivered to a directory, and
-// the directory if it is empty then. The directory "" is none.
+// Withdraw removes the facts that the installer of this name has delivered to a directory,
+// and the directories that it made for them. The directory "" is none.
 func Withdraw(dir, installer string) error {
-	err := Delivery{}.To(dir, installer)
-	if err == nil {
-		_ = unix.Rmdir(dir) // fails if other facts are there, or it is a link
+	if dir == "" {
+		return nil
 	}
-	return err
+	l, err := readList(dir, installer)
+	if err != nil || len(l.Names) == 0 && len(l.Made) == 0 {
+		return err
+	}
+	for _, name := range slices.Clone(l.Names) {
+		err = errors.Join(err, l.remove(name))
+	}
+	if err == nil {
+		err = l.removeFile(l.file)
+	}
+	if err != nil {
+		return err
+	}
+	for _, made := range slices.Backward(l.Made) {
+		_ = os.Remove(made) // fails if other facts are there
+	}
+	return nil
 }
 
 // list names the facts that an installer has delivered to a directory. Others can write to
-// the directory, so the list that is read there may be forged: by the root, it leads to nothing
-// outside.
+// the directory, so the list that is read there may be forged.
 type list struct {
-	root  *os.Root
-	file  string
-	Names []string `json:"names"` // facts
+	dir, file string
+	Made      []string `json:"made"`  // directories, the outermost first
+	Names     []string `json:"names"` // facts
 }
 
-// openList reads the list in a directory. The error is fs.ErrNotExist if there is no directory.
-func openList(dir, installer string) (*list, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	l := &list{root: root, file: ".delivered-by-" + installer}
-	text, err := l.content(l.file)
+func readList(dir, installer string) (*list, error) {
+	l := &list{dir: dir, file: ".delivered-by-" + installer}
+	const most = 1 << 20 // bytes
+	text, err := l.content(l.file, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, l)
+		err = cmp.Or(json.Unmarshal(text, l), l.check())
 	}
 	if err != nil {
-		root.Close()
-		return nil, fmt.Errorf("%s/%s: %w; remove it", dir, l.file, err)
+		return nil, fmt.Errorf("%s: %w; remove it", l.path(l.file), err)
 	}
 	return l, nil
 }
 
+// check refuses a list of files or directories that no installer delivers: Withdraw would
+// remove them.
+func (l *list) check() error {
+	for _, name := range l.Names {
+		if err := Check(name, 0); err != nil {
+			return fmt.Errorf("fact %q: %w", name, err)
+		}
+	}
+	for _, made := range l.Made {
+		if made != l.dir && made != filepath.Dir(l.dir) {
+			return fmt.Errorf("directory %q is not that of the facts", made)
+		}
+	}
+	return nil
+}
+
+// put writes a fact, unless it is there already. It leaves a file that the installer has not
+// made.
+func (l *list) put(name string, content []byte) error {
+	there, err := l.content(name, MaxSize)
+	ours := slices.Contains(l.Names, name)
+	switch {
+	case err == nil && ours && bytes.Equal(there, content):
+		return nil
+	case !ours && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is there already, and not ours", l.path(name))
+	}
+	if !ours { // the list first: an installer that is killed in between lists too much, which does no harm
+		l.Names = append(l.Names, name)
+		if err := l.write(); err != nil {
+			return err
+		}
+	}
+	return l.replace(name, content)
+}
+
+func (l *list) remove(name string) error {
+	if err := l.removeFile(name); err != nil {
+		return err
+	}
+	l.Names = slices.DeleteFunc(l.Names, func(n string) bool { return n == name })
+	return l.write()
+}
+
+// makeDir makes the directory, which all can read, and its parent.
+func (l *list) makeDir() error {
+	var made []string
+	for _, dir := range []string{filepath.Dir(l.dir), l.dir} {
+		err := os.Mkdir(dir, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("make the directory of facts: %w", err)
+		}
+		made = append(made, dir)
+		if err := os.Chmod(dir, 0o755); err != nil { // Mkdir subtracts the umask
+			return err
+		}
+	}
+	if made == nil {
+		return nil
+	}
+	l.Made = append(l.Made, made...)
+	return l.write()
+}
+
 // write writes the list, or removes it when there is nothing to tell.
 func (l *list) write() error {
-	if len(l.Names) == 0 {
-		return l.remove(l.file)
+	if len(l.Names) == 0 && len(l.Made) == 0 {
+		return l.removeFile(l.file)
 	}
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	return l.put(l.file, append(text, '\n'))
+	return l.replace(l.file, append(text, '\n'))
 }
 
-// remove removes a file of the directory. One that is not there is not an error.
-func (l *list) remove(name string) error {
-	if err := l.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+// removeFile removes a file of the directory. One that is not there is not an error.
+func (l *list) removeFile(name string) error {
+	if err := os.Remove(l.path(name)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// content reads a regular file of the directory. It does not wait for the writer of a fifo.
-func (l *list) content(name string) ([]byte, error) {
-	file, err := l.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+func (l *list) path(name string) string { return filepath.Join(l.dir, name) }
+
+// content reads a regular file of the directory. It follows no link, and does not wait for
+// the writer of a fifo.
+func (l *list) content(name string, most int64) ([]byte, error) {
+	file, err := os.OpenFile(l.path(name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -194,30 +254,25 @@ func (l *list) content(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	const most = 1 << 20 // bytes
 	if !info.Mode().IsRegular() || info.Size() > most {
 		return nil, fmt.Errorf("it is not a regular file of at most %d bytes", most)
 	}
 	return io.ReadAll(io.LimitReader(file, most))
 }
 
-// put makes a file of the directory have a content, down to the disk and in one step, unless it
-// has it already.
-func (l *list) put(name string, content []byte) error {
-	if there, err := l.content(name); err == nil && bytes.Equal(there, content) {
-		return nil
-	}
-	hidden := ".new-" + name
-	if err := l.remove(hidden); err != nil { // of one that was killed
+// replace writes a file of the directory, down to the disk, in one step.
+func (l *list) replace(name string, content []byte) error {
+	if err := l.removeFile(".new-" + name); err != nil { // of one that was killed
 		return err
 	}
-	file, err := l.root.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	hidden := l.path(".new-" + name)
+	file, err := os.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(content)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err := errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	return l.root.Rename(hidden, name)
+	return os.Rename(hidden, l.path(name))
 }

@@ -115,6 +115,9 @@ func (c Client) Forget(id volume.ID) error {
 // the run directory.
 func (c Client) Stop() error {
 	unlock, err := c.lockCallOuts()
+	if errors.Is(err, unix.ENOSPC) {
+		unlock, err = func() {}, nil // nor has anybody had the space to start a mounter
+	}
 	if err != nil {
 		return err
 	}
@@ -306,11 +309,10 @@ func (c Client) kill() error {
 	return p.Kill()
 }
 
-// lockCallOuts has one call-out at a time start or end the mounter. The file is that of the
-// mounter's own lock, with which flock(2) does not meet, and nobody but root can open it: there may
-// be no space for another one.
+// lockCallOuts has one call-out at a time start or end the mounter. Nobody but root can open the
+// file: whoever has a descriptor can lock it, and pass it on.
 func (c Client) lockCallOuts() (unlock func(), err error) {
-	file, err := os.OpenFile(c.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(c.startsPath(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,8 @@ func (c Config) lock() (*os.File, error) {
 	}
 }
 
-func (c Config) lockPath() string { return c.MounterSocket() + ".lock" }
+func (c Config) lockPath() string   { return c.MounterSocket() + ".lock" }
+func (c Config) startsPath() string { return c.MounterSocket() + ".starts" }
 
 // base is what all parts of a mounter have. But for Config, log and turns, it belongs to the
 // goroutine that takes turns, as all that the parts have themselves.
@@ -174,6 +175,7 @@ const (
 	returnsName    = "returns"
 	lostName       = "lost" // while there may be programs of a mounter before, which was lost with all that it kept
 	mostOrders     = 4096   // at a time; the pair asks once for each process that waits
+	mostLinks      = 4
 	childTime      = 5 * time.Second
 	// orderTime is how long an order to attach may take, and other work on a volume may keep it
 	// waiting: less than the pair waits for it.

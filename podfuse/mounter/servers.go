@@ -401,7 +401,7 @@ func (c Config) newLauncher() string { return c.Launcher() + ".new" }
 func (c Config) remove() error {
 	err := os.RemoveAll(c.ServerVolumes().Dir)
 	for _, path := range []string{
-		c.Servers(), c.Launcher(), c.newLauncher(), c.SocketDir(), c.MounterSocket(), c.lockPath(), c.MounterSocket() + ".starts", // of version 0.1.1
+		c.Servers(), c.Launcher(), c.newLauncher(), c.SocketDir(), c.MounterSocket(), c.lockPath(), c.startsPath(),
 	} {
 		err = errors.Join(err, mount.Remove(path))
 	}
