@@ -92,7 +92,7 @@ step 'SELinux has no policy yet: as if it were absent'
 mount -t selinuxfs selinuxfs /sys/fs/selinux
 mkdir -p /container/mnt /another/mnt
 starts "{$log}"
-status '"mode":"absent","context":"",'
+status '"mode":"absent","context":""'
 ends
 
 # One write(2), as the kernel wants it.
