@@ -105,14 +105,14 @@ long = $(if $(SHORT),$2,$1)
 
 # Everything that needs no kubelet, on real FUSE mounts. What the tests measure in seconds is not
 # measured while all packages are compiled, nor are packages whose tests have a node each tested
-# beside others: they fill the machine. Those of podfuse/mounter wait most of the time: they begin
-# first, and all others run beside them. It is lint that vets: on a clean clone, that is a quarter of
+# beside others: they fill the machine. Those of podfuse/mounter have file systems that do not answer:
+# one after the other, because a process that another test starts could wait for them. It is lint that vets: on a clean clone, that is a quarter of
 # a minute, for each package that is used besides.
 test:
 	go list -export -test -deps $$($(TESTED)) >/dev/null
 	go test -vet=off -count=1 -timeout 30m -p 2 $(ON_NODES)
-	go test -vet=off -count=1 -timeout 30m -p 2 ./podfuse/mounter \
-		$$($(TESTED) | grep -v -e /podfuse/mounter$$ $(ON_NODES:.%=-e %$$))
+	go test -vet=off -count=1 -timeout 30m -p 2 $$($(TESTED) | grep -v -e /podfuse/mounter$$ $(ON_NODES:.%=-e %$$))
+	go test -vet=off -count=1 -timeout 30m -parallel 1 ./podfuse/mounter
 
 # The same with the race detector, which needs cgo, but for what tests processes that are
 # built without it. Half of the time is podfuse/standin's: it begins first.
