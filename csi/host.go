@@ -74,8 +74,7 @@ func stamp(path string) string {
 
 // findBinary finds the installed driver, "" if there is none. Paths are those of the host. Where it
 // was found is kept, because reading the plugin directory from the kubelet's command line costs
-// time with the number of processes; for findInterval, in which a driver may be installed in the
-// kubelet's plugin directory, which comes first.
+// time with the number of processes.
 func (p *Plugin) findBinary() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,6 +94,8 @@ func (p *Plugin) findBinary() (string, error) {
 	return "", nil
 }
 
+// findInterval is for how long findBinary keeps where the driver was found. Meanwhile, a driver may
+// be installed in the kubelet's plugin directory, which comes first.
 const findInterval = time.Minute
 
 // candidates are the paths where the driver can be installed. The kubelet's plugin directory

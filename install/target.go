@@ -35,8 +35,8 @@ type Target struct {
 	// CheckConfig says why the driver would refuse a configuration, the content of its
 	// file. nil: the driver refuses none.
 	CheckConfig func(content []byte) error
-	// Withdraw takes away what a driver that is removed has on the node beside its directory,
-	// of which it reads the configuration. nil: there is nothing.
+	// Withdraw takes away what the driver has on the node beside its directory dir, before that is
+	// removed. It reads the configuration in dir. nil: there is nothing.
 	Withdraw func(dir string) error
 }
 
@@ -85,7 +85,7 @@ func (t Target) lock() (unlock func(), err error) {
 	if err == nil {
 		err = t.sweep()
 	}
-	if info, there := os.Lstat(t.Dir()); err == nil && there == nil && !info.IsDir() {
+	if info, missing := os.Lstat(t.Dir()); err == nil && missing == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory; remove it, or choose another --plugin-dir or --driver", t.Dir())
 	}
 	if err != nil {

@@ -64,9 +64,14 @@ func (d Dir) read(name string) (Fact, []byte, error) {
 		return f, nil, ErrChanged // it was replaced by what is none
 	}
 	content := make([]byte, f.Size+1)
-	n, _ := io.ReadFull(file, content)
+	n, err := io.ReadFull(file, content)
+	if err == nil || int64(n) != f.Size {
+		return f, nil, ErrChanged
+	} else if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return f, nil, err
+	}
 	after, err := file.Stat()
-	if err == nil && (int64(n) != f.Size || written(before, after)) {
+	if err == nil && written(before, after) {
 		err = ErrChanged
 	}
 	return f, content[:n], err

@@ -53,9 +53,9 @@ type Program struct {
 	// directory, where paths are others.
 	Deliver func(set *pflag.FlagSet) (deliver func(driver flex.Name, settings survive.Settings) error)
 	// Withdraw removes the files that were delivered for a driver to the input that settings
-	// name: when that has become another one, and before the driver is uninstalled.
+	// name, before the driver is uninstalled.
 	Withdraw func(driver flex.Name, settings survive.Settings) error
-	// Commands are the driver's own, beside those that every driver has, under other names.
+	// Commands are the driver's own. None may have the name of a command that every driver has.
 	Commands []Command
 }
 

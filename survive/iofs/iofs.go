@@ -20,9 +20,10 @@
 // A file is read by offset where it is an [io.ReaderAt]. Any other file is a stream, such as each
 // file of archive/zip. Up to 32 are kept open, each where it was read last, so that reading in
 // order costs every byte once, and memory does not depend on a file's size. A read before that
-// place, or the first one after a take-over, reads the file from its beginning. Where that takes more than two seconds, the reader gets EINTR, and a further read goes on from
-// there: Go, Python and the core utilities read again by themselves. A stream that ends before its
-// size, goes on after it, or fails its checksum at the end, fails with EIO; the log says why.
+// place, or the first one after a take-over, reads the file from its beginning. Where that takes
+// more than two seconds, the reader gets EINTR, and a further read goes on from there: Go, Python
+// and the core utilities read again by themselves. A stream that ends before its size, goes on
+// after it, or fails its checksum at the end, fails with EIO; the log says why.
 //
 // # What is shown
 //
