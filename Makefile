@@ -105,14 +105,14 @@ long = $(if $(SHORT),$2,$1)
 
 # Everything that needs no kubelet, on real FUSE mounts. What the tests measure in seconds is not
 # measured while all packages are compiled, nor are packages whose tests have a node each tested
-# beside others: they fill the machine. Tests of podfuse/mounter run one after the other: a process
-# that one of them starts could wait for the file system of another, which does not answer. It is lint
-# that vets: on a clean clone, that is a quarter of a minute, for each package that is used besides.
+# beside others: they fill the machine. Those of podfuse/mounter wait most of the time: they begin
+# first, and all others run beside them. It is lint that vets: on a clean clone, that is a quarter of
+# a minute, for each package that is used besides.
 test:
 	go list -export -test -deps $$($(TESTED)) >/dev/null
 	go test -vet=off -count=1 -timeout 30m -p 2 $(ON_NODES)
-	go test -vet=off -count=1 -timeout 30m -p 2 $$($(TESTED) | grep -v -e /podfuse/mounter$$ $(ON_NODES:.%=-e %$$))
-	go test -vet=off -count=1 -timeout 30m -parallel 1 ./podfuse/mounter
+	go test -vet=off -count=1 -timeout 30m -p 2 ./podfuse/mounter \
+		$$($(TESTED) | grep -v -e /podfuse/mounter$$ $(ON_NODES:.%=-e %$$))
 
 # The same with the race detector, which needs cgo, but for what tests processes that are
 # built without it. Half of the time is podfuse/standin's: it begins first.

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fs"
-	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"example.com/pod-info-fuse/e2e/attack"
+	"example.com/pod-info-fuse/e2e/slowclose"
 	"example.com/pod-info-fuse/e2e/vandal"
 )
 
@@ -100,7 +100,7 @@ func onANode() (status int) {
 func serve(text, mountpoint string) error {
 	root := &fs.Inode{}
 	add := func(ctx context.Context) {
-		file := root.NewPersistentInode(ctx, &fs.MemRegularFile{Data: []byte(text), Attr: fuse.Attr{Mode: 0o444}}, fs.StableAttr{})
+		file := root.NewPersistentInode(ctx, slowclose.Text(text), fs.StableAttr{})
 		root.AddChild("text", file, false)
 	}
 	server, err := fs.Mount(mountpoint, root, &fs.Options{OnAdd: add})

@@ -5,8 +5,10 @@
 // and it holds its exec_update_lock. Whoever asks the kernel about it and needs that lock hangs as
 // well: kcmp(2), and since Linux 6.18 most of /proc/PID.
 //
-// The test process must not have the file open itself: what it starts would hang in its execve(2),
-// and the test with it. So a child opens it: the test binary, whose TestMain calls [Intercept].
+// The test process must not have the file open itself. What it starts would hang where it closes it,
+// and the test with it: until execve(2), no goroutine is stopped for the garbage collector
+// (syscall.forkExec), and soon none runs. So a child opens it: the test binary, whose TestMain calls
+// [Intercept]. What the test process does read while it starts others is a file of [Text].
 package slowclose
 
 import (
@@ -138,4 +140,16 @@ func (n *node) Flush(context.Context, gofs.FileHandle) syscall.Errno {
 		<-n.file.answer
 	}
 	return 0
+}
+
+// Text is a file that close(2) asks nobody about, so that a process that the test starts while the
+// file is open waits for no server.
+func Text(content string) gofs.InodeEmbedder {
+	return &text{gofs.MemRegularFile{Data: []byte(content), Attr: fuse.Attr{Mode: 0o444}}}
+}
+
+type text struct{ gofs.MemRegularFile }
+
+func (*text) Open(context.Context, uint32) (gofs.FileHandle, uint32, syscall.Errno) {
+	return nil, fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH, 0
 }

@@ -917,9 +917,9 @@ func programMain(args []string) error {
 			parent.AddChild(name, child, false)
 			return child
 		}
-		add(root, "text", &gofs.MemRegularFile{Data: []byte(o.Text)}, fuse.S_IFREG)
+		add(root, "text", slowclose.Text(o.Text), fuse.S_IFREG)
 		dir := add(root, "there", &gofs.Inode{}, fuse.S_IFDIR)
-		add(dir, "text", &gofs.MemRegularFile{Data: []byte(o.Text)}, fuse.S_IFREG)
+		add(dir, "text", slowclose.Text(o.Text), fuse.S_IFREG)
 		add(root, "link", &gofs.MemSymlink{Data: []byte("there")}, fuse.S_IFLNK)
 		if o.Itself != "" { // or who is killed while he waits for it might ask the next program, and wait for that
 			add(root, "never", &never{}, fuse.S_IFREG)

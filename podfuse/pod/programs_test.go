@@ -66,7 +66,10 @@ func (f *pidFile) Lookup(_ <-chan struct{}, _ *fuse.InHeader, name string, out *
 	return fuse.OK
 }
 
-func (f *pidFile) Open(<-chan struct{}, *fuse.OpenIn, *fuse.OpenOut) fuse.Status { return fuse.OK }
+func (f *pidFile) Open(_ <-chan struct{}, _ *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	out.OpenFlags = fuse.FOPEN_NOFLUSH // a process that the test starts would wait for the program
+	return fuse.OK
+}
 
 func (f *pidFile) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
 	content := f.content()
