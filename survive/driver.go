@@ -49,8 +49,10 @@ type Driver struct {
 	// OtherVolumes are the node's volumes that its call-outs mount beside those of [CallOuts]; nil:
 	// none.
 	OtherVolumes func(n Node) OtherVolumes
-	// Sockets lets the two processes serve clients by sockets that the Companion gives: accept
-	// them, and send to them, also descriptors, and have 4096 descriptors open in the place of 128.
+	// Sockets lets the two processes serve clients by sockets that the Companion gives: they may
+	// have 4096 descriptors open in the place of 128. They may send descriptors by the last of
+	// [Site.CompanionFiles], which must be a connected socket of type SOCK_SEQPACKET. On everything
+	// else, also on a duplicate of it, sendmsg(2) is denied: use write(2).
 	Sockets bool
 }
 

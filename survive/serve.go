@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -38,8 +40,10 @@ func (d Driver) serve(args []string) error {
 	}
 	proc.KeepMonitorAwake()
 	inherits := len(args) == 3 // confinement: a standby
+	given := pair.InheritedGiven()
+	sender := d.senderOf(given)
 	if !inherits {
-		if err := d.becomeUser(args[3]); err != nil {
+		if err := d.becomeUser(args[3], sender); err != nil {
 			return err
 		}
 	}
@@ -50,10 +54,15 @@ func (d Driver) serve(args []string) error {
 	n := process{d.NodeFor(name, Settings{Config: pair.InheritedConfig()})}
 	n.log = pair.InheritedLog(d.Program)
 	limitFiles(n.log.IsFile())
-	input, given := pair.InheritedInput(), pair.InheritedGiven()
+	input := pair.InheritedInput()
 	companion, state, err := n.mapState(given)
 	if err != nil {
 		return err
+	}
+	if sender != nil {
+		companion = slices.Clone(companion) // the standby is given what this process was
+		companion[len(companion)-1] = os.NewFile(confine.SendFD, sender.Name())
+		defer runtime.KeepAlive(companion)
 	}
 	file := pair.InheritedCounters()
 	counts, err := counters.Map(file)
@@ -83,13 +92,25 @@ func (d Driver) serve(args []string) error {
 	return err
 }
 
-// becomeUser makes this process, which is root's, one of a user. Nothing comes before it.
-func (d Driver) becomeUser(uid string) error {
+// senderOf is the socket by which this process may send descriptors, of those that it was given: the
+// last one of the companion; nil: none.
+func (d Driver) senderOf(given []*os.File) *os.File {
+	if d.State > 0 {
+		given = given[:max(len(given)-1, 0)]
+	}
+	if !d.Sockets || len(given) == 0 {
+		return nil
+	}
+	return given[len(given)-1]
+}
+
+// becomeUser makes this process, which is root's, one of a user, before it does anything else.
+func (d Driver) becomeUser(uid string, sender *os.File) error {
 	number, err := strconv.ParseUint(uid, 10, 32)
 	if err != nil {
 		return notByHand(pair.Verb)
 	}
-	return confine.Become(confine.User{UID: uint32(number), GID: confine.GroupOf(d.Program)}, d.Sockets)
+	return confine.Become(confine.User{UID: uint32(number), GID: confine.GroupOf(d.Program)}, sender)
 }
 
 // tookOver notes that this process takes over: it counts that, and says what the process before may

@@ -65,7 +65,7 @@ func TestWhoTakesOverThePairHasGainedNothing(t *testing.T) {
 				t.Errorf("process %d: %s", pid, event)
 			}
 		}
-		if refused < 47 {
+		if refused < 58 {
 			t.Errorf("process %d: %d attacks were refused", pid, refused)
 		}
 	}

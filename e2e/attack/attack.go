@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -48,11 +47,11 @@ func On(rules confine.Rules, runDir, record string, victim, log int) []Attack {
 		{"signal a process of root", func() error { return unix.Kill(1, 0) }},
 		{"execute another program", func() error { return execute("/bin/true", 0) }},
 		{"mount", func() error { return mountAndDetach() }},
-		{"raise a limit", func() error { return raiseLimit() }},
+		{"raise a limit", func() error { return raise(unix.RLIMIT_CORE, 1<<20) }},
+		{"raise that of descriptors", func() error { return raise(unix.RLIMIT_NOFILE, confine.SendFD+1) }},
 	})
 	return slices.DeleteFunc(all, func(a Attack) bool {
-		return slices.Contains(rules.Read, "/proc") && a.Name == commandLines ||
-			rules.Sockets && (a.Name == sendDescriptor || strings.HasPrefix(a.Name, "sendmsg from the log"))
+		return slices.Contains(rules.Read, "/proc") && a.Name == commandLines
 	})
 }
 
@@ -86,11 +85,8 @@ func ByCall(victim int) []Attack {
 	}
 }
 
-// What the rules of some drivers allow.
-const (
-	commandLines   = "read the command lines of others"
-	sendDescriptor = "send a descriptor"
-)
+// commandLines is what the rules of some drivers allow.
+const commandLines = "read the command lines of others"
 
 func open(path string, flags int) error {
 	return descriptor(unix.Open(path, flags|unix.O_CLOEXEC, 0))
@@ -267,6 +263,6 @@ func addKey() error {
 
 func dumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) }
 
-func raiseLimit() error {
-	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20})
+func raise(limit int, most uint64) error {
+	return unix.Setrlimit(limit, &unix.Rlimit{Cur: most, Max: most})
 }

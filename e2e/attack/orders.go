@@ -32,12 +32,16 @@ const Orders = "orders"
 func OnMounter(runDir string, link, pods *os.File, log func(format string, args ...any)) {
 	defer log("attacks on the mounter end")
 	socket, err := packet.New(link)
+	var by int
+	if err == nil {
+		by, err = packet.Number(link)
+	}
 	if err != nil {
 		log("attack: %v", err)
 		return
 	}
 	m := &orders{
-		link: socket, log: log, answers: map[uint64]chan wire.Event{}, got: map[string]bool{}, serves: map[volume.ID]uint64{},
+		link: socket, by: by, log: log, answers: map[uint64]chan wire.Event{}, got: map[string]bool{}, serves: map[volume.ID]uint64{},
 		clients: records(filepath.Join(runDir, "volumes")), servers: records(filepath.Join(runDir, "server-volumes")),
 	}
 	go m.receive()
@@ -50,6 +54,7 @@ func OnMounter(runDir string, link, pods *os.File, log func(format string, args 
 
 type orders struct {
 	link             *packet.Socket
+	by               int // see packet.Socket.SendBy
 	log              func(format string, args ...any)
 	clients, servers []volume.Record
 	tickets          uint64
@@ -108,7 +113,7 @@ func (m *orders) send(o wire.Order, files ...*os.File) (answer chan wire.Event) 
 	m.mu.Lock()
 	m.answers[o.Ticket] = answer
 	m.mu.Unlock()
-	if err := m.link.Send(answerTimeout, o, files...); err != nil {
+	if err := m.link.SendBy(m.by, answerTimeout, o, files...); err != nil {
 		m.log("attack: send: %v", err)
 	}
 	return answer
@@ -218,7 +223,7 @@ func (m *orders) garble() {
 		`{"kind":"attach","volume":1,"ticket":1,"mountpoint":"/` + long + `"}`,
 		`{"kind":"attach","volume":1,"ticket":2,"subtype":"` + long + `"}`,
 	} {
-		_ = m.link.Control(func(fd int) { _ = unix.Sendmsg(fd, []byte(text), nil, nil, 0) })
+		_ = unix.Sendmsg(m.by, []byte(text), nil, nil, 0)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/confine"
 )
 
 // others are datagram sockets of another service, which everybody may send to. Whoever has the
@@ -91,12 +93,25 @@ func onSockets(log int) (list []Attack) {
 		Attack{"make a pair of datagram sockets", func() error { return withPair(unix.SOCK_DGRAM, nothing) }},
 		Attack{"make a pair of stream sockets", func() error { return withPair(unix.SOCK_STREAM, nothing) }},
 		Attack{"make a pair of raw sockets", func() error { return withPair(unix.SOCK_RAW, nothing) }}, // means datagrams
-		Attack{sendDescriptor, func() error {
+		Attack{"send a descriptor", func() error { return withPair(unix.SOCK_SEQPACKET, sendDescriptor) }},
+		Attack{"send one by another socket in the place of the one for that", func() error {
 			return withPair(unix.SOCK_SEQPACKET, func(fd int) error {
-				return unix.Sendmsg(fd, []byte("x"), unix.UnixRights(fd), nil, unix.MSG_DONTWAIT)
+				if err := unix.Dup3(fd, confine.SendFD, unix.O_CLOEXEC); err != nil {
+					return err
+				}
+				defer unix.Close(confine.SendFD)
+				return sendDescriptor(confine.SendFD)
 			})
 		}},
+		Attack{"have any descriptor there", func() error {
+			fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, confine.SendFD)
+			return descriptor(fd, err)
+		}},
 	)
+}
+
+func sendDescriptor(fd int) error {
+	return unix.Sendmsg(fd, []byte("x"), unix.UnixRights(fd), nil, unix.MSG_DONTWAIT)
 }
 
 func withPair(kind int, f func(fd int) error) error {

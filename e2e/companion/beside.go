@@ -139,9 +139,14 @@ func remember(n survive.Node) error {
 				return err
 			}
 			ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-			_ = send(conn, "here", theirs, listener)
+			link, err := net.FileConn(ours)
+			if err != nil {
+				return err
+			}
+			_ = send(conn, "here", listener, theirs)
+			ours.Close()
 			theirs.Close()
-			go serve(ours, &open)
+			go serve(link.(*net.UnixConn), &open)
 		case "stop":
 			return nil
 		}
@@ -149,15 +154,16 @@ func remember(n survive.Node) error {
 	}
 }
 
-// serve answers a pair, until it has ended.
-func serve(link *os.File, open *atomic.Bool) {
+// serve answers a pair, until it has ended, or has sent no descriptor.
+func serve(link *net.UnixConn, open *atomic.Bool) {
 	defer link.Close()
-	for buffer := make([]byte, 100); ; {
-		n, err := link.Read(buffer)
-		if err != nil || n == 0 {
+	for {
+		text, files, err := receive(link)
+		if err != nil || len(files) != 1 {
 			return
 		}
-		if string(buffer[:n]) == "open" {
+		files[0].Close()
+		if text == "open" {
 			open.Store(true)
 		}
 		_, _ = fmt.Fprintf(link, "%d %v", os.Getpid(), open.Load())

@@ -155,10 +155,9 @@ func (d installed) say(text string) (a answer) {
 		d.t.Fatal(err)
 	}
 	reply, files, err := receive(conn)
-	if err != nil || len(files) != 1 {
+	if err != nil || len(files) != 0 {
 		d.t.Fatalf("the answer is %q with %d descriptors, %v", reply, len(files), err)
 	}
-	files[0].Close()
 	if _, err := fmt.Sscan(reply, &a.version, &a.active, &a.companion, &a.open, &a.config); err != nil {
 		d.t.Fatalf("the answer is %q: %v", reply, err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -19,7 +20,7 @@ import (
 type gate struct {
 	volume.Root
 	config string
-	given  []*os.File // the link to the companion, and the socket for clients
+	given  []*os.File // the socket for clients, and the link to the companion
 
 	mu       sync.Mutex // guards what follows
 	answerer hold.Answerer
@@ -30,8 +31,8 @@ type gate struct {
 
 // Begin learns from the companion whether the gate is open, and serves clients.
 func (g *gate) Begin(a hold.Answerer) (end func()) {
-	listener, listenErr := net.FileListener(g.given[1])
-	link, err := net.FileConn(g.given[0])
+	listener, listenErr := net.FileListener(g.given[0])
+	link, err := net.FileConn(g.given[1])
 	if listenErr != nil || err != nil {
 		panic(fmt.Sprint(listenErr, err))
 	}
@@ -52,13 +53,21 @@ func (g *gate) Begin(a hold.Answerer) (end func()) {
 	}
 }
 
-// ask says something to the companion, and returns what it answers.
+// ask says something to the companion, with a descriptor, and returns what it answers.
 func (g *gate) ask(text string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	buffer := make([]byte, 100)
 	_ = g.link.SetDeadline(time.Now().Add(time.Minute))
-	_, err := g.link.Write([]byte(text))
+	var err error
+	numbers := make([]int, len(g.given))
+	for i, file := range g.given {
+		raw, _ := file.SyscallConn()
+		err = errors.Join(err, raw.Control(func(fd uintptr) { numbers[i] = int(fd) }))
+	}
+	if err == nil {
+		err = unix.Sendmsg(numbers[1], []byte(text), unix.UnixRights(numbers[0]), nil, 0)
+	}
 	n := 0
 	if err == nil {
 		n, err = g.link.Read(buffer)
@@ -76,7 +85,7 @@ func (g *gate) ask(text string) string {
 	return answer
 }
 
-// client serves a client. Its answer comes with a descriptor.
+// client serves a client.
 func (g *gate) client(conn *net.UnixConn) {
 	defer conn.Close()
 	text, _, err := receive(conn)
@@ -84,7 +93,7 @@ func (g *gate) client(conn *net.UnixConn) {
 		return
 	}
 	answer := g.ask(text)
-	_ = send(conn, fmt.Sprintf("%s %d %s %s.", version, os.Getpid(), answer, g.config), g.given[1])
+	_, _ = fmt.Fprintf(conn, "%s %d %s %s.", version, os.Getpid(), answer, g.config)
 }
 
 func (g *gate) Hold(r hold.Request) bool {

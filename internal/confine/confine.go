@@ -17,7 +17,7 @@
 //	               else: no file can be written (landlock(7))
 //	seccomp        the system calls that serving needs; EPERM for others. No socket
 //	               can be made but a link, no address named in any call, and no
-//	               descriptor sent to anybody (seccomp(2)); but see [Rules]
+//	               descriptor sent to anybody (seccomp(2)); but see [SendFD]
 //
 // The processes that it starts inherit all of it, but for the dump, which execve(2) resets:
 // they call [Repeat]. Landlock and seccomp must not be repeated, because they would pile up
@@ -45,17 +45,21 @@ import (
 // Rules say what a confined process may do beside serving.
 type Rules struct {
 	Read []string // files, and directories with all in them
-	// Sockets lets it talk by sockets that it was given: it may send, also descriptors, and have
-	// more open. sendmsg(2) can name an address, which no filter sees: so it reaches every datagram
-	// socket that everybody reaches, such as that of the log, and no other.
+	// Sockets lets it send descriptors, by SendFD alone.
 	Sockets bool
 }
 
+// SendFD is the only descriptor on which a process with Sockets may call sendmsg(2). A pod could use
+// the node's root directory, if that was sent to it, and Landlock lets everybody open it by O_PATH.
+// No other file gets this number, because it is above the limit of descriptors. The socket is a
+// connected one of packets, which ignores an address. Child processes inherit it.
+const SendFD = 4096
+
 // Become gives this process the user, without groups and capabilities. It also replaces the
-// caller's limits and score of the OOM killer, which the process would keep. A process of root's
-// calls it before anything else. No process of the user can reach this one before it is not
-// dumpable.
-func Become(user User, sockets bool) error {
+// caller's limits and score of the OOM killer, which the process would keep. sender is duplicated
+// to SendFD; nil: the process sends no descriptors, and may have 128. A process of root's calls it before anything else. No
+// process of the user can reach this one before it is not dumpable.
+func Become(user User, sender *os.File) error {
 	if os.Geteuid() != 0 || user.UID < firstUser || user.UID > lastUser || user.GID < firstUser {
 		return fmt.Errorf("become the daemon's user: user %d is to become user %d", os.Geteuid(), user.UID)
 	}
@@ -69,7 +73,12 @@ func Become(user User, sockets bool) error {
 	// A timer makes the runtime create its poller now, as root. The kernel counts its watches for
 	// the user that created it, and nobody of the daemon's user can use those up.
 	time.Sleep(time.Nanosecond)
-	if err := limit(sockets); err != nil {
+	if sender != nil {
+		if err := placeSender(sender); err != nil {
+			return fmt.Errorf("confine the daemon: have the socket by which it sends descriptors as number %d: %w", SendFD, err)
+		}
+	}
+	if err := limit(sender != nil); err != nil {
 		return err
 	}
 	// Of package syscall, which changes all threads.
@@ -235,15 +244,37 @@ var limits = []struct {
 	{"queued signals of the user", unix.RLIMIT_SIGPENDING, forever},
 }
 
-// descriptorsWithSockets is the limit of descriptors for who has clients.
-const descriptorsWithSockets = 4096
+// placeSender duplicates a socket to SendFD, before that is above the limit.
+func placeSender(socket *os.File) error {
+	if err := syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: SendFD + 1, Max: SendFD + 1}); err != nil {
+		return fmt.Errorf("raise the limit of descriptors (LimitNOFILE= of the kubelet's unit): %w", err)
+	}
+	// Not by socket.Fd, which may make it blocking, for all who have it.
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	controlErr := raw.Control(func(fd uintptr) {
+		var kind int
+		if kind, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TYPE); err == nil && kind != unix.SOCK_SEQPACKET {
+			err = unix.EPROTOTYPE
+		}
+		if err == nil {
+			_, err = unix.Getpeername(int(fd)) // one that listens has none
+		}
+		if err == nil {
+			err = unix.Dup3(int(fd), SendFD, 0)
+		}
+	})
+	return errors.Join(controlErr, err)
+}
 
 // limit sets the limits. Hard ones that are lower stay where this process, which is root's, has
 // no CAP_SYS_RESOURCE.
 func limit(sockets bool) error {
 	for _, l := range limits {
 		if sockets && l.resource == unix.RLIMIT_NOFILE {
-			l.most = descriptorsWithSockets
+			l.most = SendFD
 		}
 		// The standard library's, which then does not give children the old limit
 		// of descriptors back.

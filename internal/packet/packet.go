@@ -114,6 +114,27 @@ const NoLimit = time.Duration(math.MaxInt64)
 
 // Send sends a message with descriptors, and waits at most so long for a reader.
 func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error {
+	return s.send(limit, message, files, func(number int, packet, rights []byte) error {
+		return unix.Sendmsg(number, packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
+}
+
+// NoFiles is for a SendBy that sends no descriptors.
+const NoFiles = -1
+
+// SendBy is Send for a process whose filter of system calls lets it send descriptors by one
+// descriptor alone (see package confine): by is that, and is of the same socket.
+func (s *Socket) SendBy(by int, limit time.Duration, message any, files ...*os.File) error {
+	return s.send(limit, message, files, func(number int, packet, rights []byte) error {
+		if rights != nil {
+			return unix.Sendmsg(by, packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		}
+		_, err := unix.Write(number, packet) // Go ignores SIGPIPE
+		return err
+	})
+}
+
+func (s *Socket) send(limit time.Duration, message any, files []*os.File, call func(number int, packet, rights []byte) error) error {
 	packet, err := Encode(message)
 	if err != nil {
 		return err
@@ -123,15 +144,22 @@ func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error
 		return err
 	}
 	// Once without a limit, which could be over before this process has a processor.
-	controlErr := s.raw.Control(func(fd uintptr) {
-		err = unix.Sendmsg(int(fd), packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	})
-	if err == unix.EAGAIN || err == unix.EINTR {
+	try := func(fd uintptr) bool {
+		for err = unix.EINTR; err == unix.EINTR; {
+			err = call(int(fd), packet, rights)
+		}
+		return err != unix.EAGAIN
+	}
+	waitErr := s.raw.Control(func(fd uintptr) { try(fd) })
+	if err == unix.EAGAIN {
 		_ = s.conn.SetWriteDeadline(time.Now().Add(limit))
-		_, _, err = s.conn.WriteMsgUnix(packet, rights, nil)
+		waitErr = s.raw.Write(try)
 	}
 	runtime.KeepAlive(files)
-	return errors.Join(controlErr, os.NewSyscallError("sendmsg", err))
+	if waitErr != nil {
+		return waitErr
+	}
+	return os.NewSyscallError("send", err)
 }
 
 // ErrTooLong says that a packet was larger than any can be, or had more descriptors, or one that

@@ -51,34 +51,41 @@ func TestALimitThatIsOver(t *testing.T) {
 
 // Who does not read is waited for as long as the limit, and no longer.
 func TestALimitOfWhoDoesNotRead(t *testing.T) {
-	one, other := ends(t)
-	var err error
-	sent := 0
-	for ; err == nil; sent++ {
-		err = one.Send(time.Millisecond, sent)
-	}
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("after %d packets: %v", sent, err)
-	}
-	received := make(chan int)
-	go func() {
-		n := 0
-		for ; ; n++ {
-			if _, _, err := other.Receive(time.Time{}); err != nil {
-				if err != io.EOF {
-					t.Error(err)
-				}
-				break
-			}
+	for name, send := range map[string]func(s *Socket, limit time.Duration, message any) error{
+		"Send": func(s *Socket, limit time.Duration, message any) error { return s.Send(limit, message) },
+		"SendBy": func(s *Socket, limit time.Duration, message any) error {
+			return s.SendBy(NoFiles, limit, message)
+		},
+	} {
+		one, other := ends(t)
+		var err error
+		sent := 0
+		for ; err == nil; sent++ {
+			err = send(one, time.Millisecond, sent)
 		}
-		received <- n
-	}()
-	if err := one.Send(time.Minute, "waits"); err != nil {
-		t.Error(err)
-	}
-	one.Close()
-	if n := <-received; n != sent {
-		t.Errorf("%d packets have come of %d", n, sent)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: after %d packets: %v", name, sent, err)
+		}
+		received := make(chan int)
+		go func() {
+			n := 0
+			for ; ; n++ {
+				if _, _, err := other.Receive(time.Time{}); err != nil {
+					if err != io.EOF {
+						t.Errorf("%s: %v", name, err)
+					}
+					break
+				}
+			}
+			received <- n
+		}()
+		if err := send(one, time.Minute, "waits"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		one.Close()
+		if n := <-received; n != sent {
+			t.Errorf("%s: %d packets have come of %d", name, n, sent)
+		}
 	}
 }
 

@@ -21,16 +21,22 @@ import (
 // and then another pair, since the descriptor is of no use any more.
 type link struct {
 	socket *packet.Socket
+	by     int // the descriptor by which alone this process can send others
 	orders later.Queue
 }
 
-// openLink uses a socket, which stays the caller's.
+// openLink uses a socket, which stays the caller's, and open.
 func openLink(file *os.File) (*link, error) {
 	socket, err := packet.New(file)
 	if err != nil {
 		return nil, fmt.Errorf("the link to the mounter: %w", err)
 	}
-	return &link{socket: socket}, nil
+	by, err := packet.Number(file)
+	if err != nil {
+		socket.Close()
+		return nil, err
+	}
+	return &link{socket: socket, by: by}, nil
 }
 
 // begin begins to receive. event gets each packet, and the descriptor that came with it, nil for
@@ -49,7 +55,7 @@ func (l *link) send(order wire.Order, files ...*os.File) {
 	l.orders.Add(0, func() {
 		// No order is too long (wire.LongestPath): an error is the link's end, which its reader
 		// finds, too.
-		_ = l.socket.Send(packet.NoLimit, order, files...)
+		_ = l.socket.SendBy(l.by, packet.NoLimit, order, files...)
 		for _, file := range files {
 			packet.CloseAside(file)
 		}

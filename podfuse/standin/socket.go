@@ -165,7 +165,7 @@ func (q *requests) serve(conn *packet.Socket, pid int, accepted time.Duration) {
 		return
 	}
 	answer.Format = wire.Format
-	_ = conn.Send(requestTime, answer) // a client that is gone does not matter
+	_ = conn.SendBy(packet.NoFiles, requestTime, answer) // a client that is gone does not matter
 }
 
 // refusal logs an error, but not often.

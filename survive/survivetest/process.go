@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -215,8 +216,17 @@ func (c Test) carryOut(text string, say func(message)) error {
 		return err
 	}
 	if what.Confined {
-		if err := enter(programOf(c.Driver), driver, what); err != nil {
+		var sender *os.File
+		last := len(site.CompanionFiles) - 1
+		if driver.Sockets && last >= 0 {
+			sender = site.CompanionFiles[last]
+		}
+		if err := enter(programOf(c.Driver), driver, what, sender); err != nil {
 			return err
+		}
+		if sender != nil {
+			site.CompanionFiles[last] = os.NewFile(confine.SendFD, sender.Name())
+			defer runtime.KeepAlive(site.CompanionFiles)
 		}
 	}
 	files, err := fileSystem(driver, site)
@@ -250,8 +260,8 @@ func (c Test) carryOut(text string, say func(message)) error {
 }
 
 // enter confines this process as one that serves on a node.
-func enter(program string, d survive.Driver, what role) error {
-	if err := confine.Become(confine.User{UID: what.UID, GID: confine.GroupOf(program)}, d.Sockets); err != nil {
+func enter(program string, d survive.Driver, what role, sender *os.File) error {
+	if err := confine.Become(confine.User{UID: what.UID, GID: confine.GroupOf(program)}, sender); err != nil {
 		return err
 	}
 	rules := confine.Rules{Read: []string{what.Dir}, Sockets: d.Sockets}

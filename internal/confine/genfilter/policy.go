@@ -6,6 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	seccomp "github.com/elastic/go-seccomp-bpf"
+
+	"example.com/pod-info-fuse/internal/confine"
 )
 
 // allowed are the system calls of a process of the pair that need no look at
@@ -29,7 +31,7 @@ var allowed = []string{
 
 	// The links, the control socket and the log, which are there already. Making, connecting
 	// and binding a socket is not allowed, nor is a call that takes an address: write(2)
-	// writes to them. Descriptors can be received, but not sent; see forSockets.
+	// writes to them. Descriptors can be received, but not sent; see conditionalForSockets.
 	"accept4", "recvmsg", "recvfrom", "getsockopt", "setsockopt", "getsockname", "getpeername", "shutdown",
 
 	// Starting a standby, watching over it, and ending a process that hangs. Landlock says
@@ -38,19 +40,20 @@ var allowed = []string{
 	"getuid", "geteuid", "getgid", "getegid",
 }
 
-// forSockets is what a process may do besides that has sockets for its clients: send to them, also
-// descriptors. It has what else package net needs for a socket that it was given.
-var forSockets = []string{"sendmsg"}
+// ownDescriptors: a thread that is to end has descriptors of its own, so that it is the last to close
+// what a client has left in a socket.
+var ownDescriptors = seccomp.NameWithConditions{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_FILES)}
 
-// conditionalForSockets: a thread that is to end has descriptors of its own, so that it is the last
-// to close what a client has left in a socket.
+// conditionalForSockets is what a process may do besides that has sockets for its clients, and sends
+// descriptors to one other process.
 var conditionalForSockets = []seccomp.NameWithConditions{
-	{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_FILES)},
+	{Name: "sendmsg", Conditions: argument(0, seccomp.Equal, confine.SendFD)},
+	ownDescriptors,
 }
 
 // forMounting is what a process of root's may do besides that mounts for others, with its children.
 // It may make sockets, as it does for its clients.
-var forMounting = append([]string{
+var forMounting = []string{
 	"open_tree", "move_mount", "mount_setattr", "mount", "umount2", "pivot_root", "chroot", "fchdir", "statx",
 	"fsopen", "fsconfig", "fsmount", "fstatfs", // a connection once more, and fusectl
 
@@ -60,8 +63,8 @@ var forMounting = append([]string{
 	// What it asks of other processes: the connection of a program whose mounter was lost.
 	"pidfd_getfd",
 
-	"close_range",
-}, forSockets...)
+	"close_range", "sendmsg",
+}
 
 // only on some architectures, by the names that the library has for them.
 var allowedOn = map[string][]string{
@@ -110,7 +113,7 @@ var conditional = []seccomp.NameWithConditions{
 
 // conditionalForMounting are those besides that who mounts may make. It enters no other namespaces
 // than of mounts. It makes one of these by clone(2), with a user namespace that it belongs to.
-var conditionalForMounting = append([]seccomp.NameWithConditions{
+var conditionalForMounting = []seccomp.NameWithConditions{
 	{Name: "clone", Conditions: seccomp.ArgumentConditions{
 		{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_NEWUSER},
 		{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_NEWNS},
@@ -125,7 +128,8 @@ var conditionalForMounting = append([]seccomp.NameWithConditions{
 		{Argument: 0, Operation: seccomp.Equal, Value: unix.AF_UNIX},
 		{Argument: 1, Operation: seccomp.Equal, Value: unix.SOCK_SEQPACKET | unix.SOCK_CLOEXEC},
 	}},
-}, conditionalForSockets...)
+	ownDescriptors,
+}
 
 const (
 	kcmpFile    = 0          // include/uapi/linux/kcmp.h
@@ -141,7 +145,7 @@ type filter struct {
 
 var filters = []filter{
 	{name: "serving"},
-	{name: "serving-with-sockets", more: forSockets, conditional: conditionalForSockets},
+	{name: "serving-with-sockets", conditional: conditionalForSockets},
 	{name: "mounting", more: forMounting, conditional: conditionalForMounting},
 }
 
