@@ -121,9 +121,10 @@ race:
 		$$($(TESTED) | grep -v -e /cmd/ -e /examples/ -e /podfuse/mounter$$ -e /podfuse/standin$$)
 
 # Each transition in the life of a process of the pair is taken away, or leads elsewhere:
-# the table of orders must fail.
+# the table of orders must fail. And for each of some steps of call-outs, the mounter and the
+# installer, so must a test: a minute is too short for these.
 mutate:
-	go test -tags mutate -count=1 -v -run TestEveryMutantFails ./survive/internal/pair
+	go test -tags mutate -count=1 -v -p 1 -timeout 30m -run TestEveryMutantFails ./survive/internal/pair $(call long,./e2e/mutants,)
 
 # Each fuzz target for so many inputs, which takes ten seconds or some more. With a time,
 # Go 1.26 may fail at its end: "context deadline exceeded" (golang.org/issue/75804).
@@ -362,7 +363,7 @@ e2e-systemd: build
 # show. Prints the time of each. OLDER are kubelets: the oldest for containerd 2, and one between. A release has all.
 OLDER ?= 1.34 1.31
 release-suite:
-	set -e; for suite in chaos chaos-pod-fuse fuzz 'soak SOAK=30m' e2e-linux-6.1 $(OLDER:%='e2e KUBERNETES=%') \
+	set -e; for suite in chaos chaos-pod-fuse mutate fuzz 'soak SOAK=30m' e2e-linux-6.1 $(OLDER:%='e2e KUBERNETES=%') \
 		'e2e KUBERNETES=1.30 RUNTIME=debian' 'e2e-cluster KUBERNETES=1.36' e2e-arm64 neighbours release-again 'vulncheck VULNDB=latest'; do \
 		begun=$$(date +%s); $(MAKE) $$suite; echo "=== make $$suite: $$(($$(date +%s) - begun)) s"; \
 	done

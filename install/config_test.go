@@ -23,6 +23,17 @@ func TestAConfigurationThatTheDriverRefusesIsNotInstalled(t *testing.T) {
 	}
 }
 
+// The version before may not know what is new in the file.
+func TestTheBinaryIsReplacedBeforeItsConfiguration(t *testing.T) {
+	target := newTarget(t, nil)
+	mustInstall(t, target, content(t, version("1"), []byte("first")...))
+	events := watch(t, target.Dir())
+	mustInstall(t, target, content(t, version("2"), []byte("second")...))
+	if got, want := events(), []string{"made facts", "made config.json"}; !slices.Equal(got, want) {
+		t.Errorf("the kubelet sees %q, want %q", got, want)
+	}
+}
+
 // Only the configuration says what the driver has elsewhere on the node.
 func TestADriverWithdrawsBeforeItsConfigurationGoes(t *testing.T) {
 	target := newTarget(t, nil)
@@ -34,13 +45,15 @@ func TestADriverWithdrawsBeforeItsConfigurationGoes(t *testing.T) {
 	}
 	mustInstall(t, target, content(t, version("1"), []byte("first")...))
 	mustInstall(t, target, content(t, version("2"), []byte("second")...))
-	stops, err := os.Open("/bin/true")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stops.Close()
-	if err := target.Uninstall(stops, false); err != nil {
-		t.Fatal(err)
+	for _, stop := range []string{"/bin/false", "/bin/true"} { // volumes are in use, and then they are not
+		binary, err := os.Open(stop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer binary.Close()
+		if err := target.Uninstall(binary, false); (err == nil) != (stop == "/bin/true") {
+			t.Fatal(err)
+		}
 	}
 	if want := []string{"second"}; !slices.Equal(withdrawn, want) {
 		t.Errorf("it withdrew by %q, want %q", withdrawn, want)

@@ -68,6 +68,7 @@ func TestWhatCannotBeRemovedIsPutBack(t *testing.T) {
 	mustInstall(t, target, content(t, version("1"), []byte(`{"log":"off"}`)...))
 	mustInstall(t, target, content(t, version("2")))
 	before := listing(t, target.PluginDir)
+	events := watch(t, target.Dir())
 	inUse := errors.New("volumes are in use")
 	err := target.remove(func() error {
 		if _, there := listing(t, target.PluginDir)["example.com~facts/facts"]; there {
@@ -80,6 +81,9 @@ func TestWhatCannotBeRemovedIsPutBack(t *testing.T) {
 	}
 	if now := listing(t, target.PluginDir); !maps.Equal(now, before) {
 		t.Errorf("before: %v, now: %v", before, now)
+	}
+	if got, last := events(), "made facts"; got[len(got)-1] != last {
+		t.Errorf("the kubelet sees %q, want %q at last", got, last)
 	}
 	if err := target.remove(func() error { return nil }); err != nil {
 		t.Error(err)

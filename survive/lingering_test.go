@@ -46,6 +46,12 @@ func TestAContainerReadsOnWhenItsVolumeIsUnmounted(t *testing.T) {
 	d.Must("init")
 	reads("after a loss")
 	lingers(d, dir)
+	if err := os.Remove(filepath.Join(d.RunDir, "daemon.lock")); err != nil { // nobody knows that it serves
+		t.Fatal(err)
+	}
+	d.Must("init")
+	reads("after its lock was lost")
+	lingers(d, dir)
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +63,9 @@ func TestAContainerReadsOnWhenItsVolumeIsUnmounted(t *testing.T) {
 		t.Errorf("mounted anew, pod.uid reads %q", got)
 	}
 	reads("mounted anew")
+	if _, err := os.Stat(markOf(d, dir)); !os.IsNotExist(err) {
+		t.Errorf("mounted anew, it is marked as one that lingers: %v", err)
+	}
 	c.ends()
 	d.Must("unmount", dir)
 	lingers(d, dir)
@@ -109,10 +118,14 @@ func forgot(d testnode.Driver, dir string) {
 			d.T.Errorf("there is %+v", v)
 		}
 	}
-	mark := filepath.Join(d.RunDir, "lingering", volume.NewID(dir).String())
-	if _, err := os.Stat(mark); !os.IsNotExist(err) {
-		d.T.Errorf("%s is there: %v", mark, err)
+	if _, err := os.Stat(markOf(d, dir)); !os.IsNotExist(err) {
+		d.T.Errorf("it is marked as one that lingers: %v", err)
 	}
+}
+
+// markOf is the file that says that a volume lingers.
+func markOf(d testnode.Driver, dir string) string {
+	return filepath.Join(d.RunDir, "lingering", volume.NewID(dir).String())
 }
 
 // Whatever is called next forgets a volume whose pod is gone.

@@ -52,6 +52,23 @@ func TestManyOrdersForOneVolume(t *testing.T) {
 	}
 }
 
+// Who waits for an order is not told that all is attached if the program has died meanwhile.
+func TestAProgramThatDiesWhileItIsAttached(t *testing.T) {
+	t.Parallel()
+	awaits, lets, variable := stopsAt(t, "attach")
+	w := newWorld(t, variable)
+	c := w.container(containerOptions{})
+	one := c.serve(launchOptions{Text: "one"})
+	ticket := w.order(wire.Order{Kind: wire.Attach, Volume: w.data.ID(), Generation: one, PID: c.pid})
+	awaits("attach")
+	c.killProgram()
+	w.died(one)
+	lets("attach")
+	if problem := w.answered(ticket, "attach").Error; !strings.Contains(problem, "does not serve") {
+		t.Errorf("the answer is %q", problem)
+	}
+}
+
 // takesTurns carries out one by one what goroutines ask the mounter to do, until end.
 func (m *mounter) takesTurns() (end func()) {
 	go func() {

@@ -119,6 +119,9 @@ func TestNobodyIsSentToADeadProgram(t *testing.T) {
 				switch e := <-w.events; {
 				case e.Kind == wire.Died:
 					died = true
+					if found := late.mounts("fuse"); len(found) > 0 {
+						t.Errorf("the container has what it served: %q", found)
+					}
 				case e.Kind == wire.Attached && (!died || e.Error == ""):
 					t.Fatalf("its death is known: %t; what it served is attached: %q", died, e.Error)
 				case e.Kind == wire.Attached:
