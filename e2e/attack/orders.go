@@ -153,9 +153,15 @@ func (m *orders) forge(pods, link *os.File) {
 		return
 	}
 	defer file.Close()
+	root, err := os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY, 0) // Landlock lets everybody
+	if err != nil {
+		m.log("attack: %v", err)
+		return
+	}
+	defer root.Close()
 	other := volume.NewID("/var/lib/kubelet/pods/1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1/volumes/example.com~pod-info-fuse/info")
 	for _, server := range m.servers {
-		for name, socket := range map[string]*os.File{"a pair of its own": ours, "the link": link, "the socket that listens": pods, "a file": file} {
+		for name, socket := range map[string]*os.File{"a pair of its own": ours, "the link": link, "the socket that listens": pods, "a file": file, "a directory": root} {
 			m.try("serve by "+name, wire.Order{Kind: wire.Serve, Server: server.ID()}, socket)
 			m.try("serve on a path by "+name, wire.Order{Kind: wire.Serve, Server: server.ID(), Mountpoint: "/mnt"}, socket)
 			m.try("unmount by "+name, wire.Order{Kind: wire.Unmount, Server: server.ID(), Mountpoint: "/mnt"}, socket)

@@ -57,8 +57,8 @@ const SendFD = 4096
 
 // Become gives this process the user, without groups and capabilities. It also replaces the
 // caller's limits and score of the OOM killer, which the process would keep. sender is duplicated
-// to SendFD; nil: the process sends no descriptors, and may have 128. A process of root's calls it before anything else. No
-// process of the user can reach this one before it is not dumpable.
+// to SendFD; nil: the process sends no descriptors, and may have 128. A process of root's calls it
+// before anything else. No process of the user can reach this one before it is not dumpable.
 func Become(user User, sender *os.File) error {
 	if os.Geteuid() != 0 || user.UID < firstUser || user.UID > lastUser || user.GID < firstUser {
 		return fmt.Errorf("become the daemon's user: user %d is to become user %d", os.Geteuid(), user.UID)
@@ -270,7 +270,7 @@ func placeSender(socket *os.File) error {
 }
 
 // limit sets the limits. Hard ones that are lower stay where this process, which is root's, has
-// no CAP_SYS_RESOURCE.
+// no CAP_SYS_RESOURCE, but for one that placeSender needs.
 func limit(sockets bool) error {
 	for _, l := range limits {
 		if sockets && l.resource == unix.RLIMIT_NOFILE {
