@@ -387,7 +387,7 @@ func newNode(t *testing.T) *node {
 	}
 	mounted, err := survivetest.Mount(files(), w.client.FS())
 	must(t, err)
-	t.Cleanup(func() { w.unmountNode(func() error { return unix.Unmount(w.client.FS(), 0) }) })
+	t.Cleanup(w.unmountNode)
 	stopPair := func() {}
 	t.Cleanup(func() { stopPair() })
 	_, err = w.client.Ensure()

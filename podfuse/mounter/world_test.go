@@ -420,14 +420,17 @@ func (w *world) nodeMount(dir string) {
 	}})
 	must(w.t, err)
 	w.t.Cleanup(func() {
-		w.unmountNode(server.Unmount)
+		w.unmountNode()
+		server.Wait()
 	})
 }
 
 // unmountNode unmounts the node mount. Until a child of the mounter has executed something, it has
-// what the mounter had open there.
-func (w *world) unmountNode(unmount func() error) {
+// what the mounter had open there. With force, the connection ends as well where another suite has a
+// mount namespace with a copy of this mount.
+func (w *world) unmountNode() {
 	w.t.Helper()
+	unmount := func() error { return unix.Unmount(w.client.FS(), unix.MNT_FORCE) }
 	err := unmount()
 	for began := time.Now(); err != nil && time.Since(began) < hang; time.Sleep(5 * time.Millisecond) {
 		err = unmount()
