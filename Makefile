@@ -121,8 +121,8 @@ race:
 		$$($(TESTED) | grep -v -e /cmd/ -e /examples/ -e /podfuse/mounter$$ -e /podfuse/standin$$)
 
 # Each transition in the life of a process of the pair is taken away, or leads elsewhere:
-# the table of orders must fail. And for each of some steps of call-outs, the mounter and the
-# installer, so must a test: a minute is too short for these.
+# the table of orders must fail. The long form changes single steps of call-outs, the mounter and the
+# installer, too, each of which fails a test. That takes eight minutes.
 mutate:
 	go test -tags mutate -count=1 -v -p 1 -timeout 30m -run TestEveryMutantFails ./survive/internal/pair $(call long,./e2e/mutants,)
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -41,7 +40,11 @@ func (d Driver) serve(args []string) error {
 	proc.KeepMonitorAwake()
 	inherits := len(args) == 3 // confinement: a standby
 	given := pair.InheritedGiven()
-	sender := d.senderOf(given)
+	companion, stateFile := d.split(given)
+	var sender *os.File
+	if d.Sockets && len(companion) > 0 {
+		sender = companion[len(companion)-1]
+	}
 	if !inherits {
 		if err := d.becomeUser(args[3], sender); err != nil {
 			return err
@@ -55,14 +58,13 @@ func (d Driver) serve(args []string) error {
 	n.log = pair.InheritedLog(d.Program)
 	limitFiles(n.log.IsFile())
 	input := pair.InheritedInput()
-	companion, state, err := n.mapState(given)
+	state, err := d.mapState(stateFile)
 	if err != nil {
 		return err
 	}
 	if sender != nil {
 		companion = slices.Clone(companion) // the standby is given what this process was
-		companion[len(companion)-1] = os.NewFile(confine.SendFD, sender.Name())
-		defer runtime.KeepAlive(companion)
+		companion[len(companion)-1] = confine.Sender()
 	}
 	file := pair.InheritedCounters()
 	counts, err := counters.Map(file)
@@ -90,18 +92,6 @@ func (d Driver) serve(args []string) error {
 		n.Log("%v", err)
 	}
 	return err
-}
-
-// senderOf is the socket by which this process may send descriptors, of those that it was given: the
-// last one of the companion; nil: none.
-func (d Driver) senderOf(given []*os.File) *os.File {
-	if d.State > 0 {
-		given = given[:max(len(given)-1, 0)]
-	}
-	if !d.Sockets || len(given) == 0 {
-		return nil
-	}
-	return given[len(given)-1]
 }
 
 // becomeUser makes this process, which is root's, one of a user, before it does anything else.

@@ -45,18 +45,27 @@ func (n Node) openState() (file *os.File, fresh bool, err error) {
 	return file, true, nil
 }
 
-// mapState takes the state out of what this process was given.
-func (n Node) mapState(given []*os.File) (companion []*os.File, state []byte, err error) {
-	if n.State == 0 {
-		return given, nil, nil
-	}
+// split splits what a process was given into the companion's files and the state's; nil: there is
+// none.
+func (d Driver) split(given []*os.File) (companion []*os.File, state *os.File) {
 	last := len(given) - 1
-	if last < 0 {
-		return nil, nil, errors.New("map the driver's state: this process was started without it")
+	if d.State == 0 || last < 0 {
+		return given, nil
 	}
-	state, err = unix.Mmap(int(given[last].Fd()), 0, n.State, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return given[:last], given[last]
+}
+
+// mapState maps the driver's state, if it has one.
+func (d Driver) mapState(file *os.File) (state []byte, err error) {
+	switch {
+	case d.State == 0:
+		return nil, nil
+	case file == nil:
+		return nil, errors.New("map the driver's state: this process was started without it")
+	}
+	state, err = unix.Mmap(int(file.Fd()), 0, d.State, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		err = fmt.Errorf("map the driver's state: %w", err)
 	}
-	return given[:last], state, err
+	return state, err
 }

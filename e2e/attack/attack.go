@@ -48,7 +48,7 @@ func On(rules confine.Rules, runDir, record string, victim, log int) []Attack {
 		{"execute another program", func() error { return execute("/bin/true", 0) }},
 		{"mount", func() error { return mountAndDetach() }},
 		{"raise a limit", func() error { return raise(unix.RLIMIT_CORE, 1<<20) }},
-		{"raise that of descriptors", func() error { return raise(unix.RLIMIT_NOFILE, confine.SendFD+1) }},
+		{"raise the limit of descriptors", func() error { return raise(unix.RLIMIT_NOFILE, confine.SendFD+1) }},
 	})
 	return slices.DeleteFunc(all, func(a Attack) bool {
 		return slices.Contains(rules.Read, "/proc") && a.Name == commandLines

@@ -94,7 +94,7 @@ func onSockets(log int) (list []Attack) {
 		Attack{"make a pair of stream sockets", func() error { return withPair(unix.SOCK_STREAM, nothing) }},
 		Attack{"make a pair of raw sockets", func() error { return withPair(unix.SOCK_RAW, nothing) }}, // means datagrams
 		Attack{"send a descriptor", func() error { return withPair(unix.SOCK_SEQPACKET, sendDescriptor) }},
-		Attack{"send one by another socket in the place of the one for that", func() error {
+		Attack{"put another socket in the place of the sender, and send one", func() error {
 			return withPair(unix.SOCK_SEQPACKET, func(fd int) error {
 				if err := unix.Dup3(fd, confine.SendFD, unix.O_CLOEXEC); err != nil {
 					return err
@@ -103,7 +103,7 @@ func onSockets(log int) (list []Attack) {
 				return sendDescriptor(confine.SendFD)
 			})
 		}},
-		Attack{"have any descriptor there", func() error {
+		Attack{"open a file in the place of the sender", func() error {
 			fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, confine.SendFD)
 			return descriptor(fd, err)
 		}},

@@ -12,6 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -59,14 +60,10 @@ func (g *gate) ask(text string) string {
 	defer g.mu.Unlock()
 	buffer := make([]byte, 100)
 	_ = g.link.SetDeadline(time.Now().Add(time.Minute))
-	var err error
-	numbers := make([]int, len(g.given))
-	for i, file := range g.given {
-		raw, _ := file.SyscallConn()
-		err = errors.Join(err, raw.Control(func(fd uintptr) { numbers[i] = int(fd) }))
-	}
-	if err == nil {
-		err = unix.Sendmsg(numbers[1], []byte(text), unix.UnixRights(numbers[0]), nil, 0)
+	listener, listenErr := packet.Number(g.given[0])
+	link, err := packet.Number(g.given[1])
+	if err = errors.Join(listenErr, err); err == nil {
+		err = unix.Sendmsg(link, []byte(text), unix.UnixRights(listener), nil, 0)
 	}
 	n := 0
 	if err == nil {

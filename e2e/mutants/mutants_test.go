@@ -7,6 +7,7 @@ package mutants
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -62,12 +63,9 @@ func run(t *testing.T, dir, tests string, m *mutant) (output string, err error) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	edits := impatient
+	edits := maps.Clone(impatient)
 	if m != nil {
-		edits = map[string][]string{m.file: m.edits}
-		for file, other := range impatient {
-			edits[file] = other
-		}
+		edits[m.file] = m.edits
 	}
 	replace := map[string]string{}
 	for file, all := range edits {

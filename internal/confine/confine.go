@@ -35,11 +35,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/packet"
 )
 
 // Rules say what a confined process may do beside serving.
@@ -49,16 +52,20 @@ type Rules struct {
 	Sockets bool
 }
 
-// SendFD is the only descriptor on which a process with Sockets may call sendmsg(2). A pod could use
-// the node's root directory, if that was sent to it, and Landlock lets everybody open it by O_PATH.
-// No other file gets this number, because it is above the limit of descriptors. The socket is a
+// SendFD is the only descriptor on which a process with Sockets may call sendmsg(2). Landlock lets
+// the process open the node's root directory by O_PATH, and a pod that was sent it could use it. No
+// other file gets this number, because it is above the limit of descriptors. The socket is a
 // connected one of packets, which ignores an address. Child processes inherit it.
 const SendFD = 4096
 
+// Sender is SendFD as a file. It stays the same one: the garbage collector would close another.
+var Sender = sync.OnceValue(func() *os.File { return os.NewFile(SendFD, "the socket that sends descriptors") })
+
 // Become gives this process the user, without groups and capabilities. It also replaces the
 // caller's limits and score of the OOM killer, which the process would keep. sender is duplicated
-// to SendFD; nil: the process sends no descriptors, and may have 128. A process of root's calls it
-// before anything else. No process of the user can reach this one before it is not dumpable.
+// to SendFD; nil: the process sends no descriptors, and may have 128 of them open. A process of
+// root's calls it before anything else. No process of the user can reach this one before it is not
+// dumpable.
 func Become(user User, sender *os.File) error {
 	if os.Geteuid() != 0 || user.UID < firstUser || user.UID > lastUser || user.GID < firstUser {
 		return fmt.Errorf("become the daemon's user: user %d is to become user %d", os.Geteuid(), user.UID)
@@ -249,28 +256,23 @@ func placeSender(socket *os.File) error {
 	if err := syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: SendFD + 1, Max: SendFD + 1}); err != nil {
 		return fmt.Errorf("raise the limit of descriptors (LimitNOFILE= of the kubelet's unit): %w", err)
 	}
-	// Not by socket.Fd, which may make it blocking, for all who have it.
-	raw, err := socket.SyscallConn()
+	number, err := packet.Number(socket)
 	if err != nil {
 		return err
 	}
-	controlErr := raw.Control(func(fd uintptr) {
-		var kind int
-		if kind, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TYPE); err == nil && kind != unix.SOCK_SEQPACKET {
-			err = unix.EPROTOTYPE
-		}
-		if err == nil {
-			_, err = unix.Getpeername(int(fd)) // one that listens has none
-		}
-		if err == nil {
-			err = unix.Dup3(int(fd), SendFD, 0)
-		}
-	})
-	return errors.Join(controlErr, err)
+	if kind, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_TYPE); err != nil {
+		return os.NewSyscallError("getsockopt", err)
+	} else if kind != unix.SOCK_SEQPACKET {
+		return unix.EPROTOTYPE
+	}
+	if _, err := unix.Getpeername(number); err != nil { // one that listens has none
+		return os.NewSyscallError("getpeername", err)
+	}
+	return os.NewSyscallError("dup3", unix.Dup3(number, SendFD, 0))
 }
 
 // limit sets the limits. Hard ones that are lower stay where this process, which is root's, has
-// no CAP_SYS_RESOURCE, but for one that placeSender needs.
+// no CAP_SYS_RESOURCE. Too few descriptors for a sender, placeSender has refused.
 func limit(sockets bool) error {
 	for _, l := range limits {
 		if sockets && l.resource == unix.RLIMIT_NOFILE {

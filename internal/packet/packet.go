@@ -114,9 +114,11 @@ const NoLimit = time.Duration(math.MaxInt64)
 
 // Send sends a message with descriptors, and waits at most so long for a reader.
 func (s *Socket) Send(limit time.Duration, message any, files ...*os.File) error {
-	return s.send(limit, message, files, func(number int, packet, rights []byte) error {
-		return unix.Sendmsg(number, packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	})
+	return s.send(limit, message, files, sendmsg)
+}
+
+func sendmsg(number int, packet, rights []byte) error {
+	return unix.Sendmsg(number, packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
 // NoFiles is for a SendBy that sends no descriptors.
@@ -127,7 +129,7 @@ const NoFiles = -1
 func (s *Socket) SendBy(by int, limit time.Duration, message any, files ...*os.File) error {
 	return s.send(limit, message, files, func(number int, packet, rights []byte) error {
 		if rights != nil {
-			return unix.Sendmsg(by, packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+			return sendmsg(by, packet, rights)
 		}
 		_, err := unix.Write(number, packet) // Go ignores SIGPIPE
 		return err

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 
@@ -225,8 +224,7 @@ func (c Test) carryOut(text string, say func(message)) error {
 			return err
 		}
 		if sender != nil {
-			site.CompanionFiles[last] = os.NewFile(confine.SendFD, sender.Name())
-			defer runtime.KeepAlive(site.CompanionFiles)
+			site.CompanionFiles[last] = confine.Sender()
 		}
 	}
 	files, err := fileSystem(driver, site)

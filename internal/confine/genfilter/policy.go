@@ -44,8 +44,8 @@ var allowed = []string{
 // what a client has left in a socket.
 var ownDescriptors = seccomp.NameWithConditions{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_FILES)}
 
-// conditionalForSockets is what a process may do besides that has sockets for its clients, and sends
-// descriptors to one other process.
+// conditionalForSockets is for a process that has sockets for its clients, and sends descriptors to
+// one other process.
 var conditionalForSockets = []seccomp.NameWithConditions{
 	{Name: "sendmsg", Conditions: argument(0, seccomp.Equal, confine.SendFD)},
 	ownDescriptors,
