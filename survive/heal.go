@@ -35,6 +35,8 @@ type Healed struct {
 	Volume  volume.Record
 	Err     error // nil: the volume is there again
 	More    int   // further ones in the namespace that have not been tried, for the same reason
+
+	namespace string // its name; "" for the node's own
 }
 
 const (
@@ -110,26 +112,24 @@ func (n healing) heal() (healed []Healed) {
 		record, err := n.healOwn(dead)
 		healed = append(healed, Healed{Path: path, Volume: record, Err: err})
 	}
-	return n.withoutGone(healed, mount.Own(), all)
+	left, err := n.stacksIn(mount.Own(), all)
+	return withoutGone(healed, []affected{{mount.Own(), left}}, err == nil)
 }
 
-// withoutGone leaves out what could not be healed and is not dead there any more: an unmount, which
-// needs no more than the volume's lock, another healing, or the end of a container was faster.
-func (n healing) withoutGone(healed []Healed, namespace mount.Namespace, all dead) []Healed {
-	// Where another one is at work, mountinfo may have the mount for a moment still.
-	healed = slices.DeleteFunc(healed, func(h Healed) bool { return errors.Is(h.Err, mount.ErrGone) })
-	failed := func(h Healed) bool { return h.Err != nil }
-	if !slices.ContainsFunc(healed, failed) {
-		return healed
-	}
-	// Only mountinfo can tell: a mount that is covered has no path, and is there.
-	now, err := n.stacksIn(namespace, all)
-	if proc.IsShort(err) {
-		return healed
+// withoutGone leaves out what could not be healed and is not dead there any more, by a later look at
+// namespaces, perhaps at all: an unmount, which needs no more than the volume's lock, another
+// healing, or the end of a container was faster. Only mountinfo can tell: a mount that is covered has
+// no path, and is there.
+func withoutGone(healed []Healed, now []affected, all bool) []Healed {
+	left := map[string]map[string]stack{} // by namespace
+	for _, a := range now {
+		left[a.Name] = a.dead
 	}
 	return slices.DeleteFunc(healed, func(h Healed) bool {
-		_, is := now[h.Path]
-		return failed(h) && !is
+		there, seen := left[h.namespace]
+		_, dead := there[h.Path]
+		// Where another healing is at work, mountinfo may have the mount for a moment still.
+		return errors.Is(h.Err, mount.ErrGone) || h.Err != nil && !dead && (seen || all)
 	})
 }
 
@@ -167,8 +167,9 @@ func (n healing) healOthers() (healed []Healed) {
 	}
 	until := time.Now().Add(n.within(healTimeout))
 	others, _, seenErr := n.survey(all, until, 1)
-	healed, openErr := n.healEach(others, all, until)
+	healed, openErr := n.healEach(others, until)
 	others, untold, err := n.survey(all, until, 10)
+	healed = withoutGone(healed, others, err == nil)
 	own, ownErr := n.stacksIn(mount.Own(), all)
 	for _, err := range []error{seenErr, openErr, err, ownErr} {
 		if isUnseen(err) {
@@ -238,7 +239,7 @@ func (n healing) survey(all dead, until time.Time, tries int) (others, untold []
 
 // healEach heals namespaces, some at a time. The error says that this process was short of something
 // that it needs to open one of them.
-func (n healing) healEach(others []affected, all dead, until time.Time) (healed []Healed, short error) {
+func (n healing) healEach(others []affected, until time.Time) (healed []Healed, short error) {
 	others = slices.DeleteFunc(others, func(a affected) bool { return len(a.dead) == 0 })
 	// Namespaces with many dead mounts come last, so that nobody can use up the time of others
 	// by making them.
@@ -254,7 +255,6 @@ func (n healing) healEach(others []affected, all dead, until time.Time) (healed 
 		group.Go(func() {
 			defer func() { <-turns }()
 			some, err := n.healNamespace(a, until, lockUntil)
-			some = n.withoutGone(some, a.Namespace, all)
 			mu.Lock()
 			defer mu.Unlock()
 			healed = append(healed, some...)
@@ -282,7 +282,7 @@ func (n healing) healNamespace(a affected, until, lockUntil time.Time) (healed [
 		stop = fmt.Errorf("another healing of its namespace goes on, or does not end: %w", stop)
 	}
 	for path, dead := range a.dead {
-		h := Healed{PID: a.PID, Command: command(a.PID), Path: path, Err: stop}
+		h := Healed{PID: a.PID, Command: command(a.PID), Path: path, Err: stop, namespace: a.Name}
 		if time.Now().After(until) {
 			h.Err = errNoTime
 		}
