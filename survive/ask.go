@@ -15,14 +15,14 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// introduce has the kernel keep the attributes of a volume's files that vary, see
-// [SizeVarier], and opens the volume's directory. Nobody else may have the volume yet.
-func (n daemon) introduce(record volume.Record, varying []uint8) (*mount.Point, error) {
+// introduce has the kernel keep the attributes of a volume's files that vary, see [SizeVarier], and
+// opens the volume's directory, or a path in it. Nobody else may have the volume yet.
+func (n daemon) introduce(path string, record volume.Record, varying []uint8) (*mount.Point, error) {
 	aliases := make([]string, len(varying))
 	for i, number := range varying {
 		aliases[i] = connection.Alias(volume.Node(record.ID(), number), record.Generation())
 	}
-	return n.ask("/"+record.ID().String(), stepTimeout, aliases...)
+	return n.ask(path, stepTimeout, aliases...)
 }
 
 // errSilent says that the daemon did not answer, and that its connection was aborted.

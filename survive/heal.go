@@ -108,8 +108,12 @@ func (n healing) heal() (healed []Healed) {
 	if err != nil {
 		return []Healed{{Path: n.deadPath(), Err: err}}
 	}
+	var varying []uint8
+	if len(found) > 0 {
+		varying = n.varying()
+	}
 	for path, dead := range found {
-		record, err := n.healOwn(dead)
+		record, err := n.healOwn(dead, varying)
 		healed = append(healed, Healed{Path: path, Volume: record, Err: err})
 	}
 	left, err := n.stacksIn(mount.Own(), all)
@@ -133,14 +137,18 @@ func withoutGone(healed []Healed, now []affected, all bool) []Healed {
 	})
 }
 
-func (n healing) healOwn(dead stack) (record volume.Record, err error) {
+// healOwn introduces the volume: only what is healed next, in containers, has it as well.
+func (n healing) healOwn(dead stack, varying []uint8) (record volume.Record, err error) {
 	// Or an unmount would find the dead one, and leave the one in its place.
 	unlock, err := n.lockVolumeUntil(dead.volume, time.Now().Add(n.within(healLockTimeout)))
 	if err != nil {
 		return record, err
 	}
 	defer unlock()
-	return n.replace(dead, mount.OwnUsers, func(tree *mount.Tree) error {
+	if _, whole := wholeVolumeOf(dead.top); !whole {
+		varying = nil
+	}
+	return n.replace(dead, varying, mount.OwnUsers, func(tree *mount.Tree) error {
 		return mount.Own().Do(func() error { return tree.Replace(dead.top.Mountpoint, dead.count, dead.device()) })
 	})
 }
@@ -301,13 +309,13 @@ func (n healing) healNamespace(a affected, until, lockUntil time.Time) (healed [
 
 func (n healing) healOther(namespace *os.File, dead stack) (volume.Record, error) {
 	users := func() (*os.File, error) { return mount.Users(namespace) }
-	return n.replace(dead, users, func(tree *mount.Tree) error {
+	return n.replace(dead, nil, users, func(tree *mount.Tree) error {
 		return replaceIn(namespace, tree, dead.top.Mountpoint, dead.count, dead.device())
 	})
 }
 
 // replace has the living file system put in the place of a dead mount.
-func (n healing) replace(dead stack, users func() (*os.File, error), put func(*mount.Tree) error) (record volume.Record, err error) {
+func (n healing) replace(dead stack, varying []uint8, users func() (*os.File, error), put func(*mount.Tree) error) (record volume.Record, err error) {
 	record, err = n.Volumes().Get(dead.volume)
 	if errors.Is(err, os.ErrNotExist) {
 		err = errNoRecord
@@ -315,7 +323,7 @@ func (n healing) replace(dead stack, users func() (*os.File, error), put func(*m
 	if err != nil {
 		return record, err
 	}
-	source, err := n.ask(rootOf(dead.top), stepTimeout)
+	source, err := n.introduce(rootOf(dead.top), record, varying)
 	if err != nil {
 		return record, err
 	}

@@ -115,7 +115,7 @@ func (n callOut) bindNew(record volume.Record, on *mount.Point, put func(on, sou
 	if err := n.Volumes().Put(record); err != nil {
 		return fmt.Errorf("record the volume: %w", err)
 	}
-	source, err := n.introduce(record, n.varying())
+	source, err := n.introduce("/"+record.ID().String(), record, n.varying())
 	if err == nil {
 		defer source.Close()
 		err = put(on, source)

@@ -53,7 +53,6 @@ func (n callOut) start() (adopted []Healed, err error) {
 		return adopted, err
 	}
 	serves = true
-	n.introduceAll()
 	return adopted, nil
 }
 
@@ -82,31 +81,6 @@ func (n callOut) mountAndServe() error {
 		return fmt.Errorf("record the connection: %w", err)
 	}
 	return n.startDaemon(device)
-}
-
-// introduceTimeout is how long introduceAll may take. A volume takes a tenth of a millisecond.
-const introduceTimeout = 5 * time.Second
-
-// introduceAll introduces the volumes that healing is about to bring back. Where that fails, or
-// takes too long, they work without.
-func (n callOut) introduceAll() {
-	varying := n.varying()
-	if len(varying) == 0 {
-		return
-	}
-	ids, _ := n.Volumes().IDs()
-	for begun := time.Now(); len(ids) > 0 && time.Since(begun) < introduceTimeout; ids = ids[1:] {
-		record, err := n.Volumes().Get(ids[0])
-		if err != nil {
-			continue // healing says what is wrong
-		}
-		source, err := n.introduce(record, varying)
-		if isDead(err) {
-			return
-		} else if err == nil {
-			source.Close()
-		}
-	}
 }
 
 // startDaemon starts the daemon's pair on the device and returns when it
