@@ -148,17 +148,9 @@ func (n callOut) replaceAll(top, source *mount.Point) error {
 // as long as its pod is there.
 func (n callOut) unmountVolume(dir string, mayLinger bool) error {
 	unlock, err := n.LockVolume(volume.NewID(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		// Without a run directory there may be mounts, but no records.
-		if err := n.removeAll(dir); err != nil {
-			return err
-		}
-		unlock, err = n.LockVolume(volume.NewID(dir))
-		if errors.Is(err, fs.ErrNotExist) { // and no mount has begun meanwhile
-			return nil
-		}
-	}
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) { // without a run directory there may be mounts, but no records
+		return n.removeAll(dir)
+	} else if err != nil {
 		return err
 	}
 	defer unlock()
