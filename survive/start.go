@@ -25,7 +25,7 @@ import (
 // what adopt does.
 func (n callOut) start() (adopted []Healed, err error) {
 	// A daemon that died, or lost its mount, may have left something.
-	if err := n.keepNodeMount(); err != nil {
+	if err := n.retireNodeMount(); err != nil {
 		return nil, err
 	}
 	if err := n.clear(); err != nil {
@@ -140,19 +140,14 @@ func (n callOut) listen() (*os.File, error) {
 	return listener.File()
 }
 
-// keepNodeMount has the file system of the node mount healed when it is gone.
-func (n callOut) keepNodeMount() error {
+// retireNodeMount has the file system of the node mount healed when it is gone.
+func (n callOut) retireNodeMount() error {
 	point, err := openMounted(n.fsPath())
 	if err != nil || point == nil {
 		return err
 	}
 	defer point.Close()
-	info, err := point.Info()
-	if err != nil || info == nil || info.FSType != n.fsType() || info.Source != n.Name.String() {
-		return err
-	}
-	n.logLoss()
-	return n.keep(point)
+	return n.retire(point)
 }
 
 // mountLabelled mounts the node's file system, with the SELinux label where SELinux is enabled, and

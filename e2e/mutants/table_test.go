@@ -53,7 +53,7 @@ var mutants = []mutant{
 	{
 		"a daemon that nobody has found is not known as lost, and containers are not healed",
 		"TestAContainerReadsOnWhenItsVolumeIsUnmounted", "survive/start.go",
-		[]string{`	if err := n.keepNodeMount(); err != nil {
+		[]string{`	if err := n.retireNodeMount(); err != nil {
 		return nil, err
 	}
 	if err := n.clear(); err != nil {
@@ -61,7 +61,7 @@ var mutants = []mutant{
 	}`, `	if err := n.clear(); err != nil {
 		return nil, err
 	}
-	if err := n.keepNodeMount(); err != nil {
+	if err := n.retireNodeMount(); err != nil {
 		return nil, err
 	}`},
 	},
