@@ -44,8 +44,8 @@ func (n Node) Restore() ([]Healed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if from, err := c.upgrade(c.companionLost); from != "" || err != nil {
-		healed = append(healed, Healed{Path: "the daemon's link to its companion, which had died", Err: err})
+	if from, err := c.upgrade(func() bool { return !c.givenTried() }); from != "" || err != nil {
+		healed = append(healed, Healed{Path: "what the daemon is given, as the link to its companion", Err: err})
 	}
 	healed = append(healed, c.healOthers()...)
 	c.forgetLingering(math.MaxInt)

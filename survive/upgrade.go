@@ -216,10 +216,3 @@ func (n callOut) givenTried() bool {
 	given, err := n.isGiven()
 	return err == nil && (given || n.upgradeInVain())
 }
-
-// companionLost tells whether the pair has descriptors of a companion that is not there any more.
-// It makes sure that there is one.
-func (n callOut) companionLost() bool {
-	identity, err := n.ensureCompanion()
-	return err == nil && identity != n.note(noteOfCompanion)
-}
