@@ -21,8 +21,8 @@ import (
 )
 
 // start mounts the node's file system and starts its daemon. The caller holds
-// the exclusive lock, and heals next. When it fails, it leaves nothing behind. It returns
-// what adopt does.
+// the exclusive lock, and heals next. When it fails, it leaves nothing behind but the companion,
+// which the next attempt needs and Stop ends. It returns what adopt does.
 func (n callOut) start() (adopted []Healed, err error) {
 	// A daemon that died, or lost its mount, may have left something.
 	if err := n.retireNodeMount(); err != nil {
@@ -46,7 +46,7 @@ func (n callOut) start() (adopted []Healed, err error) {
 	serves := false
 	defer func() {
 		if !serves { // also when a driver's file system panics
-			err = errors.Join(err, n.clear(), n.stopIdleCompanion())
+			err = errors.Join(err, n.clear())
 		}
 	}()
 	if err := n.mountAndServe(); err != nil {
@@ -184,16 +184,6 @@ func (n callOut) mountDevice(point *mount.Point, label string) (int, error) {
 		return -1, err
 	}
 	return device, nil
-}
-
-// stopIdleCompanion ends the companion, if there is no volume that it could be for.
-func (n callOut) stopIdleCompanion() error {
-	ids, err := n.Volumes().IDs()
-	others, othersErr := n.others()
-	if err = errors.Join(err, othersErr); err != nil || len(ids)+len(others) > 0 {
-		return err
-	}
-	return n.stopCompanion()
 }
 
 // used tells whether the driver has ever mounted anything. Where there are no records,
