@@ -11,8 +11,9 @@ unset COLUMNS
 
 root=$(mktemp -d)
 uid=1d1cd94a-5a5e-4b6c-a8c5-2c6c2ea0b4a1
-driver=$root/plugins/demo.example.com~pod-info-fuse/pod-info-fuse
-volume=$root/kubelet/pods/$uid/volumes/demo.example.com~pod-info-fuse/pod-info
+name=demo-${root##*[!A-Za-z0-9]}.example.com~pod-info-fuse # nobody else on this machine has it
+driver=$root/plugins/$name/pod-info-fuse
+volume=$root/kubelet/pods/$uid/volumes/$name/pod-info
 reader=
 
 clean() {
