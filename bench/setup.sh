@@ -10,12 +10,9 @@ missing=
 for need in libfuse3-dev gcc libc6-dev pkgconf util-linux; do
 	dpkg-query -W -f '${db:Status-Status}' "$need" 2>/dev/null | grep -qx installed || missing="$missing $need"
 done
-if [ -n "$missing" ] || [ ! -x bin/lxcfs/usr/bin/lxcfs ]; then
-	apt-get update
-fi
 if [ -n "$missing" ]; then
 	# shellcheck disable=SC2086 # a list of package names
-	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+	../e2e/install.sh $missing
 fi
 
 if [ ! -x bin/hello_ll ]; then
@@ -28,7 +25,8 @@ if [ ! -x bin/lxcfs/usr/bin/lxcfs ]; then
 	rm -rf bin/download bin/lxcfs
 	mkdir bin/download
 	# apt gives up its privileges to download, unless it must not.
-	(cd bin/download && apt-get -o APT::Sandbox::User=root download lxcfs)
+	fetch() { (cd bin/download && apt-get -o APT::Sandbox::User=root download lxcfs); }
+	fetch || { ../e2e/install.sh && fetch; }
 	dpkg-deb -x bin/download/lxcfs_*.deb bin/lxcfs
 	rm -r bin/download
 fi

@@ -7,11 +7,7 @@ cd "$(dirname "$0")"
 
 debian=bin/debian
 [ ! -e "$debian" ] || exit 0
-if ! command -v debootstrap >/dev/null; then
-	install() { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends debootstrap; }
-	# A failure may only mean that the package lists are missing or old.
-	install || { apt-get update && install; }
-fi
+command -v debootstrap >/dev/null || ./install.sh debootstrap
 mkdir -p bin
 rm -rf --one-file-system "$debian.new"
 # It mounts /proc and /sys there: when it is interrupted, they go with its namespace.

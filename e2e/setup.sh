@@ -39,12 +39,8 @@ for package in $packages; do
 done
 
 if [ -n "$missing" ]; then
-	install() {
-		# shellcheck disable=SC2086 # a list of package names
-		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
-	}
-	# A failure may only mean that the package lists are missing or old.
-	install || { apt-get update && install; }
+	# shellcheck disable=SC2086 # a list of package names
+	./install.sh $missing
 fi
 
 mkdir -p bin

@@ -7,10 +7,6 @@ set -eu
 version=${1:?check.sh: no version}
 cd "$(dirname "$0")/../.."
 
-if ! command -v qemu-aarch64-static >/dev/null; then
-	install() { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends qemu-user-static; }
-	# A failure may only mean that the package lists are missing or old.
-	install || { apt-get update && install; }
-fi
+command -v qemu-aarch64-static >/dev/null || e2e/install.sh qemu-user-static
 
 VERSION=$version go -C deploy/image test -count=1 ./...

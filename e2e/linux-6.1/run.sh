@@ -31,12 +31,8 @@ command -v "$qemu" >/dev/null || missing="$missing $package"
 dpkg-query -W -f '${db:Status-Status}' busybox-static 2>/dev/null | grep -qx installed ||
 	missing="$missing busybox-static"
 if [ -n "$missing" ]; then
-	install() {
-		# shellcheck disable=SC2086 # a list of package names
-		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
-	}
-	# A failure may only mean that the package lists are missing or old.
-	install || { apt-get update && install; }
+	# shellcheck disable=SC2086 # a list of package names
+	"$here/../install.sh" $missing
 fi
 
 scratch=$(mktemp -d)
@@ -49,6 +45,7 @@ kernel=$here/../bin/linux-6.1 busybox=$(command -v busybox) more=
 # of_arch APT-COMMAND...: for packages of ARCH. Another architecture has package lists of its own for
 # the moment, and a busybox: what this machine has, and knows of architectures, stays as it is.
 of_arch() { "$@"; }
+lists() { "$here/../install.sh"; }
 if [ "$ARCH" != amd64 ]; then
 	kernel=$kernel-$ARCH more=busybox-static
 	busybox=$kernel/busybox
@@ -60,13 +57,14 @@ if [ "$ARCH" != amd64 ]; then
 		"$command" -o "APT::Architecture=$ARCH" -o "APT::Architectures::=$ARCH" -o APT::Sandbox::User=root \
 			-o "Dir::State=$scratch/apt" -o "Dir::State::status=$scratch/apt/status" -o "Dir::Cache=$scratch/apt" "$@"
 	}
+	lists() { of_arch apt-get update; }
 fi
 if [ ! -e "$kernel/vmlinuz" ]; then
 	find_package() {
 		package=$(of_arch apt-cache depends "linux-image-cloud-$ARCH" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-6\.1\..*\)/\1/p')
 		[ -n "$package" ]
 	}
-	find_package || { of_arch apt-get update && find_package; } ||
+	find_package || { lists && find_package; } ||
 		{ echo "run.sh: no linux-image-cloud-$ARCH of Linux 6.1 among apt's packages; Debian 12 has it" >&2; exit 1; }
 	# shellcheck disable=SC2086 # a name, or none
 	(cd "$scratch" && of_arch apt-get -o APT::Sandbox::User=root download "$package" $more)
@@ -84,7 +82,7 @@ mkdir "$tree"
 [ -z "${TREE:-}" ] || cp -R "$TREE/." "$tree"
 if [ -n "${PACKAGES:-}" ]; then
 	mkdir "$scratch/packages"
-	of_arch apt-get update
+	lists
 	# shellcheck disable=SC2086 # a list of package names
 	(cd "$scratch/packages" && of_arch apt-get -o APT::Sandbox::User=root download $PACKAGES)
 	for archive in "$scratch"/packages/*.deb; do

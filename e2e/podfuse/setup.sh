@@ -20,9 +20,8 @@ for package in libc6-dev libseccomp-dev; do
 	dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
 done
 if [ -n "$missing" ]; then
-	apt-get update
 	# shellcheck disable=SC2086 # a list of package names
-	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+	../install.sh $missing
 fi
 # As `make lint` builds its packages, or each would be built twice.
 CGO_ENABLED=0 go -C rclone build -ldflags '-s -w' -o ../../bin/rclone .

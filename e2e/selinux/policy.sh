@@ -13,12 +13,8 @@ missing=
 command -v secilc >/dev/null || missing="$missing secilc"
 command -v bzip2 >/dev/null || missing="$missing bzip2"
 if [ -n "$missing" ]; then
-	install() {
-		# shellcheck disable=SC2086 # a list of package names
-		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
-	}
-	# A failure may only mean that the package lists are missing or old.
-	install || { apt-get update && install; }
+	# shellcheck disable=SC2086 # a list of package names
+	"$here/../install.sh" $missing
 fi
 
 # Debian's policy is taken out of its package. To install it would change how this
@@ -28,7 +24,7 @@ if [ ! -e "$debian" ]; then
 	trap 'rm -rf "$scratch"' EXIT
 	cd "$scratch"
 	fetch() { apt-get -o APT::Sandbox::User=root download selinux-policy-default policycoreutils; }
-	fetch || { apt-get update && fetch; }
+	fetch || { "$here/../install.sh" && fetch; }
 	for package in *.deb; do dpkg-deb --extract "$package" .; done
 	mkdir cil
 	# unconfined is what lets the first process do as it likes.

@@ -7,11 +7,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-if ! command -v systemd-nspawn >/dev/null; then
-	install() { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends systemd-container; }
-	# A failure may only mean that the package lists are missing or old.
-	install || { apt-get update && install; }
-fi
+command -v systemd-nspawn >/dev/null || ../install.sh systemd-container
 ../debian.sh
 
 export CGO_ENABLED=0

@@ -16,7 +16,7 @@ for package in busybox-static pkg-config libseccomp-dev; do
 done
 if [ -n "$missing" ]; then
 	# shellcheck disable=SC2086 # a list of package names
-	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+	../install.sh $missing
 fi
 CGO_ENABLED=1 go build -tags seccomp -o ../bin/runc github.com/opencontainers/runc
 
