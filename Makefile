@@ -144,7 +144,7 @@ fuzz:
 # FUSE programs of Debian, as they are, in containers without privilege.
 PROGRAMS = bindfs sshfs squashfuse gocryptfs unionfs-fuse archivemount fuse-zip mergerfs fuse-overlayfs s3fs rclone
 programs:
-	apt-get install -y --no-install-recommends fuse3 $(PROGRAMS) openssh-sftp-server squashfs-tools zip
+	e2e/install.sh fuse3 $(PROGRAMS) openssh-sftp-server squashfs-tools zip
 	go test -tags programs -count=1 -run TestForeignPrograms -v ./podfuse/pod
 
 # The test suite of the CSI project, against the node plugin.
@@ -156,12 +156,12 @@ csi-sanity: build
 # Debian's containerd 1.6 and runc 1.1, for kubelets before 1.36.
 e2e: build
 	e2e/setup.sh
-	go test -tags e2e -count=1 -timeout 40m ./e2e/...
+	e2e/alone.sh go test -tags e2e -count=1 -timeout 40m ./e2e/...
 
 # The image, the manifest and the chart on a real cluster of one node.
 e2e-cluster: cluster-builds
 	e2e/podfuse/setup.sh
-	go test -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
+	e2e/alone.sh go test -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
 cluster-builds: build image helm
 	e2e/setup.sh cluster
 	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
@@ -170,7 +170,7 @@ cluster-builds: build image helm
 # The same cluster without tests, to try things in, until Ctrl-C. It says how to get at it.
 cluster: cluster-builds
 	go test -c -tags cluster -o e2e/bin/cluster ./e2e/cluster
-	cd e2e/cluster && E2E_CLUSTER_KEEP=yes ../bin/cluster
+	cd e2e/cluster && E2E_CLUSTER_KEEP=yes ../alone.sh ../bin/cluster
 
 # Modules whose vulnerabilities a driver has: the database is of this version, or VULNDB=latest.
 VULNDB ?= v0.0.0-20261105234957-e22db6528018
@@ -197,21 +197,26 @@ chaos-builds: build
 	go build -ldflags '-X main.version=$(VERSION)-other' -o $(E2E_BIN)/clock-other ./examples/clock
 	go build -tags lossy -o $(E2E_BIN)/clock-lossy ./examples/clock
 
+# In namespaces that end with it. A suite that runs beside it has no copy of its mounts, and none of its
+# PIDs, some of which chaos chooses, so that they come again soon.
+ASIDE = unshare --mount --pid --fork --kill-child --mount-proc sh -c '"$$@"; exit $$?' sh
+
 # Kills, hangs, upgrades and losses under load, with no error of any reader: of this driver,
 # and of a stranger's.
+CHAOS = $(ASIDE) e2e/bin/chaos
 chaos: chaos-builds
-	e2e/bin/chaos kill --driver-binary bin/pod-info-fuse $(MANY_KILLS)
-	e2e/bin/chaos kill --driver-binary e2e/bin/noresend $(SOME_KILLS) --eintr-allowed
-	e2e/bin/chaos kill --driver-binary e2e/bin/dropping --duration 20s --kills 200
-	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy $(ROUNDS)
-	e2e/bin/chaos lossy --driver-binary e2e/bin/lossy-noresend --eintr-allowed $(ROUNDS)
-	e2e/bin/chaos hang --driver-binary bin/pod-info-fuse --rounds $(call long,3,1)
-	e2e/bin/chaos upgrade --driver-binary bin/pod-info-fuse --other-binary e2e/bin/other $(ROUNDS)
-	e2e/bin/chaos idmap --driver-binary bin/pod-info-fuse --expect $(IDMAP)
-	e2e/bin/chaos kill --driver-binary e2e/bin/clock $(CLOCK) $(SOME_KILLS)
-	e2e/bin/chaos hang --driver-binary e2e/bin/clock $(CLOCK) --rounds 1
-	e2e/bin/chaos upgrade --driver-binary e2e/bin/clock --other-binary e2e/bin/clock-other $(CLOCK) $(ROUNDS)
-	e2e/bin/chaos lossy --driver-binary e2e/bin/clock-lossy $(CLOCK) $(ROUNDS)
+	$(CHAOS) kill --driver-binary bin/pod-info-fuse $(MANY_KILLS)
+	$(CHAOS) kill --driver-binary e2e/bin/noresend $(SOME_KILLS) --eintr-allowed
+	$(CHAOS) kill --driver-binary e2e/bin/dropping --duration 20s --kills 200
+	$(CHAOS) lossy --driver-binary e2e/bin/lossy $(ROUNDS)
+	$(CHAOS) lossy --driver-binary e2e/bin/lossy-noresend --eintr-allowed $(ROUNDS)
+	$(CHAOS) hang --driver-binary bin/pod-info-fuse --rounds $(call long,3,1)
+	$(CHAOS) upgrade --driver-binary bin/pod-info-fuse --other-binary e2e/bin/other $(ROUNDS)
+	$(CHAOS) idmap --driver-binary bin/pod-info-fuse --expect $(IDMAP)
+	$(CHAOS) kill --driver-binary e2e/bin/clock $(CLOCK) $(SOME_KILLS)
+	$(CHAOS) hang --driver-binary e2e/bin/clock $(CLOCK) --rounds 1
+	$(CHAOS) upgrade --driver-binary e2e/bin/clock --other-binary e2e/bin/clock-other $(CLOCK) $(ROUNDS)
+	$(CHAOS) lossy --driver-binary e2e/bin/clock-lossy $(CLOCK) $(ROUNDS)
 
 MANY_KILLS = --duration $(call long,60s --kills 200,20s --kills 60)
 SOME_KILLS = --duration $(call long,20s --kills 60,8s --kills 24)
@@ -229,7 +234,7 @@ IDMAP ?= works
 SOAK ?= $(call long,10m,2m)
 soak: chaos-builds podchaos-builds
 	go build -o e2e/bin/soak ./e2e/soak
-	e2e/bin/soak --duration $(SOAK) $(addprefix --plot ,$(PLOT))
+	$(ASIDE) e2e/bin/soak --duration $(SOAK) $(addprefix --plot ,$(PLOT))
 
 # Programs that pods serve volumes with, by the hundred killed under readers in containers, and
 # what is done besides. Without pod-fuse, readers do see it, and see nothing else: the control.
@@ -246,24 +251,24 @@ podchaos-builds: build
 	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/pod-fuse-other ./cmd/pod-fuse
 	go build -tags strict -o e2e/bin/pod-fuse-strict ./cmd/pod-fuse
 chaos-pod-fuse: podchaos-builds
-	$(PODCHAOS) kill --control --programs all --kills 0
-	$(PODCHAOS) kill --control --kills 5
-	$(PODCHAOS) stop --control --programs bindfs
-	$(PODCHAOS) programs $(STRICT)
-	$(PODCHAOS) programs $(POD_FUSE) --uid 0
-	$(PODCHAOS) kill $(POD_FUSE) --by fusermount,run --kills $(KILLS)
-	$(PODCHAOS) kill $(POD_FUSE) --by fd --programs sshfs,gocryptfs --kills $(FEW)
-	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with pair
-	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with hang
-	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with upgrade --other-binary e2e/bin/pod-fuse-other
-	$(PODCHAOS) kill $(STRICT) --kills $(FEW) --with mounter
-	$(PODCHAOS) kill $(STRICT) --kills $(FEW) --with attach --programs bindfs,loopback
-	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with storm --programs bindfs
-	$(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with silent --programs bindfs
-	$(PODCHAOS) kill --driver-binary bin/pod-fuse --kills $(call long,50,5) --sleepers 4000 --programs bindfs
-	$(PODCHAOS) wait $(POD_FUSE) --other-binary e2e/bin/pod-fuse-other
-	$(PODCHAOS) stop $(POD_FUSE)
-	$(PODCHAOS) vandal $(STRICT)
+	$(ASIDE) $(PODCHAOS) kill --control --programs all --kills 0
+	$(ASIDE) $(PODCHAOS) kill --control --kills 5
+	$(ASIDE) $(PODCHAOS) stop --control --programs bindfs
+	$(ASIDE) $(PODCHAOS) programs $(STRICT)
+	$(ASIDE) $(PODCHAOS) programs $(POD_FUSE) --uid 0
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --by fusermount,run --kills $(KILLS)
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --by fd --programs sshfs,gocryptfs --kills $(FEW)
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with pair
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with hang
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with upgrade --other-binary e2e/bin/pod-fuse-other
+	$(ASIDE) $(PODCHAOS) kill $(STRICT) --kills $(FEW) --with mounter
+	$(ASIDE) $(PODCHAOS) kill $(STRICT) --kills $(FEW) --with attach --programs bindfs,loopback
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with storm --programs bindfs
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with silent --programs bindfs
+	$(ASIDE) $(PODCHAOS) kill --driver-binary bin/pod-fuse --kills $(call long,50,5) --sleepers 4000 --programs bindfs
+	$(ASIDE) $(PODCHAOS) wait $(POD_FUSE) --other-binary e2e/bin/pod-fuse-other
+	$(ASIDE) $(PODCHAOS) stop $(POD_FUSE)
+	$(ASIDE) $(PODCHAOS) vandal $(STRICT)
 
 # What reading through pod-fuse costs, beside the same program mounted by root, and how long the first
 # look of a container takes. After chaos-pod-fuse, which builds it.

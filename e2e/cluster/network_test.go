@@ -19,6 +19,7 @@ const (
 	podSubnet     = "198.51.100.0/24"
 	serviceSubnet = "203.0.113.0/24"
 	apiServiceIP  = "203.0.113.1"
+	podBridge     = "pods"
 )
 
 // setUpNetwork gives the machine an address.
@@ -42,7 +43,7 @@ func (c *cluster) configurePodNetwork() error {
 		"name":       "pods",
 		"plugins": []any{map[string]any{
 			"type":      "bridge",
-			"bridge":    "pods",
+			"bridge":    podBridge,
 			"isGateway": true,
 			"ipam": map[string]any{
 				"type":    "host-local",

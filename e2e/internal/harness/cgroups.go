@@ -12,24 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cgroups are the cgroups that the driver has made for its daemon, wherever it is
-// now: its own ones below the root of a hierarchy, and systemd's scopes.
+// Cgroups are the cgroups that the driver has made for its daemon: its own ones below the root of a
+// hierarchy or, if that is all it sees, below the cgroup of its container; and systemd's scopes.
+// The machines of e2e/systemd have a driver of the same name, and theirs are none of them.
 func (d *Driver) Cgroups() []string {
 	var found []string
-	filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() {
-			return nil // others' cgroups come and go
-		}
-		for _, slash := range []string{"~", "-"} { // see package cgroup
-			if strings.HasPrefix(entry.Name(), d.Program()+"-"+strings.ReplaceAll(d.Name, "/", slash)) {
-				found = append(found, path)
-				break
+	for _, place := range []string{"", "system.slice", podCgroup + "/*"} {
+		for _, hierarchy := range hierarchies {
+			for _, slash := range []string{"~", "-"} { // see package cgroup
+				name := d.Program() + "-" + strings.ReplaceAll(d.Name, "/", slash) + "*"
+				dirs, _ := filepath.Glob(filepath.Join(hierarchy, place, name))
+				found = append(found, dirs...)
 			}
 		}
-		return nil
-	})
-	return found
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
 }
+
+// hierarchies are the mount points of cgroup v2, and of v1 or both.
+var hierarchies = []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"}
 
 // podCgroup is where containerd makes the cgroups of containers, in each hierarchy. The
 // kubelet names it another place only with cgroupsPerQOS, whatever its cgroupRoot says
@@ -40,7 +42,7 @@ const podCgroup = "k8s.io"
 func PodCgroups() []string {
 	var found []string
 	for _, dir := range []string{podCgroup, podCgroup + "/*"} {
-		for _, hierarchy := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		for _, hierarchy := range hierarchies {
 			dirs, _ := filepath.Glob(filepath.Join(hierarchy, dir, "cgroup.procs"))
 			for _, procs := range dirs {
 				found = append(found, filepath.Dir(procs))
