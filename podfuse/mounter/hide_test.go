@@ -58,7 +58,7 @@ func TestAHiddenDescriptorHarmsItsOwnVolumeOnly(t *testing.T) {
 // cannot have the pair wait, and with it all other pods.
 func TestWhoHidesDoesNotChangeWhatThePairReads(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, "LATE=1") // the first look may find the program before it hides
 	c := w.container(containerOptions{})
 	hidden := c.serve(launchOptions{Hide: "a message that it takes back"})
 	died := w.died(hidden)

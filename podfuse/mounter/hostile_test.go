@@ -644,7 +644,7 @@ func TestAProgramWithoutAGoodBeginning(t *testing.T) {
 		{what: "it does not answer INIT", hostile: hostile{At: "INIT", Do: "hang"}, want: nobody, says: gaveUp},
 	}
 	for _, do := range []string{"an error", "version 6"} { // which the kernel takes for an answer
-		rows = append(rows, row{what: do, hostile: hostile{At: "INIT", Do: do}, want: []string{"ECONNREFUSED"}})
+		rows = append(rows, row{what: do, hostile: hostile{At: "INIT", Do: do}, want: []string{"ECONNREFUSED"}, begins: true})
 	}
 	for _, do := range []string{"zeros", "one byte", "too long a length", "another's id", "an error above 0"} {
 		rows = append(rows, row{what: do, hostile: hostile{At: "INIT", Do: do}, want: nobody, says: gaveUp})
