@@ -75,7 +75,7 @@ func run(args []string) error {
 	link := os.NewFile(linkFD, "link")
 	set, err := keep.Stand(link)
 	link.Close()
-	if errors.Is(err, keep.ErrLeave) {
+	if errors.Is(err, keep.ErrPart) {
 		return nil
 	} else if err != nil {
 		log.Line("stand by: %v", err)
@@ -146,7 +146,7 @@ type mounter struct {
 
 func newMounter(b *base) *mounter {
 	b.turns = make(chan func())
-	c := &children{base: b, of: map[string]*podChildren{}, aborts: make(chan struct{}, mostAborts)}
+	c := &children{base: b, running: map[string]int{}, aborts: make(chan struct{}, mostAborts)}
 	t := &table{base: b, volumes: map[volume.ID]*client{}, failures: map[volume.ID]int{}}
 	p := &programs{base: b, children: c, table: t, links: map[uint64]*peer{}}
 	return &mounter{

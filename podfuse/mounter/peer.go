@@ -48,6 +48,7 @@ func peerName(number uint64) string { return linkPrefix + strconv.FormatUint(num
 
 // newLink makes a link, and returns the pair's end.
 func (m *mounter) newLink() (*os.File, error) {
+	// One that a pair has passed on stays open, and could say hello.
 	for len(m.links) >= mostLinks {
 		oldest := uint64(0)
 		for number := range m.links {

@@ -199,7 +199,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.recover(client); errors.Is(err, errBusy) { // the one before is being looked for
+	if err := m.recover(client); errors.Is(err, errBusy) || errors.Is(err, errManyHang) { // the one before is being looked for
 		return nil, err
 	}
 	fileSystem, err := m.fileSystem(server, client, o.Options, p)
@@ -462,7 +462,7 @@ func (m *programs) waitServed(c *connection) {
 	pause("former")
 	// The kernel ends a connection when its last mount, in some container, is gone.
 	err = m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "unmount", Dirs: dirs})
-	if errors.Is(err, errManyHang) || errors.Is(err, errBusy) {
+	if errors.Is(err, errManyHang) {
 		err = m.abortIn(dirs)
 	}
 	if err != nil {
@@ -499,8 +499,7 @@ func (m *programs) awaitAnswer(c *connection) {
 		}
 		asks := false
 		m.do(func() {
-			others := m.of[c.Pod]
-			asks = (err != nil || c.Mountpoint != "" || c.Order == "") && (others == nil || others.running < mostAsking)
+			asks = (err != nil || c.Mountpoint != "" || c.Order == "") && m.running[c.Pod] < mostAsking
 		})
 		if asks && time.Since(began) >= next {
 			err := m.enter(c.Pod, mostAsking, childTime, job{Kind: "probe", Dir: c.dir()})

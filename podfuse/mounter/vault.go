@@ -243,10 +243,9 @@ func (m *programs) mount(c *connection, fs fileSystem) (device uint64, err error
 			if err != nil {
 				return err
 			}
-			mounted := point.Mounted()
 			device = point.Device()
 			point.Close()
-			if mounted || try > 0 {
+			if point.Mounted() || try > 0 {
 				return mountReadOnly(path, fs.Flags)
 			}
 			data := fmt.Sprintf("fd=%d,rootmode=40000,%s", number, fs.Options)
