@@ -102,10 +102,27 @@ func TestFewHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	name = "never"
-	for i := range mostHangingOut {
-		if err := enter("one", mostHangingOut, time.Second/2); !errors.Is(err, errHangs) {
-			t.Errorf("child %d: %v", i, err)
+	held := 0
+	isHeld := func() bool { // whether one more child stays
+		for range 10 {
+			time.Sleep(killedTime)
+			now := 0
+			m.do(func() { now = m.running["one"] })
+			if now == held {
+				return false
+			}
 		}
+		held++
+		return true
+	}
+	for i := range mostHangingOut {
+		// Of a busy machine, one is killed before it hangs.
+		eventually(t, fmt.Sprintf("child %d hangs", i), func() bool {
+			if err := enter("one", mostHangingOut, time.Second/2); !errors.Is(err, errHangs) {
+				t.Fatalf("child %d: %v", i, err)
+			}
+			return isHeld()
+		})
 		full, limit := i+1 >= mostHanging, hang
 		if full {
 			limit = time.Millisecond

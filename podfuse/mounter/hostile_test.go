@@ -403,7 +403,7 @@ func newNode(t *testing.T) *node {
 	stopPair, err = mounted.Serve(files(given...), func(problem string) { t.Error(problem) })
 	must(t, err)
 	n.group = w.podGroup(podUID)
-	n.otherData, n.otherServer = mountOn(w, "data", otherPodUID, hang)
+	n.otherData, n.otherServer = mountOn(w, "data", otherPodUID, time.Hour) // from one row to the next, nobody serves it
 	n.other = w.container(containerOptions{Client: n.otherData.ID(), Server: n.otherServer.ID()})
 	n.otherReader = w.container(containerOptions{Client: n.otherData.ID(), Server: n.otherServer.ID(), Reads: true})
 	return n
