@@ -83,8 +83,7 @@ type outage struct {
 
 	held     int // requests
 	views    map[string]*view
-	queue    []*view // that are to be attached, when fewer are
-	underWay int     // orders
+	underWay int // orders
 
 	// The requests on connections of dead programs. They can be in any view of the volume. One
 	// order without a process attaches the mount in all views.
@@ -107,7 +106,6 @@ type view struct {
 	answered   *time.Timer       // the order's limit
 	failures   int
 	rest       *time.Timer // until the next attempt
-	queued     bool
 }
 
 const (
@@ -116,7 +114,8 @@ const (
 	// seconds, requests for a volume with a short wait would get an error. It does not wait where
 	// there is no mounter.
 	toldTimeout = orderTimeout
-	// atOnce is how many views of one volume are attached at the same time.
+	// atOnce is how many views of one volume are attached at the same time, beside the order for all
+	// views.
 	atOnce = 4
 	// orderTimeout is how long an order may take. The mounter's own limits are shorter: no answer
 	// means that another mounter has taken over.
@@ -437,7 +436,7 @@ func (o *outages) ends(id volume.ID, on connection) {
 
 // tidy forgets a view without requests and orders.
 func (v *outage) tidy(w *view) {
-	if len(w.callers) > 0 || w.ticket != 0 || w.rest != nil || w.queued || v.views[w.key] != w {
+	if len(w.callers) > 0 || w.ticket != 0 || w.rest != nil || v.views[w.key] != w {
 		return
 	}
 	delete(v.views, w.key)
@@ -452,9 +451,7 @@ func (o *outages) isServed(id volume.ID, generation uint64) {
 		}
 		v.change(true)
 		v.generation = generation
-		for _, w := range v.views {
-			v.attach(w)
-		}
+		v.attachViews()
 		if len(v.dead) > 0 {
 			v.sweep()
 		}
@@ -542,12 +539,7 @@ func (o *outages) forgotten(id volume.ID) {
 // attach has the mounter attach the program's mount in a view, or in all views for the requests of
 // dead connections.
 func (v *outage) attach(w *view) {
-	if w.ticket != 0 || w.rest != nil || w.queued || len(w.callers) == 0 && w != v.lost {
-		return
-	}
-	if v.underWay == atOnce {
-		w.queued = true
-		v.queue = append(v.queue, w)
+	if w.ticket != 0 || w.rest != nil || w != v.lost && (len(w.callers) == 0 || v.underWay >= atOnce) {
 		return
 	}
 	pid := uint32(0)
@@ -560,6 +552,16 @@ func (v *outage) attach(w *view) {
 	v.underWay++
 	w.answered = time.AfterFunc(orderTimeout, func() { v.attached(wire.Event{Ticket: ticket, Error: "the mounter does not answer"}) })
 	v.order(wire.Order{Kind: wire.Attach, Ticket: ticket, Volume: v.id, Generation: v.generation, PID: int(pid)})
+}
+
+// attachViews has the mounter attach the mount in the views that wait for it, as far as it may.
+func (v *outage) attachViews() {
+	for _, w := range v.views {
+		if v.underWay >= atOnce {
+			return
+		}
+		v.attach(w)
+	}
 }
 
 // attached is called when an order to attach has ended.
@@ -575,14 +577,8 @@ func (o *outages) attached(e wire.Event) {
 		w.ticket = 0
 		v.underWay--
 		w.result(e)
-		for v.underWay < atOnce && len(v.queue) > 0 {
-			next := v.queue[0]
-			v.queue = v.queue[1:]
-			next.queued = false
-			if v.served {
-				v.attach(next)
-			}
-			v.tidy(next)
+		if v.served {
+			v.attachViews()
 		}
 	})
 }
@@ -639,7 +635,7 @@ func (v *outage) finish(w *view, status fuse.Status) {
 // program. The pauses between sweeps get longer: a process whose working directory is in a dead
 // mount comes back to it for ever.
 func (v *outage) sweep() {
-	if v.lost.ticket != 0 || v.lost.rest != nil || v.lost.queued || v.pause != nil {
+	if v.lost.ticket != 0 || v.lost.rest != nil || v.pause != nil {
 		return
 	}
 	if v.sweeps++; v.sweeps == 1 {
