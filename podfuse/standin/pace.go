@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/later"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -20,7 +21,7 @@ import (
 // Delayed requests are looked at one after the other: a look that waits for the kernel takes a
 // thread, and this process ends where its cgroup has no room for another thread.
 type pace struct {
-	look chan struct{} // held during a delayed look
+	looks later.Queue // delayed
 
 	mu      sync.Mutex // guards what follows
 	volumes map[volume.ID]*timeSpent
@@ -39,7 +40,7 @@ const period = time.Second
 var share = 100 * time.Millisecond // a test sets it
 
 func newPace() *pace {
-	return &pace{look: make(chan struct{}, 1), volumes: map[volume.ID]*timeSpent{}, parked: map[caller]*time.Timer{}}
+	return &pace{volumes: map[volume.ID]*timeSpent{}, parked: map[caller]*time.Timer{}}
 }
 
 // may tells whether a volume has something left of its share.
@@ -66,38 +67,22 @@ func (p *pace) spend(id volume.ID, d time.Duration) {
 	s.spent += d
 }
 
-// park has a request looked at later, and forgotten if it ends meanwhile. It returns false where no
-// more can be held.
-func (p *pace) park(c caller, look, forget func()) bool {
+// park has a request looked at later, unless it ends before. It returns false where no more can be
+// held. A request that ends during the look counts as held until the outage ends.
+func (p *pace) park(id volume.ID, c caller, look func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.parked) >= mostOfAll {
 		return false
 	}
-	var timer *time.Timer
-	timer = time.AfterFunc(period, func() {
-		p.look <- struct{}{}
-		defer func() { <-p.look }()
-		if p.timerOf(c) != timer {
-			return
-		}
-		look()
-		switch p.timerOf(c) {
-		case timer:
-			p.leave(c)
-		case nil:
-			forget()
-		} // or it is parked again
+	p.parked[c] = time.AfterFunc(period, func() {
+		p.looks.Add(uint64(id), func() {
+			if p.leave(c) {
+				look()
+			}
+		})
 	})
-	p.parked[c] = timer
 	return true
-}
-
-// timerOf is the timer of a parked request, also while that is looked at; nil: it is not parked.
-func (p *pace) timerOf(c caller) *time.Timer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.parked[c]
 }
 
 // leave tells whether a request was parked, and forgets it.
@@ -130,11 +115,11 @@ func (s *service) hold(v volume.Record, thread uint32, c caller) bool {
 	case !may:
 		return false
 	case ofPod && !s.pace.may(v.ID()):
-		parked := s.pace.park(c, func() {
+		parked := s.pace.park(v.ID(), c, func() {
 			if !s.hold(v, thread, c) {
 				c.on.fail(c.id, fuse.Status(unix.ESTALE)) // of the host, which asks again
 			}
-		}, func() { s.outages.interrupted(c) })
+		})
 		if !parked {
 			c.on.fail(c.id, fuse.Status(unix.ENOTCONN))
 		}

@@ -38,12 +38,12 @@ func TestLaterLooksAreOneAfterTheOther(t *testing.T) {
 		p := newPace()
 		looks, most, all := 0, 0, 0
 		for id := range uint64(1000) {
-			p.park(caller{id: id}, func() {
+			p.park(one, caller{id: id}, func() {
 				looks, all = looks+1, all+1
 				most = max(most, looks)
 				time.Sleep(time.Millisecond)
 				looks--
-			}, func() { t.Error("a request has ended") })
+			})
 		}
 		time.Sleep(period + 2*time.Second)
 		synctest.Wait()
@@ -96,7 +96,7 @@ func TestWhoAsksTooOftenWaits(t *testing.T) {
 }
 
 // slowLook returns a service in which the first look at thread 101 takes as long as a function.
-func slowLook(t *testing.T, w *world, during func(*service)) *service {
+func slowLook(t *testing.T, w *world, during func()) *service {
 	t.Helper()
 	files := tree{}.process(t, "101", "systemd", "container")
 	w.o = newOutages(w)
@@ -118,7 +118,7 @@ func slowLook(t *testing.T, w *world, during func(*service)) *service {
 		if err := errors.Join(os.WriteFile(again, []byte(files["101/mountinfo"]), 0o600), os.Rename(again, slow)); err != nil {
 			t.Error(err)
 		}
-		during(s)
+		during()
 		if _, err := file.WriteString(files["101/mountinfo"]); err != nil {
 			t.Error(err)
 		}
@@ -126,30 +126,11 @@ func slowLook(t *testing.T, w *world, during func(*service)) *service {
 	return s
 }
 
-// A request that ends while it is looked at, later than it came, is not held.
-func TestWhoEndsDuringALookIsNotHeld(t *testing.T) {
-	w := &world{t: t, wait: time.Minute}
-	c := caller{w.on("s"), 1}
-	s := slowLook(t, w, func(s *service) { s.interrupted(c) })
-	s.pace.spend(clientRecord.ID(), time.Hour)
-	if !s.hold(clientRecord, 101, c) {
-		t.Fatal("it is answered")
-	}
-	time.Sleep(period)
-	for deadline := time.Now().Add(soon); s.pace.timerOf(c) != nil && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	s.pace.look <- struct{}{} // the look is over
-	if _, waiting := w.o.threadOf(c); waiting != 0 {
-		t.Error("it is held")
-	}
-}
-
 // What a look costs does not depend on who else is busy on the machine: here, on whoever has the
 // kernel wait.
 func TestALookThatWaitsIsFree(t *testing.T) {
 	w := &world{t: t, wait: time.Minute}
-	s := slowLook(t, w, func(*service) { time.Sleep(2 * share) })
+	s := slowLook(t, w, func() { time.Sleep(2 * share) })
 	if !s.hold(clientRecord, 101, caller{w.on("s"), 1}) {
 		t.Error("it is not held")
 	}
