@@ -156,51 +156,42 @@ func (d *dead) fail(id uint64, status fuse.Status) {
 }
 
 // scratch is the memory into which requests of all dead connections are read, one at a time.
-// The kernel wants room for the largest write that a program has agreed on.
 type scratch struct {
 	mu     sync.Mutex
-	memory []byte
+	memory []byte // nil before the first
 }
 
-const (
-	leastScratch = 1<<20 + 4096
-	// mostScratch has room for writes of 256 MiB, with fs.fuse.max_pages_limit at its most.
-	mostScratch = 257 << 20
-)
+// scratchSize is address space. The kernel wants room for the largest write that a program has
+// agreed on: 256 MiB, with fs.fuse.max_pages_limit at its most.
+const scratchSize = 257 << 20
 
 // read reads a request, and has it handled.
 func (s *scratch) read(fd int, handle func(request []byte)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for size := max(len(s.memory), leastScratch); ; size = min(4*size, mostScratch) {
-		if err := s.grow(size); err != nil {
+	if s.memory == nil {
+		if err := s.take(); err != nil {
 			return err
 		}
-		n, err := unix.Read(fd, s.memory)
-		if err == unix.EINVAL && size < mostScratch {
-			continue
-		}
-		if err == nil {
-			handle(s.memory[:n])
-		}
-		return err
 	}
+	n, err := unix.Read(fd, s.memory)
+	if err == nil {
+		handle(s.memory[:n])
+	}
+	return err
 }
 
-// grow takes address space. Memory is taken as far as requests reach. The beginning is touched
-// before, because a copy that fails while this process is killed is an error for the reader.
-func (s *scratch) grow(size int) error {
-	if len(s.memory) >= size {
-		return nil
-	}
-	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+// take takes address space. Memory is taken as far as requests reach, by small pages, and none is
+// reserved: the kubelet sets vm.overcommit_memory to 1. The beginning is touched before, because a
+// copy that fails while this process is killed is an error for the reader.
+func (s *scratch) take() (err error) {
+	s.memory, err = unix.Mmap(-1, 0, scratchSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return err
 	}
-	s.free()
-	s.memory = memory
+	_ = unix.Madvise(s.memory, unix.MADV_NOHUGEPAGE)
 	for at := 0; at < 16<<10; at += os.Getpagesize() {
-		memory[at] = 1
+		s.memory[at] = 1
 	}
 	return nil
 }
