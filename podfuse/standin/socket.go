@@ -30,7 +30,6 @@ type requests struct {
 	closed  bool                      // no order is taken any more
 	clients map[*packet.Socket]string // the pods of those that are connected
 	waiting map[uint64]chan<- error   // for the end of an order
-	refused map[string]time.Time      // pods, of which the log was told
 }
 
 const (
@@ -41,15 +40,13 @@ const (
 	// mostClients are connected at the same time, and so many of one pod.
 	mostClients      = 256
 	mostClientsOfPod = 8
-	// logEvery is how often the log is told of refusals to one pod.
-	logEvery = time.Minute
 )
 
 // errTemporary is an answer for which the client is not to blame.
 var errTemporary = errors.New("the node's driver is being replaced; ask again")
 
 func newRequests(s *service) *requests {
-	return &requests{service: s, clients: map[*packet.Socket]string{}, waiting: map[uint64]chan<- error{}, refused: map[string]time.Time{}}
+	return &requests{service: s, clients: map[*packet.Socket]string{}, waiting: map[uint64]chan<- error{}}
 }
 
 // open begins to answer. The socket stays the caller's.
@@ -159,32 +156,12 @@ func (q *requests) serve(conn *packet.Socket, pid int, accepted time.Duration) {
 	}
 	if err != nil {
 		answer = &wire.Answer{Error: err.Error(), Again: errors.Is(err, errTemporary)}
-		q.refusal(conn, pid, err)
 	}
 	if answer == nil {
 		return
 	}
 	answer.Format = wire.Format
 	_ = conn.SendBy(packet.NoFiles, requestTime, answer) // a client that is gone does not matter
-}
-
-// refusal logs an error, but not often.
-func (q *requests) refusal(conn *packet.Socket, pid int, err error) {
-	q.mu.Lock()
-	pod, now := q.clients[conn], time.Now()
-	for other, last := range q.refused {
-		if now.Sub(last) > logEvery {
-			delete(q.refused, other)
-		}
-	}
-	_, told := q.refused[pod]
-	if !told {
-		q.refused[pod] = now
-	}
-	q.mu.Unlock()
-	if !told && !errors.Is(err, errTemporary) {
-		q.log("process %d asks by the socket of a server volume, and is refused: %v", pid, err)
-	}
 }
 
 // request does what a client wants. A nil answer was given by the mounter.
