@@ -69,7 +69,7 @@ type proxy struct {
 }
 
 func parseProxy(args []string) (p proxy, err error) {
-	var lazy, autoUnmount, syncInit bool
+	var lazy bool
 	var options []string
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -79,22 +79,16 @@ func parseProxy(args []string) (p proxy, err error) {
 	flags.BoolVarP(&p.quiet, "quiet", "q", false, "")
 	flags.BoolVarP(&lazy, "lazy", "z", false, "") // every unmount is lazy
 	flags.StringArrayVarP(&options, "options", "o", nil, "")
-	flags.BoolVar(&autoUnmount, "auto-unmount", false, "")
 	flags.StringVar(&p.commFD, "comm-fd", os.Getenv("_FUSE_COMMFD"), "")
-	flags.BoolVar(&syncInit, "sync-init", false, "")
+	// Libraries go on without what is an error here: --auto-unmount, for a program that has mounted by
+	// itself, with privilege, and --sync-init, by which libfuse 3.19 wants the descriptor before it is
+	// mounted.
 	if err := flags.Parse(args); err != nil || p.help || p.version {
 		return p, err
 	}
 	// Some Go libraries give each option a -o of its own.
 	p.options = strings.Join(options, ",")
 	switch {
-	case autoUnmount:
-		// For a program that has mounted by itself, with privilege. Libraries go on without.
-		return p, errors.New("--auto-unmount is for mounts of privileged programs, which are not this driver's")
-	case syncInit:
-		// libfuse 3.19 wants the descriptor before it is mounted, to enable a FUSE_INIT that
-		// mount(2) waits for. It then mounts as it did before, as with an older fusermount3.
-		return p, errors.New("--sync-init is not supported; the library goes on without it")
 	case lazy && !p.unmount:
 		return p, errors.New("-z can only be used with -u")
 	case flags.NArg() == 0:
