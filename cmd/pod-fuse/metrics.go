@@ -20,13 +20,6 @@ func mounterMetrics(now mounter.Status, unknown error) []command.Metric {
 	if unknown != nil {
 		return []command.Metric{up}
 	}
-	living, dead := 0, 0
-	for _, v := range now.Volumes {
-		if v.Generation != 0 {
-			living++
-		}
-		dead += v.Dead
-	}
 	info := gauge("mounter_info", "The version of the mounter.", 1)
 	info.Samples[0].Labels = []string{"version", now.Version}
 	returns := gauge("program_returns_total", "Programs that began to serve a volume which another one had served before.", float64(now.Returns))
@@ -36,10 +29,6 @@ func mounterMetrics(now mounter.Status, unknown error) []command.Metric {
 		gauge("mounter_spare", "Whether the mounter has a spare.", truth(now.Spare != 0)),
 		gauge("mounter_linked", "Whether the pair is linked to the mounter.", truth(now.Linked)),
 		gauge("mounter_trouble", "Whether the mounter cannot be asked by pods.", truth(now.Trouble != "")),
-		gauge("mounter_attaching", "Orders to attach a mount in containers that are under way.", float64(now.Attaching)),
-		{Name: "mounter_connections", Kind: "gauge", Help: "Connections that the mounter holds, by their program.", Samples: []command.Sample{
-			{Value: float64(living), Labels: []string{"program", "living"}}, {Value: float64(dead), Labels: []string{"program", "dead"}},
-		}},
 	}
 }
 

@@ -96,8 +96,7 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 		t.Errorf("before the first mount: %v", now)
 	}
 	want := map[string]float64{
-		"mounter_up{}": 1, `mounter_info{version="1.2.3"}`: 1, "mounter_spare{}": 1, "mounter_linked{}": 1, "mounter_trouble{}": 0, "mounter_attaching{}": 0,
-		`mounter_connections{program="living"}`: 0, `mounter_connections{program="dead"}`: 0,
+		"mounter_up{}": 1, `mounter_info{version="1.2.3"}`: 1, "mounter_spare{}": 1, "mounter_linked{}": 1, "mounter_trouble{}": 0,
 		`programs{state="waiting"}`: 1, `programs{state="served"}`: 0, `programs{state="program_dead"}`: 0, `programs{state="gone"}`: 0,
 		"waiting_requests{}": 0, "program_returns_total{}": 0,
 	}
@@ -148,7 +147,7 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 	end := n.serves(client, server, "--restart")
 	must(t, reader.Wait())
 	served := map[string]float64{
-		"waiting_requests{}": 0, `programs{state="waiting"}`: 0, `programs{state="served"}`: 1, `mounter_connections{program="living"}`: 1,
+		"waiting_requests{}": 0, `programs{state="waiting"}`: 0, `programs{state="served"}`: 1,
 	}
 	tells("a program serves", false, served)
 	for _, role := range []string{"active", "standby", "mounter", "spare"} {
@@ -169,11 +168,11 @@ func TestMetricsTellOfProgramsAndTheMounter(t *testing.T) {
 	tells("the spare mounts", false, nil)
 	end()
 	tells("it is dead", true, map[string]float64{
-		`programs{state="served"}`: 0, `programs{state="program_dead"}`: 1, `mounter_connections{program="living"}`: 0, `mounter_connections{program="dead"}`: 1,
+		`programs{state="served"}`: 0, `programs{state="program_dead"}`: 1,
 	})
 	n.must("unmount", client)
 	n.must("unmount", server)
-	tells("it is unmounted", false, map[string]float64{`programs{state="program_dead"}`: 0, `mounter_connections{program="dead"}`: 0})
+	tells("it is unmounted", false, map[string]float64{`programs{state="program_dead"}`: 0})
 	if got, want := slices.Sorted(maps.Keys(seen)), tabled(t); !slices.Equal(got, want) {
 		t.Errorf("the driver tells\n%q, the tables of docs/installer.md have\n%q", got, want)
 	}
