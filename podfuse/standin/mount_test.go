@@ -28,7 +28,7 @@ func TestReadersWaitForTheFirstProgram(t *testing.T) {
 		all = append(all, c.do(what[0], what[1:]...))
 	}
 	for _, p := range all {
-		p.waits()
+		p.isHeld()
 	}
 	p := r.program(map[string]string{"x": "content", "dir/y": ""})
 	p.serves()
@@ -51,7 +51,7 @@ func TestTheHostNeverWaits(t *testing.T) {
 func theHostNeverWaits(t *testing.T, r *rig) {
 	c := r.container("")
 	waiter := c.do("stat", c.paths[0])
-	waiter.waits()
+	waiter.isHeld()
 	done := make(chan error, 1)
 	go func() {
 		dir := r.record.Dir
@@ -99,7 +99,7 @@ func TestACopyOfTheHostsMountsNeverWaits(t *testing.T) {
 		t.Run(kubelets, func(t *testing.T) {
 			r := newRigOn(t, kubelets, time.Hour)
 			waiter := r.container("").do("stat", r.containers[0].paths[0])
-			waiter.isHeldSoon()
+			waiter.isHeld()
 			agent := &container{rig: r}
 			agent.start([]string{filepath.Join(r.dir, kubelets), r.mkdir("agent")})
 			at := filepath.Join(r.dir, "agent", podUID, "volumes/example.com~pod-fuse/data")
@@ -142,7 +142,7 @@ func TestSubPaths(t *testing.T) {
 	r := newRig(t, time.Minute)
 	c := r.container("dir/sub", "", "other")
 	p := c.do("cat", c.paths[0]+"/x")
-	p.waits()
+	p.isHeld()
 	r.program(map[string]string{"dir/sub/x": "below", "other/x": "other"}).serves()
 	p.prints("below")
 	c.do("cat", c.paths[1]+"/dir/sub/x").prints("below")
@@ -155,7 +155,7 @@ func TestNothingIsHeldThatKeepsAMountOut(t *testing.T) {
 	c := r.container("")
 	c.do("chmod", c.paths[0]).prints("EROFS")
 	p := c.do("mkdir", c.paths[0]+"/new")
-	p.waits()
+	p.isHeld()
 	r.program(nil).serves()
 	p.prints("")
 }
@@ -177,7 +177,7 @@ func TestAProgramDiesUnderReaders(t *testing.T) {
 	waiting := []*process{c.do("cat", c.paths[0]+"/x"), c.do("stat", c.paths[0]+"/x"), c.do("list", c.paths[0]), other.do("cat", other.paths[0]+"/y")}
 	killed := c.do("cat", c.paths[0]+"/x")
 	for _, p := range waiting {
-		p.waits()
+		p.isHeld()
 	}
 	if err := killed.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -219,9 +219,9 @@ func TestWhatADeadProgramHadReadIsAnswered(t *testing.T) {
 		return err == nil && devfuse.Waits(devfuse.Header(request).Opcode)
 	})
 	one.dies()
-	waiting.waits()
+	waiting.isHeld()
 	later := c.do("stat", c.paths[0]+"/x")
-	later.waits()
+	later.isHeld()
 	r.program(map[string]string{"x": "second"}).serves()
 	waiting.prints("")
 	later.prints("")
@@ -253,7 +253,7 @@ func TestADeadProgramThatResendsIsEnded(t *testing.T) {
 	c.do("cat", c.paths[0]+"/x").prints("first")
 	one.dies()
 	waiting := c.do("cat", c.paths[0]+"/x")
-	waiting.waits()
+	waiting.isHeld()
 	end, ended := make(chan bool), make(chan bool)
 	hidden, err := unix.FcntlInt(one.device.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	r.must(err)
@@ -296,12 +296,12 @@ func TestWhoWaitsGoesOnWaitingForAnotherProcess(t *testing.T) {
 	one.dies()
 	onDead, onStandin := c.do("cat", c.paths[0]+"/x"), fresh.do("cat", fresh.paths[0]+"/x")
 	for range 3 {
-		onDead.waits()
-		onStandin.waits()
+		onDead.isHeld()
+		onStandin.isHeld()
 		r.stop()
 		r.serve()
 	}
-	onDead.waits()
+	onDead.isHeld()
 	r.program(map[string]string{"x": "second"}).serves()
 	onDead.prints("second")
 	onStandin.prints("second")
@@ -352,7 +352,7 @@ func TestADeadProgramThatAnswersMakesNoWork(t *testing.T) {
 	var waiting []*process
 	for range 32 {
 		p := c.do("stat", c.paths[0]+"/x")
-		p.isHeldSoon()
+		p.isHeld()
 		waiting = append(waiting, p)
 	}
 	s := r.fs.service.Load()

@@ -489,15 +489,8 @@ func (p *process) waits() {
 	}
 }
 
-// isHeld waits until a request of the process is held, and expects that it stays so.
+// isHeld waits until a request of the process is held.
 func (p *process) isHeld() {
-	p.t.Helper()
-	p.isHeldSoon()
-	p.waits()
-}
-
-// isHeldSoon waits until a request of the process is held.
-func (p *process) isHeldSoon() {
 	p.t.Helper()
 	p.eventually("is held", func() bool {
 		for _, thread := range p.fs.heldThreads() {
@@ -511,6 +504,9 @@ func (p *process) isHeldSoon() {
 
 func (f *FileSystem) heldThreads() (all []uint32) {
 	s := f.service.Load()
+	if s == nil { // it has just begun
+		return nil
+	}
 	s.outages.do(func() {
 		for c, view := range s.outages.callers {
 			all = append(all, view.callers[c])

@@ -366,7 +366,7 @@ func TestAMounterThatIsGoneIsLogged(t *testing.T) {
 	case <-time.After(soon):
 		t.Fatal("nothing is logged")
 	}
-	fresh.do("stat", fresh.paths[0]).waits()
+	fresh.do("stat", fresh.paths[0]).isHeld()
 	c.do("cat", c.paths[0]+"/x").prints("first")
 	r.ask(t, `{"format":1,"kind":"serve"}`, `{"format":1,"error":"`+errTemporary.Error()+`","again":true}`)
 }
