@@ -1,7 +1,8 @@
 // Package inject adds FUSE programs to manifests, as the chart's admission policy adds them to
 // pods: for API servers without such policies, and for those who want to see what is added. The
 // policy (deploy/chart/pod-info-fuse/templates/programs.yaml) is the truth. deploy/check compares
-// both.
+// what both make of a pod. The policy refuses more, such as a value that a program takes for an
+// option: where there is no policy, the pod's author may write any pod as well.
 //
 // A document to which something is added is written anew, as kubectl prints objects: its keys are
 // sorted, and its comments are gone. All others stay as they are.
@@ -18,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Manifest returns a manifest with what its pods ask for. Its error has a line for each pod that
-// the policy would refuse.
+// Manifest returns a manifest with what its pods ask for. Its error has a line for each program or
+// option that there is not.
 func (l List) Manifest(manifest string) (string, error) {
 	manifest = strings.TrimPrefix(manifest, "\ufeff") // it begins files of some Windows programs
 	if !utf8.ValidString(manifest) {                  // kubectl reads UTF-16, too, in which the driver's name would be overlooked

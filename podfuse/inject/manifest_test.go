@@ -164,12 +164,11 @@ func TestYAMLThatIsRefused(t *testing.T) {
 		bomb += fmt.Sprintf("%c: &%[1]c [*%c, *%[2]c]\n", 'b'+i, 'a'+i)
 	}
 	for manifest, want := range map[string]string{
-		bomb + "kind: Pod\nspec:\n" + lists:                                                   "document contains excessive aliasing",
-		"\xff\xfek\x00i\x00n\x00d\x00":                                                        "the manifest is not UTF-8",
-		"kind: Pod\nspec:\n" + lists + "  x: [\n":                                             "line 6: did not find expected node content",
-		"kind: Pod\nspec:\n" + lists + "  volumes: []\n":                                      `line 6: key "volumes" already set in map`,
-		"---\nkind: Pod\n---\nkind: Pod\nspec:\n" + lists + "\t- x":                           "line 9: found character",
-		"kind: Pod\nspec:\n" + strings.Replace(lists, "program: p", "program: p, wait: 5", 1): `Pod: Volume data: option wait is not a string: write "5".`,
+		bomb + "kind: Pod\nspec:\n" + lists:                         "document contains excessive aliasing",
+		"\xff\xfek\x00i\x00n\x00d\x00":                              "the manifest is not UTF-8",
+		"kind: Pod\nspec:\n" + lists + "  x: [\n":                   "line 6: did not find expected node content",
+		"kind: Pod\nspec:\n" + lists + "  volumes: []\n":            `line 6: key "volumes" already set in map`,
+		"---\nkind: Pod\n---\nkind: Pod\nspec:\n" + lists + "\t- x": "line 9: found character",
 	} {
 		got, err := catalogue(t).Manifest(manifest)
 		if got != "" || err == nil || !strings.Contains(err.Error(), want) {
@@ -204,22 +203,13 @@ func TestValuesOfSeveralFiles(t *testing.T) {
 // Of a program that is let in, one mutation a row.
 func TestListsThatAreRefused(t *testing.T) {
 	for more, want := range map[string]string{
-		"":                                      "",
-		"image: ''":                             "podFuse.programs.a: image and command are required",
-		"command: []":                           "podFuse.programs.a: image and command are required",
-		"command: x":                            "podFuse.programs.a: json: cannot unmarshal string",
-		"command: [a, 1, '{}']":                 "podFuse.programs.a: json: cannot unmarshal number",
-		"comand: [a]":                           `podFuse.programs.a: json: unknown field "comand"`,
-		"env: {o: 1}":                           "podFuse.programs.a: json: cannot unmarshal number",
-		"options: [program]":                    `podFuse.programs.a.options: an option cannot have the name "program"`,
-		"options: [LD_PRELOAD]":                 `podFuse.programs.a.options: an option cannot have the name "LD_PRELOAD"`,
-		"options: ['']":                         `podFuse.programs.a.options: an option cannot have the name ""`,
-		"options: [1o]":                         `podFuse.programs.a.options: an option cannot have the name "1o"`,
-		"command: [a]":                          "podFuse.programs.a.command: it has neither {} nor $(mountpoint): where would it mount?",
-		"command: [a, '{}', $(b)]":              "podFuse.programs.a.command: $(b) is neither in options nor in env",
-		"command: [/bin/bash, -c, 'a {} $(o)']": `podFuse.programs.a.command: a shell would read what a pod writes: have "$o" in the place of $(o)`,
-		"env: {O: $(o), P: $(O)}, command: [a, '{}', $(P)]": "podFuse.programs.a.env.O: it has $(o), and the command or another variable has $(O): have $(o) there",
-		"env: {O: 'x$(o)'}, command: [a, '{}', $(O)]":       "podFuse.programs.a.env.O: it has $(o), and the command or another variable has $(O): have $(o) there",
+		"":                      "",
+		"image: ''":             "podFuse.programs.a: image and command are required",
+		"command: []":           "podFuse.programs.a: image and command are required",
+		"command: x":            "podFuse.programs.a: json: cannot unmarshal string",
+		"command: [a, 1, '{}']": "podFuse.programs.a: json: cannot unmarshal number",
+		"comand: [a]":           `podFuse.programs.a: json: unknown field "comand"`,
+		"env: {o: 1}":           "podFuse.programs.a: json: cannot unmarshal number",
 	} {
 		_, err := Read([]byte("podFuse: {programs: {a: {image: i, command: [a, '{}', $(o)], options: [o]}}}"), []byte("podFuse:\n  programs:\n    a: {"+more+"}"))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {

@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -59,14 +58,9 @@ func (l List) clients(pod any) []volume {
 
 // problem returns the first thing that is wrong with a volume, as the validating policy words it;
 // "" for nothing.
-func (l List) problem(pod any, v volume) string {
+func (l List) problem(v volume) string {
 	if !v.has("program") {
 		return ""
-	}
-	for _, option := range slices.Sorted(maps.Keys(v.options)) { // which no policy has to say: the API server does
-		if _, isString := v.options[option].(string); !isString {
-			return fmt.Sprintf("option %s is not a string: write \"%[2]v\"", option, v.options[option])
-		}
 	}
 	name := text(v.options["program"])
 	p := l.programs[name]
@@ -84,23 +78,6 @@ func (l List) problem(pod any, v volume) string {
 			return "program " + name + " needs option " + option + options
 		}
 	}
-	for _, option := range p.inArguments {
-		if value := v.or(option, ""); strings.HasPrefix(value, "-") || strings.Contains(value, "{}") {
-			return "option " + option + " becomes an argument, which may not begin with - or have {}"
-		}
-	}
-	for _, option := range p.inParts {
-		if strings.ContainsAny(v.or(option, ""), `,\`) {
-			return "option " + option + " becomes a part of an argument, which may not have a comma or a backslash"
-		}
-	}
-	if v.or("secret", "secret") == "" {
-		return "option secret is the name of a Secret in the pod's namespace"
-	}
-	others := slices.DeleteFunc(names(in(pod, "spec", "volumes")), func(name string) bool { return name == v.name })
-	if p.Source != nil && !slices.Contains(others, v.or("source", "")) {
-		return "option source is the name of another volume of the pod. Volumes: " + strings.Join(others, ", ")
-	}
 	return ""
 }
 
@@ -110,57 +87,35 @@ func (l List) serves(pod any) (container, volume, problem string) {
 	if !given {
 		return "", "", ""
 	}
-	parts := strings.Split(value, "=")
-	if len(parts) != 2 {
+	container, volume, isPair := strings.Cut(value, "=")
+	if !isPair {
 		return "", "", "its value is CONTAINER=VOLUME: a container of this pod, and the volume that its program serves"
 	}
-	container, volume = parts[0], parts[1]
 	containers := append(names(in(pod, "spec", "initContainers")), names(in(pod, "spec", "containers"))...)
 	var clients []string
 	for _, v := range l.clients(pod) {
-		if clients = append(clients, v.name); v.name == volume && v.has("program") {
-			problem = "volume " + volume + " has the option program: remove that, or the annotation"
+		if !v.has("program") {
+			clients = append(clients, v.name)
 		}
 	}
-	if !slices.Contains(clients, volume) {
-		problem = "this pod has no volume " + volume + " of " + l.driver + " that a program can serve. Volumes: " + strings.Join(clients, ", ")
-	}
-	for _, v := range items(in(pod, "spec", "volumes")) {
-		if text(in(v, "name")) == volume && in(v, "persistentVolumeClaim") != nil {
-			problem = "volume " + volume + " is behind a claim, where no policy looks: without the annotation, give the pod a server volume that serves the persistent volume's name"
-		}
-	}
-	if !slices.Contains(containers, container) {
+	switch {
+	case !slices.Contains(containers, container):
 		problem = "this pod has no container " + container + ". Containers: " + strings.Join(containers, ", ")
+	case !slices.Contains(clients, volume):
+		problem = "this pod has no volume " + volume + " of " + l.driver + " without the option program. Volumes: " + strings.Join(clients, ", ")
 	}
 	return container, volume, problem
 }
 
-// refusals are the messages with which the validating policy refuses a pod.
+// refusals say what is wrong with what a pod asks for.
 func (l List) refusals(pod any) (messages []string) {
-	// The API server replaces a message that is long, or has several lines, by the policy's general
-	// message.
-	say := func(message, general string) {
-		if strings.Contains(message, "\n") || len(message) > 5<<10 {
-			message = general
-		}
-		messages = append(messages, message)
-	}
-	first := ""
 	for _, v := range l.clients(pod) {
-		isUnknown := v.has("program") && l.programs[text(v.options["program"])] == nil
-		if problem := l.problem(pod, v); problem != "" && (first == "" || isUnknown) {
-			if first = "Volume " + v.name + ": " + problem + "."; isUnknown { // which the policy says before all others
-				break
-			}
+		if problem := l.problem(v); problem != "" {
+			messages = append(messages, "Volume "+v.name+": "+problem+".")
 		}
-	}
-	if first != "" {
-		say(first, "A volume asks for a program, or gives it an option, that there is not. Programs: "+l.names()+".")
 	}
 	if _, _, problem := l.serves(pod); problem != "" {
-		annotation := "annotation " + l.csi + "/serves"
-		say("A"+annotation[1:]+": "+problem+".", "The value of "+annotation+" is CONTAINER=VOLUME: a container of this pod, and the volume that its program serves.")
+		messages = append(messages, "Annotation "+l.csi+"/serves: "+problem+".")
 	}
 	return messages
 }
@@ -181,7 +136,7 @@ func (l List) add(pod any) (added bool) {
 	}
 	var servers, secrets, programs list
 	for _, v := range l.clients(pod) {
-		if !v.has("program") || served[v.name] != "" || l.problem(pod, v) != "" {
+		if !v.has("program") || served[v.name] != "" || l.problem(v) != "" {
 			continue
 		}
 		p := l.programs[text(v.options["program"])]

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 )
@@ -36,10 +35,8 @@ type program struct {
 	} `json:"source"`
 
 	accepts, needs []string
-	// Options that the command has, and of these, the ones that it has as a part of an argument.
-	inArguments, inParts []string
-	variables            []string // names in env, in the order of the container's
-	mountPoint           bool     // the command has $(mountpoint)
+	variables      []string // names in env, in the order of the container's
+	mountPoint     bool     // the command has $(mountpoint)
 }
 
 // Read reads values of the chart. Those of a later file replace those of an earlier one, as Helm's
@@ -103,42 +100,15 @@ func merge(values, more map[string]any) {
 	}
 }
 
-// prepare finds out what the program takes, and refuses what the chart refuses
+// prepare finds out what the program takes. What a list may have, the chart checks
 // (pod-info-fuse.program in its _programs.tpl).
 func (p *program) prepare(where string) error {
 	if p.Image == "" || len(p.Command) == 0 {
 		return fmt.Errorf("%s: image and command are required", where)
 	}
-	isShell := func(argument string) bool {
-		return slices.Contains([]string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"}, path.Base(argument))
-	}
 	for _, option := range p.Options {
-		if reserved := []string{"program", "serves", "wait", "default_permissions", "secret", "source", "mountpoint"}; !isOption(option) || slices.Contains(reserved, option) {
-			return fmt.Errorf("%s.options: an option cannot have the name %q", where, option)
-		}
 		if _, given := p.Env[option]; !given {
 			p.needs = append(p.needs, option)
-		}
-		reference := "$(" + option + ")"
-		for _, argument := range p.Command {
-			if strings.Contains(argument, reference) {
-				if !slices.Contains(p.inArguments, option) {
-					p.inArguments = append(p.inArguments, option)
-				}
-				if argument != reference && !slices.Contains(p.inParts, option) {
-					p.inParts = append(p.inParts, option)
-				}
-				if slices.ContainsFunc(p.Command, isShell) {
-					return fmt.Errorf("%s.command: a shell would read what a pod writes: have \"$%s\" in the place of %s", where, option, reference)
-				}
-			}
-		}
-		for variable, value := range p.Env {
-			for _, reader := range slices.AppendSeq(slices.Clone(p.Command), maps.Values(p.Env)) {
-				if strings.Contains(value, reference) && strings.Contains(reader, "$("+variable+")") {
-					return fmt.Errorf("%s.env.%s: it has %s, and the command or another variable has $(%s): have %[3]s there", where, variable, reference, variable)
-				}
-			}
 		}
 	}
 	p.accepts = append(slices.Clone(p.Options), "wait", "default_permissions")
@@ -155,17 +125,7 @@ func (p *program) prepare(where string) error {
 		p.accepts = append(p.accepts, "source")
 		p.needs = append(p.needs, "source")
 	}
-	command := strings.Join(p.Command, " ")
-	p.mountPoint = strings.Contains(command, "$(mountpoint)")
-	if !p.mountPoint && !strings.Contains(command, "{}") {
-		return fmt.Errorf("%s.command: it has neither {} nor $(mountpoint): where would it mount?", where)
-	}
-	for _, after := range strings.Split(command, "$(")[1:] {
-		name, _, closed := strings.Cut(after, ")")
-		if _, given := p.Env[name]; closed && isOption(name) && p.Secret == nil && !given && name != "mountpoint" && !slices.Contains(p.Options, name) {
-			return fmt.Errorf("%s.command: $(%s) is neither in options nor in env", where, name)
-		}
-	}
+	p.mountPoint = strings.Contains(strings.Join(p.Command, " "), "$(mountpoint)")
 	for _, first := range []bool{true, false} { // options' values first: a variable has those before it
 		for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 			if slices.Contains(p.Options, name) == first {
@@ -174,12 +134,6 @@ func (p *program) prepare(where string) error {
 		}
 	}
 	return nil
-}
-
-// isOption tells whether an option may have a name.
-func isOption(name string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyz"
-	return name != "" && strings.Contains(letters, name[:1]) && strings.Trim(name, letters+"0123456789_") == ""
 }
 
 // names are those of all programs, for a message.
