@@ -49,6 +49,9 @@ const registerDelay = 5 * time.Second
 // server's. A kubelet that has refused the plugin asks again only when there is another socket.
 func (p *Plugin) register(ctx context.Context, server *grpc.Server, refused <-chan string, dir string) error {
 	for {
+		for len(refused) > 0 {
+			<-refused // said late, of the socket before
+		}
 		at, err := listen(filepath.Join(dir, filepath.Base(p.Driver.CSIRegistration(p.KubeletDir))))
 		if err != nil {
 			return fmt.Errorf("make the socket of the registration: %w", err)

@@ -42,10 +42,14 @@ func TestARefusedPluginIsOfferedAgain(t *testing.T) {
 	w := place(t)
 	p := w.start()
 	path := w.registration()
-	if _, err := w.register().NotifyRegistrationStatus(w.ctx(), &registration.RegistrationStatus{Error: "no such\nnode"}); err != nil {
+	client, refusal := w.register(), &registration.RegistrationStatus{Error: "no such\nnode"}
+	if _, err := client.NotifyRegistrationStatus(w.ctx(), refusal); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "there is no socket", func() bool { _, err := os.Lstat(path); return os.IsNotExist(err) })
+	if _, err := client.NotifyRegistrationStatus(w.ctx(), refusal); err != nil { // late, and of that socket
+		t.Error(err)
+	}
 	if status, output := w.probe(); status != 0 {
 		t.Errorf("probe: %d, %s", status, output)
 	}
@@ -55,6 +59,9 @@ func TestARefusedPluginIsOfferedAgain(t *testing.T) {
 	}
 	if _, err := w.register().GetInfo(w.ctx(), &registration.InfoRequest{}, grpc.WaitForReady(true)); err != nil {
 		t.Error(err)
+	}
+	if n := strings.Count(p.output.String(), "has not registered"); n != 1 {
+		t.Errorf("what was said of the first socket ends the second one: %s", p.output)
 	}
 	if err := p.end(unix.SIGTERM); err != nil {
 		t.Error(err)
