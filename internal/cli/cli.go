@@ -41,7 +41,7 @@ type Command struct {
 	More string
 	// Example is a command line that can be copied, without the program's name at its beginning.
 	Example string
-	// Choices are all values that the argument can have; nil: any.
+	// Choices are all values that the first argument can have; nil: any.
 	Choices []string
 	// Prepare declares the command's flags in a set. When the set has been read, run executes the
 	// command, with the arguments that are left.
@@ -64,9 +64,9 @@ func (t Table) All() []Command {
 	shells := []string{"bash", "zsh", "fish"}
 	return append(slices.Clone(t.Commands),
 		Command{
-			Name: "completion", Args: "SHELL", Choices: shells, Prepare: t.completion,
+			Name: "completion", Args: "SHELL [WORD...]", Choices: shells, Prepare: t.completion,
 			Help:    "print what lets a shell complete commands and flags; SHELL is " + strings.Join(shells, ", "),
-			More:    "The packages have it where the shells look for it.",
+			More:    "The packages have it where the shells look for it. It asks this command what the last WORD of a line can be.",
 			Example: "completion bash >/etc/bash_completion.d/" + t.Program,
 		},
 		Command{
@@ -149,7 +149,7 @@ func (c Command) takes(args []string) error {
 		return Usage(fmt.Errorf("%s needs %s", c.Name, strings.Join(needed, " ")))
 	case len(args) > most && !anyNumber:
 		return Usage(fmt.Errorf("%s takes no argument %q", c.Name, args[most]))
-	case len(c.Choices) > 0 && len(args) == 1 && !slices.Contains(c.Choices, args[0]):
+	case len(c.Choices) > 0 && len(args) > 0 && !slices.Contains(c.Choices, args[0]):
 		return Usage(fmt.Errorf("%s: there is no %q, only %s", c.Name, args[0], strings.Join(c.Choices, ", ")))
 	}
 	return nil
@@ -184,14 +184,6 @@ func (t Table) help(set *pflag.FlagSet) func([]string) error {
 			text = t.helpOf(c)
 		}
 		_, err := os.Stdout.WriteString(text)
-		return err
-	}
-}
-
-func (t Table) completion(*pflag.FlagSet) func([]string) error {
-	return func(args []string) error {
-		script := map[string]func() string{"bash": t.bash, "zsh": t.zsh, "fish": t.fish}[args[0]]
-		_, err := os.Stdout.WriteString(script())
 		return err
 	}
 }

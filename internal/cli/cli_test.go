@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -73,7 +72,6 @@ func run(t *testing.T, args ...string) (stdout string, err error) {
 func TestOneTableGivesAllPages(t *testing.T) {
 	for file, args := range map[string]string{
 		"help.txt": "help", "sell.txt": "sell --help", "look.txt": "help look", "mount.txt": "help mount", "man.8": "help --man",
-		"completion.bash": "completion bash", "completion.zsh": "completion zsh", "completion.fish": "completion fish",
 		"version.json": "version -o json",
 	} {
 		got, err := run(t, strings.Fields(args)...)
@@ -120,40 +118,59 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+func TestWordsAreCompleted(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                "sell look close completion help version",
+		"c":               "close completion",
+		"sell --":         "--help --quiet --to --wrap",
+		"sell -":          "-h --help -q --quiet --to --wrap",
+		"sell ":           "",
+		"sell --to ":      "",
+		"sell --to -":     "",
+		"sell --wrap --t": "--to",
+		"sell bread --t":  "--to",
+		"look -o ":        "table json",
+		"look --output j": "json",
+		"look -- here -":  "", // another program's
+		"completion ":     "bash zsh fish",
+		"help co":         "completion",
+		"help close ":     "",
+		"other --":        "",
+	} {
+		words := append([]string{"completion", "bash", "--", "shop-keeper"}, strings.Split(line, " ")...)
+		got, err := run(t, words...)
+		if err != nil || strings.Join(strings.Fields(got), " ") != want {
+			t.Errorf("%q: %v, %q, want %q", line, err, got, want)
+		}
+	}
+	for shell, want := range map[string]string{
+		"zsh":  "--to:the CUSTOMER [a name: any] who isn't here\n",
+		"fish": "--to\tthe CUSTOMER [a name: any] who isn't here\n",
+	} {
+		if got, err := run(t, "completion", shell, "--", "shop-keeper", "sell", "--t"); err != nil || got != want {
+			t.Errorf("%s: %v, %q, want %q", shell, err, got, want)
+		}
+	}
+}
+
+// The shell asks the program by the name that was typed.
 func TestBashCompletes(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip(err)
 	}
-	for line, want := range map[string][]string{
-		"":                {"sell", "look", "close", "completion", "help", "version"},
-		"c":               {"close", "completion"},
-		"sell --":         {"--quiet", "--to", "--wrap", "--help"},
-		"sell -":          {"-q", "--quiet", "--to", "--wrap", "-h", "--help"},
-		"sell ":           {},
-		"sell --to ":      {},
-		"sell --to -":     {},
-		"sell bread --t":  {"--to"},
-		"look -o ":        {"table", "json"},
-		"look --output j": {"json"},
-		"look -- here -":  {}, // another program's
-		"completion ":     {"bash", "zsh", "fish"},
-		"help co":         {"completion"},
-		"help close ":     {},
-		"other --":        {},
-	} {
-		words := strings.Split(line, " ")
-		last := words[len(words)-1]
-		before := append([]string{"shop-keeper"}, words...)[len(words)-1]
-		script := fmt.Sprintf("%s\nCOMP_WORDS=(shop-keeper", sample().bash())
-		for _, word := range words {
-			script += fmt.Sprintf(" %q", word)
-		}
-		script += fmt.Sprintf(")\nCOMP_CWORD=%d\n_shop_keeper shop-keeper %q %q\nprintf '%%s\\n' \"${COMPREPLY[@]}\"", len(words), last, before)
-		output, err := exec.Command(bash, "-euc", script).CombinedOutput()
-		if got := strings.Fields(string(output)); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %v, %q, want %q", line, err, got, want)
-		}
+	script, err := run(t, "completion", "bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script += `
+./shop-keeper() { printf '%s\n' "$@"; }
+COMP_WORDS=(./shop-keeper sell "" bread) COMP_CWORD=2
+_shop_keeper ./shop-keeper "" sell
+printf '<%s>' "${COMPREPLY[@]}"`
+	const want = "<completion><bash><--><./shop-keeper><sell><>"
+	if output, err := exec.Command(bash, "-euc", script).CombinedOutput(); err != nil || string(output) != want {
+		t.Errorf("%v, %s, want %s", err, output, want)
 	}
 }
 

@@ -1,171 +1,138 @@
 package cli
 
 import (
-	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
 
-// option is a flag, for the shells.
-type option struct {
-	long, short string
-	help        string
-	value       string   // what it takes; "": nothing
-	choices     []string // all values that there are; nil: any
+// A shell asks the program itself what a word can be: `PROGRAM completion SHELL -- WORD...`, where
+// the words are the command line up to the cursor. So its script knows no command.
+
+// scripts are what each shell reads. Where the program names no word, they complete names of files.
+var scripts = map[string]string{
+	"bash": `# Completion of bash, by "PROGRAM completion bash".
+FUNCTION() {
+	mapfile -t COMPREPLY < <("$1" completion bash -- "${COMP_WORDS[@]:0:COMP_CWORD+1}" 2>/dev/null)
+}
+complete -o default -F FUNCTION PROGRAM
+`,
+	"zsh": `#compdef PROGRAM
+# Completion of zsh, by "PROGRAM completion zsh": a file _PROGRAM of a directory of $fpath, or to source.
+FUNCTION() {
+	local -a lines=(${(f)"$(PROGRAM completion zsh -- "${(@)words[1,CURRENT]}" 2>/dev/null)"})
+	(( $#lines )) && _describe word lines || _files
+}
+if [[ $funcstack[1] = FUNCTION ]]; then
+	FUNCTION "$@"
+else
+	compdef FUNCTION PROGRAM
+fi
+`,
+	"fish": `# Completion of fish, by "PROGRAM completion fish".
+function FUNCTION
+	set -g FUNCTION_lines (PROGRAM completion fish -- (commandline -opc) (commandline -ct) 2>/dev/null)
+	test -n "$FUNCTION_lines"
+end
+complete -c PROGRAM -f -n FUNCTION -a '$FUNCTION_lines'
+`,
 }
 
-// options are the flags of a command.
-func (c Command) options() (all []option) {
-	set, _ := c.flags()
-	set.VisitAll(func(f *pflag.Flag) {
-		value, help := pflag.UnquoteUsage(f)
-		o := option{long: f.Name, short: f.Shorthand, help: brief(help), value: value}
-		if f.NoOptDefVal != "" {
-			o.value = "" // none, or after an equals sign
+func (t Table) completion(*pflag.FlagSet) func([]string) error {
+	return func(args []string) error {
+		text := strings.NewReplacer("PROGRAM", t.Program, "FUNCTION", "_"+strings.ReplaceAll(t.Program, "-", "_")).Replace(scripts[args[0]])
+		if len(args) > 2 {
+			text = ""
+			for _, w := range t.complete(args[2:]) {
+				text += w.line(args[0]) + "\n"
+			}
 		}
-		if v, ok := f.Value.(interface{ choices() []string }); ok {
-			o.choices = v.choices()
-		}
-		all = append(all, o)
-	})
-	return append(all, option{long: "help", short: "h", help: "print what the command does"})
-}
-
-// names are all names of a flag.
-func (o option) names() []string {
-	if o.short == "" {
-		return []string{"--" + o.long}
+		_, err := os.Stdout.WriteString(text)
+		return err
 	}
-	return []string{"-" + o.short, "--" + o.long}
 }
 
-// brief is the first part of a text, for a line beside others.
-func brief(help string) string {
-	help, _, _ = strings.Cut(help, "; ")
-	return help
+// word is what a word of a command line can be.
+type word struct{ text, help string }
+
+// line tells a shell of the word.
+func (w word) line(shell string) string {
+	w.help, _, _ = strings.Cut(w.help, "; ") // it stands beside others
+	switch {
+	case shell == "zsh":
+		return strings.TrimSuffix(strings.ReplaceAll(w.text, ":", `\:`)+":"+w.help, ":")
+	case shell == "fish":
+		return w.text + "\t" + w.help
+	}
+	return w.text
 }
 
-// choices are all values of a command's argument.
-func (t Table) choices(c Command) []string {
-	if c.Name == "help" {
+// complete returns what the last word can be, after those before it; none: anything, such as a name
+// of a file.
+func (t Table) complete(words []string) (all []word) {
+	last := len(words) - 1
+	if last == 0 {
+		all = t.names()
+	} else if c, is := t.find(words[0]); is && !slices.Contains(words[:last], "--") { // what follows is another program's
+		all = t.argument(c, words[1:])
+	}
+	return slices.DeleteFunc(all, func(w word) bool { return !strings.HasPrefix(w.text, words[last]) })
+}
+
+// argument is complete for the arguments of a command.
+func (t Table) argument(c Command, words []string) (all []word) {
+	set, _ := c.flags()
+	set.BoolP("help", "h", false, "print what the command does")
+	last := len(words) - 1
+	if last > 0 {
+		if f := flagOf(set, words[last-1]); f != nil && f.NoOptDefVal == "" { // it takes a value
+			if v, is := f.Value.(interface{ choices() []string }); is {
+				return wordsOf(v.choices())
+			}
+			return nil
+		}
+	}
+	switch {
+	case strings.HasPrefix(words[last], "-"):
+		set.VisitAll(func(f *pflag.Flag) {
+			_, help := pflag.UnquoteUsage(f)
+			if f.Shorthand != "" {
+				all = append(all, word{"-" + f.Shorthand, help})
+			}
+			all = append(all, word{"--" + f.Name, help})
+		})
+		return all
+	case last > 0:
+		return nil
+	case c.Name == "help":
 		return t.names()
 	}
-	return c.Choices
+	return wordsOf(c.Choices)
 }
 
-func (t Table) names() (names []string) {
-	for _, c := range t.All() {
-		names = append(names, c.Name)
+// flagOf is the flag that a word names; nil: none.
+func flagOf(set *pflag.FlagSet, word string) *pflag.Flag {
+	if name, is := strings.CutPrefix(word, "--"); is {
+		return set.Lookup(name)
+	} else if name, is := strings.CutPrefix(word, "-"); is && len(name) == 1 {
+		return set.ShorthandLookup(name)
 	}
-	return names
+	return nil
 }
 
-// function is the name of the shells' function.
-func (t Table) function() string { return "_" + strings.ReplaceAll(t.Program, "-", "_") }
-
-// bash is the completion of bash. Where it has no words, bash completes names of files.
-func (t Table) bash() string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "# Completion of bash, by `%s completion bash`.\n", t.Program)
-	fmt.Fprintf(&text, "%s() {\n\tlocal words=\n\t[[ \" ${COMP_WORDS[*]:1:COMP_CWORD-1} \" = *' -- '* ]] && return\n\tcase $COMP_CWORD,${COMP_WORDS[1]},$3,$2 in\n\t1,*) words='%s' ;;\n", t.function(), strings.Join(t.names(), " "))
-	for _, c := range t.All() {
-		var names []string
-		for _, o := range c.options() {
-			names = append(names, o.names()...)
-			for _, name := range o.names() {
-				if o.choices != nil {
-					fmt.Fprintf(&text, "\t*,%s,%s,*) words='%s' ;;\n", c.Name, name, strings.Join(o.choices, " "))
-				} else if o.value != "" {
-					fmt.Fprintf(&text, "\t*,%s,%s,*) ;;\n", c.Name, name)
-				}
-			}
-		}
-		fmt.Fprintf(&text, "\t*,%s,*,-*) words='%s' ;;\n", c.Name, strings.Join(names, " "))
-		if choices := t.choices(c); choices != nil {
-			fmt.Fprintf(&text, "\t2,%s,*) words='%s' ;;\n", c.Name, strings.Join(choices, " "))
-		}
+func wordsOf(texts []string) (all []word) {
+	for _, text := range texts {
+		all = append(all, word{text: text})
 	}
-	fmt.Fprintf(&text, "\tesac\n\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$2\")\n}\ncomplete -o default -F %s %s\n", t.function(), t.Program)
-	return text.String()
+	return all
 }
 
-// zsh is the completion of zsh: a file _PROGRAM of a directory of $fpath, or something to source.
-func (t Table) zsh() string {
-	// _arguments and _describe end a name at a colon, and an explanation at a bracket.
-	quote := func(parts ...string) string {
-		text := strings.Join(parts, "")
-		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-	}
-	plain := strings.NewReplacer(`\`, `\\`, ":", `\:`, "[", `\[`, "]", `\]`).Replace
-	action := func(choices []string) string {
-		if choices == nil {
-			return "_files"
-		}
-		return "(" + strings.Join(choices, " ") + ")"
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "#compdef %s\n# Completion of zsh, by `%[1]s completion zsh`.\n", t.Program)
-	fmt.Fprintf(&text, "%s() {\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a commands=(\n", t.function())
+// names are those of the commands.
+func (t Table) names() (all []word) {
 	for _, c := range t.All() {
-		fmt.Fprintf(&text, "\t\t\t%s\n", quote(c.Name, ":", brief(c.Help)))
+		all = append(all, word{c.Name, c.Help})
 	}
-	text.WriteString("\t\t)\n\t\t_describe command commands\n\t\treturn\n\tfi\n\tshift words\n\t(( CURRENT-- ))\n\tcase $words[1] in\n")
-	for _, c := range t.All() {
-		fmt.Fprintf(&text, "\t%s) _arguments -S", c.Name)
-		for _, o := range c.options() {
-			for _, name := range o.names() {
-				help := "[" + plain(o.help) + "]"
-				switch {
-				case o.value == "":
-					fmt.Fprintf(&text, " \\\n\t\t%s", quote(name, help))
-				case strings.HasPrefix(name, "--"):
-					fmt.Fprintf(&text, " \\\n\t\t%s", quote(name, "=", help, ":", plain(o.value), ":", action(o.choices)))
-				default:
-					fmt.Fprintf(&text, " \\\n\t\t%s", quote(name, help, ":", plain(o.value), ":", action(o.choices)))
-				}
-			}
-		}
-		if c.Args != "" {
-			fmt.Fprintf(&text, " \\\n\t\t%s", quote("*:", plain(c.Args), ":", action(t.choices(c))))
-		}
-		text.WriteString(" ;;\n")
-	}
-	fmt.Fprintf(&text, "\tesac\n}\nif [[ $funcstack[1] = %s ]]; then\n\t%[1]s \"$@\"\nelse\n\tcompdef %[1]s %s\nfi\n", t.function(), t.Program)
-	return text.String()
-}
-
-// fish is the completion of fish.
-func (t Table) fish() string {
-	quote := func(text string) string {
-		return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "# Completion of fish, by `%s completion fish`.\n", t.Program)
-	for _, c := range t.All() {
-		fmt.Fprintf(&text, "complete -c %s -n __fish_use_subcommand -f -a %s -d %s\n", t.Program, c.Name, quote(brief(c.Help)))
-	}
-	for _, c := range t.All() {
-		begin := fmt.Sprintf("complete -c %s -n '__fish_seen_subcommand_from %s'", t.Program, c.Name)
-		if c.Args == "" {
-			fmt.Fprintf(&text, "%s -f\n", begin)
-		}
-		if choices := t.choices(c); choices != nil {
-			fmt.Fprintf(&text, "%s -f -a %s\n", begin, quote(strings.Join(choices, " ")))
-		}
-		for _, o := range c.options() {
-			text.WriteString(begin)
-			if o.short != "" {
-				fmt.Fprintf(&text, " -s %s", o.short)
-			}
-			fmt.Fprintf(&text, " -l %s", o.long)
-			if o.choices != nil {
-				fmt.Fprintf(&text, " -x -a %s", quote(strings.Join(o.choices, " ")))
-			} else if o.value != "" {
-				text.WriteString(" -r -F")
-			}
-			fmt.Fprintf(&text, " -d %s\n", quote(o.help))
-		}
-	}
-	return text.String()
+	return all
 }
