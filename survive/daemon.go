@@ -19,17 +19,6 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// report asks the active process about the pair. If its log does not reach syslog, report
-// connects it again: the process itself may not connect. It asks twice at most, and waits for
-// each answer until the limit.
-func (n daemon) report(limit time.Duration) (*pair.Report, error) {
-	report, err := n.pair().Ask(limit)
-	if err == nil && report.LogUnheard && n.pair().ReconnectLog() == nil {
-		return n.pair().Ask(limit) // the question makes it write the lines that it has kept
-	}
-	return report, err
-}
-
 // clear removes the node mount and ends the daemon, whatever state they are in. Volumes
 // that are bound somewhere are dead afterwards.
 //

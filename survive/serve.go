@@ -86,7 +86,6 @@ func (d Driver) serve(args []string) error {
 		Counters:    file,
 		Given:       given,
 		Log:         n.Log,
-		Unheard:     n.log.Unheard,
 	})
 	if err != nil {
 		n.Log("%v", err)

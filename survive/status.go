@@ -103,7 +103,7 @@ type Limits struct {
 }
 
 // Status looks at the node. It waits for the daemon for little more than two seconds, and changes
-// nothing but that syslog hears the daemon again.
+// nothing.
 func (n Node) Status() (Status, error) {
 	c := n.begin()
 	there, err := c.look()
@@ -162,7 +162,7 @@ func (n callOut) processes(there look) (Status, error) {
 	// While processes replace each other, what they say is out of date at once. Those that
 	// are honest answer in milliseconds.
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		status.says, status.DaemonError = n.report(reportTimeout)
+		status.says, status.DaemonError = n.pair().Ask(reportTimeout)
 		if n.inspect(&status) || time.Since(begun) > 200*time.Millisecond {
 			return status, nil
 		}

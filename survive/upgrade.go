@@ -37,9 +37,6 @@ func (n callOut) upgrade(wanted func() bool) (from string, err error) {
 	_, due, err := n.upgradeDue()
 	due = due && wanted()
 	unlock()
-	if err == nil && !due {
-		_, _ = n.report(reportTimeout) // syslog may not have heard it for a while
-	}
 	if err != nil || !due {
 		return "", err
 	}
@@ -125,7 +122,7 @@ func (n callOut) mayReplace() error {
 	if err := n.Volumes().Check(n.CheckRecord); err != nil {
 		return err
 	}
-	if _, err := n.report(n.within(stepTimeout)); err != nil && !isRefusal(err) {
+	if _, err := n.pair().Ask(n.within(stepTimeout)); err != nil && !isRefusal(err) {
 		return fmt.Errorf("ask the daemon, which is to hand over, for %v: %w", stepTimeout, err)
 	}
 	return nil

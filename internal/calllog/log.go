@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -60,18 +58,6 @@ func Inherit(tag string, fd int) Log {
 
 // IsFile tells whether an inherited log is a file.
 func (l Log) IsFile() bool { return l.sink != nil && l.sink.fd >= 0 && !l.sink.syslog }
-
-// Unheard writes the lines that were kept, and tells whether nobody listens. If so,
-// [Reconnect] and another call of Unheard write them: as many as the syslog daemon takes at a time
-// (net.unix.max_dgram_qlen).
-func (l Log) Unheard() bool {
-	if l.sink == nil {
-		return false
-	}
-	l.sink.mu.Lock()
-	defer l.sink.mu.Unlock()
-	return isUnheard(l.sink.flush())
-}
 
 // maxLine keeps a line within what syslog daemons accept, in bytes.
 const maxLine = 1000
@@ -152,12 +138,7 @@ func oneLine(text string) string {
 type sink struct {
 	fd     int
 	syslog bool // otherwise a file
-	mu     sync.Mutex
-	kept   []string // guarded by mu: lines not yet taken, the oldest first
 }
-
-// mostKept is how many lines are kept for a syslog daemon that is not there.
-const mostKept = 32
 
 // devLog is where syslog daemons listen (man 3 syslog).
 const devLog = "/dev/log"
@@ -183,32 +164,15 @@ func open(target string) (*sink, error) {
 }
 
 // openSyslog makes a socket that is connected to the syslog daemon, or not connected if there
-// is none: see Reconnect.
+// is none.
 func openSyslog(path string) (*sink, error) {
 	const kind = unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
 	fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
 	if err != nil {
 		return nil, err
 	}
-	_ = connect(fd, path)
+	_ = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
 	return &sink{fd: fd, syslog: true}, nil
-}
-
-func connect(fd int, path string) error {
-	return os.NewSyscallError("connect to "+path, unix.Connect(fd, &unix.SockaddrUnix{Name: path}))
-}
-
-// Reconnect connects a socket of Open once more, for all processes that have it: a syslog daemon
-// that was restarted listens on another one than the one that it was connected to.
-func Reconnect(fd int) error {
-	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
-	if err == nil && kind != unix.SOCK_DGRAM {
-		err = unix.EPROTOTYPE
-	}
-	if err != nil {
-		return os.NewSyscallError("reconnect the log", err)
-	}
-	return connect(fd, devLog)
 }
 
 // typeOf returns the type of an open file (man 7 inode), 0 if there is none.
@@ -220,40 +184,16 @@ func typeOf(fd int) uint32 {
 	return stat.Mode & unix.S_IFMT
 }
 
-// write writes a line, unless that would block. The node's time zone is not asked
-// for: the daemon may not read it.
+// write writes a line, unless that would block: it is lost then, as where no syslog daemon listens.
 func (s *sink) write(line string) {
-	if !s.syslog {
-		_, _ = unix.Write(s.fd, []byte(time.Now().UTC().Format(time.RFC3339)+" "+line+"\n"))
-		return
+	if s.syslog {
+		line = "<30>" + line // daemon.info. The syslog daemon adds the time (RFC 3164, 4.3.2).
+	} else {
+		// Not of the node's time zone, which the daemon may not read.
+		line = time.Now().UTC().Format(time.RFC3339) + " " + line + "\n"
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept = append(s.kept, "<30>"+line) // daemon.info. The syslog daemon adds the time (RFC 3164, 4.3.2).
-	_ = s.flush()
-	if len(s.kept) > mostKept {
-		s.kept = s.kept[len(s.kept)-mostKept:]
-	}
-}
-
-// flush writes the lines that were kept, until a write fails: no syslog daemon listens, or it
-// is slow. s.mu is held.
-func (s *sink) flush() error {
-	for len(s.kept) > 0 {
-		// Not sendto, which the daemon may not call, because it takes an address.
-		if _, err := unix.Write(s.fd, []byte(s.kept[0])); err == unix.EAGAIN || isUnheard(err) {
-			return err
-		}
-		s.kept = s.kept[1:]
-	}
-	s.kept = nil
-	return nil
-}
-
-// isUnheard tells whether nobody listens at the other end: the first error after its end,
-// and those after the first (net/unix/af_unix.c, unix_dgram_sendmsg).
-func isUnheard(err error) bool {
-	return slices.Contains([]error{unix.ECONNREFUSED, unix.ECONNRESET, unix.EPIPE, unix.ENOTCONN}, err)
+	// Not sendto, which the daemon may not call, because it takes an address.
+	_, _ = unix.Write(s.fd, []byte(line))
 }
 
 func (s *sink) close() { unix.Close(s.fd) }

@@ -2,7 +2,6 @@ package calllog
 
 import (
 	"encoding/json"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -120,43 +119,6 @@ func TestALogThatFailsIsSilentAndQuick(t *testing.T) {
 	case <-done:
 	case <-time.After(forever):
 		t.Fatal("a log line waits")
-	}
-}
-
-// What is logged while there is no syslog daemon is written when there is one again, the
-// last of it if it is much.
-func TestTheLastLinesAreKeptForASyslogThatIsNotThere(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	s, err := openSyslog(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	log := Log{tag: "pod-info-fuse", sink: s}
-	for i := range 100 {
-		log.Line("line %d.", i)
-	}
-	if !log.Unheard() {
-		t.Error("it does not tell")
-	}
-	daemon, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer daemon.Close()
-	if err := connect(s.fd, path); err != nil {
-		t.Fatal(err)
-	}
-	for i := 100 - mostKept; i < 100; i++ {
-		buffer := make([]byte, 100)
-		daemon.SetReadDeadline(time.Now().Add(forever))
-		if log.Unheard() {
-			t.Error("nobody hears it")
-		}
-		n, err := daemon.Read(buffer)
-		if want := fmt.Sprintf(": line %d.", i); err != nil || !strings.HasSuffix(string(buffer[:n]), want) {
-			t.Fatalf("%q, %v, want %q", buffer[:n], err, want)
-		}
 	}
 }
 

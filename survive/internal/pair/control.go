@@ -121,7 +121,7 @@ func (a *active) handle(r request) (done bool) {
 }
 
 func (a *active) report() *Report {
-	report := &Report{Active: a.self, History: a.history, LogUnheard: a.Unheard()}
+	report := &Report{Active: a.self, History: a.history}
 	if a.standby.ready() {
 		report.Standby = a.standby.about
 	}

@@ -49,7 +49,7 @@ func hear(packets ...[]byte) heard {
 func stubbed(starter link) *process {
 	s := stub{}
 	return &process{
-		Config:  Config{Version: "1.0", Open: s.open, LostStandby: func(bool) {}, Log: s.log, Unheard: func() bool { return false }},
+		Config:  Config{Version: "1.0", Open: s.open, LostStandby: func(bool) {}, Log: s.log},
 		env:     s,
 		starter: starter, terminate: make(chan os.Signal),
 	}

@@ -53,7 +53,6 @@ type Config struct {
 	Counters    *os.File   // see InheritedCounters
 	Given       []*os.File // see InheritedGiven
 	Log         Logger
-	Unheard     func() bool // see calllog.Log.Unheard
 }
 
 // process is a process of the pair.

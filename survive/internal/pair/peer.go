@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/internal/confine"
 	"example.com/pod-info-fuse/internal/proc"
 )
@@ -116,13 +115,13 @@ func (at Place) Inspect(pid int, read func() error) error {
 	return nil
 }
 
-// take duplicates a descriptor of a process, which must be the right one according to check; nil:
-// any is. The kernel would count descriptors that were sent, while in flight, with those of all
-// processes of the user (net/unix/scm.c, too_many_unix_fds).
+// take duplicates a descriptor of a process, which must be the right one according to check. The
+// kernel would count descriptors that were sent, while in flight, with those of all processes of
+// the user (net/unix/scm.c, too_many_unix_fds).
 func take(p *proc.Process, number int, check func(fd int) error) (fd int, err error) {
 	fd, err = p.Take(number)
 	switch {
-	case err == nil && check != nil:
+	case err == nil:
 		if err = check(fd); err != nil {
 			unix.Close(fd)
 		}
@@ -185,24 +184,4 @@ func checkListener(fd int, path string) error {
 		return errors.New("it does not listen at " + path)
 	}
 	return nil
-}
-
-// ReconnectLog connects the pair's log to syslog again, if it goes there. Both processes have
-// the same socket.
-func (at Place) ReconnectLog() error {
-	locks, err := at.Find()
-	if err != nil {
-		return err
-	}
-	active, err := at.hold(locks.Active.PID)
-	if active == nil {
-		return err
-	}
-	defer active.Close()
-	log, err := take(active, logFD, nil)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(log)
-	return calllog.Reconnect(log)
 }

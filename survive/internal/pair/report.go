@@ -41,8 +41,5 @@ type History struct {
 type Report struct {
 	Active  Process  `json:"active"`
 	Standby *Process `json:"standby,omitempty"` // nil: none is ready
-	// LogUnheard says that the active process keeps its lines, since no syslog daemon reads
-	// them.
-	LogUnheard bool `json:"logUnheard,omitempty"`
 	History
 }

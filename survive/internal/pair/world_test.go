@@ -111,7 +111,6 @@ func (w *world) begin(version string, starter *end, format int) *fake {
 				defer w.mu.Unlock()
 				w.log = append(w.log, fmt.Sprintf("%d: ", pid)+fmt.Sprintf(format, args...))
 			},
-			Unheard:  func() bool { return false },
 			TookOver: func(c Cause) { p.change(func() { p.counted = append(p.counted, c) }) },
 			LostStandby: func(oneOfMany bool) {
 				w.mu.Lock()
