@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"example.com/pod-info-fuse/survive/internal/counters"
@@ -117,14 +118,19 @@ func (n daemon) InputStale() bool {
 }
 
 func (n daemon) Due() bool {
-	lost := false
+	lost, companion := false, ""
 	if noted := n.note(noteOfCompanion); n.Companion != nil && noted != "" {
-		identity, err := n.Companion(n.Node).Identity()
-		if lost = err == nil && identity != noted; lost && identity == "" {
+		var err error
+		companion, err = n.Companion(n.Node).Identity()
+		if lost = err == nil && companion != noted; lost && companion == "" {
 			return true
 		}
 	}
-	return (lost || n.InputStale()) && !n.failedUpgrade().lately()
+	if !lost && !n.InputStale() {
+		return false
+	}
+	failed := n.failedUpgrade() // to give it just that, or something else
+	return !failed.lately() || !strings.HasSuffix(failed.By, companion+" "+n.inputIdentity())
 }
 
 // noteStarted notes which daemon is to be started: its version, and the identities of what it is

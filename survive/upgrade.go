@@ -192,7 +192,7 @@ func (n callOut) identity() string {
 	if err := unix.Stat("/proc/self/exe", &stat); err != nil {
 		return ""
 	}
-	// Not its times: the installer touches it.
+	// Not its times: the installer touches it. What the pair is given stands at the end; see Due.
 	companion, _ := n.ensureCompanion()
 	return fmt.Sprintf("%s %d:%d %d %o %q %+v%s %s", n.Version, stat.Dev, stat.Ino, stat.Size, stat.Mode, n.Label, n.log, companion, n.inputIdentity())
 }
