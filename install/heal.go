@@ -65,6 +65,12 @@ func (k *Keeper) heal(changed bool) error {
 		return cmp.Or(k.touch(), wrong)
 	}
 	k.recordDue = time.Time{} // the next look tells what became of them
+	if changed {
+		// init succeeds also where the version does not take over.
+		if now, err := k.Node.Status(); err == nil && now.FailedUpgrade != nil {
+			k.Log("the version before serves on: %s", now.FailedUpgrade.Reason)
+		}
+	}
 	if !k.dead {
 		return wrong
 	}

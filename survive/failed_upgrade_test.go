@@ -119,6 +119,17 @@ func TestAnInstallerThatWatchesDoesNotRepeatAFailedUpgrade(t *testing.T) {
 	}
 }
 
+// The operator who installs a version reads the installer's log: init succeeds whatever happens.
+func TestAnInstallerSaysThatItsVersionDoesNotTakeOver(t *testing.T) {
+	d := testnode.Install(t)
+	d.Mount()
+	d.Pair()
+	w := d.Watch(testnode.Build(t, "exits", "attack"), "install")
+	w.Logs("the version before serves on: upgrade from version 1.2.3 to exits: ")
+	w.Ends()
+	d.ReplaceBinary(testnode.Binary)
+}
+
 // A downgrade may meet what a newer version has recorded. It must find out before it takes over.
 func TestAVersionThatCannotReadARecordDoesNotTakeOver(t *testing.T) {
 	for name, later := range map[string][2]string{
