@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"example.com/pod-info-fuse/internal/testnode"
@@ -84,7 +85,8 @@ func TestAConfigurationThatIsNoFile(t *testing.T) {
 		make    func(path string) error
 		problem string // none: it is accepted
 	}{
-		{"a directory", func(path string) error { return os.Mkdir(path, 0o755) }, "is a directory"},
+		{"a directory", func(path string) error { return os.Mkdir(path, 0o755) }, "not a regular file"},
+		{"a fifo", func(path string) error { return syscall.Mkfifo(path, 0o644) }, "not a regular file"},
 		{"a socket", func(path string) error {
 			listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 			if err == nil {
@@ -92,7 +94,7 @@ func TestAConfigurationThatIsNoFile(t *testing.T) {
 				err = listener.Close()
 			}
 			return err
-		}, "no such device"},
+		}, "not a regular file"},
 		{"a loop of links", func(path string) error { return os.Symlink(path, path) }, "too many levels"},
 		{"a link to a file", func(path string) error {
 			return errors.Join(os.WriteFile(path+".2", []byte(`{"log": "off"}`), 0o644), os.Symlink(path+".2", path))

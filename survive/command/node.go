@@ -136,9 +136,15 @@ func (p Program) settings(configuration []byte) (survive.Settings, error) {
 // on with them.
 func (p Program) settingsIn(dir string) (survive.Settings, error) {
 	path := filepath.Join(dir, install.ConfigFile)
-	configuration, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		configuration, err = nil, nil
+	var configuration []byte
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	case err == nil && !info.Mode().IsRegular(): // a fifo would keep all call-outs waiting
+		err = errors.New("it is not a regular file")
+	case err == nil:
+		configuration, err = os.ReadFile(path)
 	}
 	settings, invalid := p.settings(configuration)
 	if err == nil {
