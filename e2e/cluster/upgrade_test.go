@@ -54,7 +54,7 @@ func testUpgrade(t *testing.T) {
 		fmt.Sprintf(`fuse_driver_process_info{driver="pod-info-fuse",role="standby",version="%s"}`, version),
 		`fuse_driver_mount{driver="pod-info-fuse",state="ok"}`,
 		`fuse_driver_volumes{driver="pod-info-fuse",state="ok"}`,
-		`fuse_driver_upgrades_total{driver="pod-info-fuse"}`,
+		`fuse_driver_takeovers_total{cause="upgrade",driver="pod-info-fuse"}`,
 	} {
 		if m[want] == 0 {
 			t.Errorf("the metrics do not have %s, they have %v", want, m)

@@ -80,7 +80,6 @@ func rolesOf(status survive.Status) []role {
 }
 
 func writeDaemon(t *metrics.Text, status survive.Status, user survive.User) {
-	t.Family("upgrades_total", "counter", "How often another version took over, since the daemon was started.").Sample(float64(status.Takeovers.Upgrades))
 	roles := rolesOf(status)
 	t.Family("process_info", "gauge", "The processes of the daemon.")
 	for _, r := range roles {
