@@ -20,7 +20,6 @@ const kubelets = "kubelet"
 func (p Program) install(set *pflag.FlagSet) func([]string) error {
 	i := installation{
 		installer:  p.installer(set),
-		output:     cli.OutputFlag(set, "text"),
 		configFile: set.String("config", "", "`FILE` to install as config.json; without it, the one that is there stays"),
 		closeFlex:  set.String("close-flexvolume", "", "with --watch and --plugin-dir: the driver is for CSI only; remove it from `DIR`, where the kubelet looks for FlexVolume drivers, as soon as none of its FlexVolumes is mounted, and keep it the same until then; without =DIR, from where it would be installed without --plugin-dir"),
 		delivery:   func(flex.Name, survive.Settings) error { return nil },
@@ -35,38 +34,21 @@ func (p Program) install(set *pflag.FlagSet) func([]string) error {
 // installation is the command install, with its flags.
 type installation struct {
 	*installer
-	output                *cli.Output
 	configFile, closeFlex *string
 	delivery              func(driver flex.Name, settings survive.Settings) error
-}
-
-// installReport is the JSON of what install has done.
-type installReport struct {
-	Version   string `json:"version"`
-	Binary    string `json:"binary"`
-	PluginDir string `json:"pluginDir"`
-	Why       string `json:"why"`     // it is that directory
-	Changed   bool   `json:"changed"` // it was not installed before
 }
 
 func (i installation) run(p Program) error {
 	if err := i.begin(); err != nil {
 		return err
 	}
-	var other error
 	if i.set.Changed("close-flexvolume") {
 		switch {
 		case *i.closeFlex == "":
-			other = errors.New("--close-flexvolume is empty")
+			return cli.Usage(errors.New("--close-flexvolume is empty"))
 		case !i.watch || i.pluginDir == "":
-			other = errors.New("--close-flexvolume goes with --watch and --plugin-dir")
+			return cli.Usage(errors.New("--close-flexvolume goes with --watch and --plugin-dir"))
 		}
-	}
-	if i.watch && i.output.JSON() {
-		other = errors.New("--output does not go with --watch, which has --log-format")
-	}
-	if other != nil {
-		return cli.Usage(other)
 	}
 	configuration, err := openSource(*i.configFile)
 	if err != nil {
@@ -117,12 +99,7 @@ func (i installation) run(p Program) error {
 	if !changed {
 		what = "is installed already as"
 	}
-	var told error
-	if i.output.JSON() {
-		told = cli.PrintJSON(installReport{p.Version, target.Binary(), target.PluginDir, why, changed})
-	} else {
-		_, told = fmt.Printf("version %s %s %s (%s)\n", p.Version, what, target.Binary(), why)
-	}
+	_, told := fmt.Printf("version %s %s %s (%s)\n", p.Version, what, target.Binary(), why)
 	return errors.Join(told, err, p.silent(target).Inside().RefuseNew(false), deliver())
 }
 
