@@ -62,7 +62,7 @@ var errands = map[string]func(job) (result, error){
 	"uncover": uncover,
 	"unmount": unmountInVault,
 	"receive": receive,
-	"socket":  renewSocket,
+	"socket":  renewSockets,
 	"take":    take,
 	"bury":    bury,
 }

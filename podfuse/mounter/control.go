@@ -159,7 +159,7 @@ func (m *mounter) mend() {
 func (m *mounter) give() ([]*os.File, error) {
 	file, there := m.set.Get(podsName, nil)
 	if !there {
-		return nil, cmp.Or(m.trouble, errors.New("there is no socket for pods"))
+		return nil, cmp.Or(m.trouble, errNoSocket)
 	}
 	pods, err := duplicate(file)
 	if err != nil {

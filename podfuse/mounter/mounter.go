@@ -134,7 +134,6 @@ type base struct {
 type mounter struct {
 	*base
 	*children
-	*shared
 	*table
 	*programs
 	*recovery
@@ -150,7 +149,7 @@ func newMounter(b *base) *mounter {
 	t := &table{base: b, volumes: map[volume.ID]*client{}, failures: map[volume.ID]int{}}
 	p := &programs{base: b, children: c, table: t, links: map[uint64]*peer{}}
 	return &mounter{
-		base: b, children: c, shared: &shared{base: b, children: c}, table: t, programs: p,
+		base: b, children: c, table: t, programs: p,
 		recovery: &recovery{programs: p, recovered: make(chan struct{})}, orders: map[string]*order{},
 	}
 }

@@ -115,8 +115,8 @@ func (m *recovery) recoverAll(listed bool) {
 	}
 }
 
-// recover finds the program of a volume, unless that is known. It returns an error, which it logs a
-// few times.
+// recover finds the program of a volume, unless that is known, and renews the sockets of its server
+// volumes. It returns an error, which it logs a few times.
 func (m *recovery) recover(id volume.ID) error {
 	var servers []volume.Record
 	m.do(func() {
@@ -127,11 +127,10 @@ func (m *recovery) recover(id volume.ID) error {
 	if servers == nil {
 		return nil
 	}
-	release, err := m.lockVolume(id, time.Now().Add(orderTime))
-	if err == nil {
-		defer release()
-		err = m.recoverLocked(id, servers)
-	}
+	pod := cgroup{pod: podfuse.PlainUID(servers[0].PodUID)}
+	err := m.renewHere(servers, pod) // first: a container that begins meanwhile has the new one
+	namespaces, listErr := pod.namespaces()
+	err = errors.Join(err, listErr, m.recoverIn(id, servers, pod, namespaces), m.renew(servers, pod, namespaces))
 	m.do(func() {
 		if err != nil {
 			err = fmt.Errorf("find the program that serves it: %w; it is tried again", err)
@@ -143,11 +142,15 @@ func (m *recovery) recover(id volume.ID) error {
 	return err
 }
 
-// recoverLocked finds the program of a volume, and removes the mounts of programs that have died.
-// The caller has locked the volume. servers are its server volumes.
-func (m *recovery) recoverLocked(id volume.ID, servers []volume.Record) error {
-	pod := cgroup{pod: podfuse.PlainUID(servers[0].PodUID)}
-	mounts, err := m.lostMounts(id, servers, pod)
+// recoverIn finds the program of a volume in some mount namespaces of its pod, and removes the
+// mounts of programs that have died. servers are its server volumes.
+func (m *recovery) recoverIn(id volume.ID, servers []volume.Record, pod cgroup, namespaces []mount.Namespace) error {
+	release, err := m.lockVolume(id, time.Now().Add(orderTime))
+	if err != nil {
+		return err
+	}
+	defer release()
+	mounts, err := m.lostMounts(id, servers, pod, namespaces)
 	if err != nil || len(mounts) == 0 {
 		return err
 	}
@@ -192,7 +195,7 @@ type lostMount struct {
 }
 
 // lostMounts finds what programs have mounted of a volume in its pod's containers.
-func (c Config) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) (found []lostMount, err error) {
+func (c Config) lostMounts(id volume.ID, servers []volume.Record, pod cgroup, namespaces []mount.Namespace) (found []lostMount, err error) {
 	attributes, err := podfuse.AttributesOf(servers[0])
 	if err != nil {
 		return nil, err
@@ -201,7 +204,7 @@ func (c Config) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) (f
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	namespaces, err := pod.namespaces()
+	err = nil
 	for _, namespace := range namespaces {
 		before := len(found)
 		err = errors.Join(err, inNamespace(namespace, pod, func(p *process) error {
