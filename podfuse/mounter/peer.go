@@ -21,7 +21,6 @@ type peer struct {
 	lost   atomic.Bool // an event was, since all was told
 	// receivers are children that have opened descriptors of this link, and have not ended.
 	receivers atomic.Int32
-	receiver  *receiver // that waits for the next packet; nil: none does
 }
 
 type event struct {
