@@ -435,7 +435,7 @@ func isClosed(c chan struct{}) bool {
 // waitServed waits for the program's first answer, and then unmounts in the vault what dead
 // programs have served. One that has been unmounted before serves nobody.
 func (m *programs) waitServed(c *connection) {
-	if !c.Served {
+	if !c.Served && c.Order != "" { // one that was recovered has answered
 		m.awaitAnswer(c)
 	}
 	pause("served")
@@ -474,39 +474,21 @@ func (m *programs) waitServed(c *connection) {
 	}
 }
 
-const (
-	// mostAnswerPause is the longest pause between two looks for a program's first answer.
-	mostAnswerPause = 2 * time.Second
-	// askTimeout is how long other requests may hide a program's first answer, before a child asks
-	// for another one.
-	askTimeout = 2 * time.Second
-	// mostAsking is how many children of a pod may be under way when one more asks: mounts need the
-	// others.
-	mostAsking = 2
-)
+// mostAnswerPause is the longest pause between two looks for a program's first answer.
+const mostAnswerPause = 2 * time.Second
 
 // awaitAnswer returns when a program has answered FUSE_INIT, or serves the volume no more. The
 // kernel tells how many requests wait for an answer, and FUSE_INIT is one of them until it is
-// answered. Other requests come by the program's own mount, or of a program that was recovered by
-// any, and some may never be answered, or the kernel does not tell: then a child asks statfs(2),
-// less and less often.
+// answered. Others come by the program's own mount only: its own container can have one wait there
+// that is never answered, and so its volume is not served.
 func (m *programs) awaitAnswer(c *connection) {
-	began, next := time.Now(), askTimeout
-	for {
+	for began := time.Now(); ; {
 		waiting, err := m.waiting(c.Device)
-		if err == nil && waiting == 0 && !m.ended(c) {
+		ended := m.ended(c)
+		if err == nil && waiting == 0 && !ended {
 			return
-		}
-		asks := false
-		m.do(func() {
-			asks = (err != nil || c.Mountpoint != "" || c.Order == "") && m.running[c.Pod] < mostAsking
-		})
-		if asks && time.Since(began) >= next {
-			err := m.enter(c.Pod, mostAsking, childTime, job{Kind: "probe", Dir: c.dir()})
-			if err == nil && !m.ended(c) {
-				return
-			}
-			next = 2 * time.Since(began)
+		} else if err != nil && !ended {
+			m.do(func() { m.logFailure(c.Volume, "look for the first answer of the program", err) })
 		}
 		select {
 		case <-time.After(min(max(time.Since(began)/8, firstPause), mostAnswerPause)):
