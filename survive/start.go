@@ -69,7 +69,7 @@ func (n callOut) mountAndServe() error {
 	if files == nil {
 		return errNoFileSystem
 	}
-	agreed, err := connection.Handshake(device, n.fsPath(), files, n.options(), stepTimeout)
+	agreed, err := connection.Handshake(device, files, n.options(), stepTimeout)
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", n.fsPath(), err)
 	}

@@ -47,7 +47,7 @@ func Mount(files survive.FileSystem, dir string) (*Mounted, error) {
 	if err != nil {
 		return nil, err
 	}
-	agreed, err := connection.Handshake(device, dir, files, connection.Default, time.Minute)
+	agreed, err := connection.Handshake(device, files, connection.Default, time.Minute)
 	if err != nil {
 		return nil, err
 	}

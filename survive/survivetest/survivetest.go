@@ -198,7 +198,7 @@ func (r *run) prepare(files survive.FileSystem) (err error) {
 	if r.device, err = mountOn(at, options); err != nil {
 		return err
 	}
-	r.agreed, err = connection.Handshake(r.device, at, files, options, 10*time.Second)
+	r.agreed, err = connection.Handshake(r.device, files, options, 10*time.Second)
 	return err
 }
 

@@ -70,10 +70,15 @@ func mountOne(t *testing.T) *mounted {
 			t.Errorf("unmount %s: %v", m.root, err)
 		}
 	})
-	m.agreed, err = connection.Handshake(m.device, m.root, m.fs, connection.Default, forever)
+	m.agreed, err = connection.Handshake(m.device, m.fs, connection.Default, forever)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if known := m.agreed.Minor >= 37 && m.agreed.Minor <= 45; m.agreed.Marks != known {
+		t.Errorf("protocol 7.%d, marks: %v", m.agreed.Minor, m.agreed.Marks)
+	}
+	// Also on a kernel that nobody has tried yet: see TestToOpenWhatVariesTakesNoAttributes.
+	m.agreed.Marks = m.agreed.Minor >= 37
 	return m
 }
 
@@ -318,7 +323,7 @@ func descriptors(t *testing.T) int {
 
 func TestHandshakeDoesNotWaitForEver(t *testing.T) {
 	m := mountOne(t) // its FUSE_INIT has been answered: no other will come
-	if _, err := connection.Handshake(m.device, m.root, m.fs, connection.Default, 20*time.Millisecond); !errors.Is(err, unix.ETIMEDOUT) {
+	if _, err := connection.Handshake(m.device, m.fs, connection.Default, 20*time.Millisecond); !errors.Is(err, unix.ETIMEDOUT) {
 		t.Errorf("second handshake: %v, want ETIMEDOUT", err)
 	}
 }

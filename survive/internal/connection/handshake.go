@@ -6,9 +6,8 @@ import (
 )
 
 // Handshake answers the FUSE_INIT that the kernel sends when a file system has
-// been mounted on a path with this descriptor of /dev/fuse. It waits no longer than the
-// timeout. Then it tries, for a sizeVarier, what the kernel can do.
-func Handshake(device int, mountPoint string, fs FileSystem, o Options, timeout time.Duration) (Params, error) {
+// been mounted with this descriptor of /dev/fuse. It waits no longer than the timeout.
+func Handshake(device int, fs FileSystem, o Options, timeout time.Duration) (Params, error) {
 	if err := o.check(); err != nil {
 		return Params{}, err
 	}
@@ -29,8 +28,8 @@ func Handshake(device int, mountPoint string, fs FileSystem, o Options, timeout 
 		}
 	}
 	agreed.RequestTimeout = kernelTimeout()
-	if _, is := fs.(sizeVarier); is && initErr == nil {
-		agreed.Marks = marksWork(device, agreed, mountPoint)
+	if _, is := fs.(sizeVarier); is {
+		agreed.Marks = agreed.canMark()
 	}
 	return agreed, initErr
 }

@@ -2,22 +2,17 @@ package connection_test
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	podinfo "example.com/pod-info-fuse/fs"
-	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/connection"
 	"example.com/pod-info-fuse/survive/internal/counters"
 	"example.com/pod-info-fuse/survive/volume"
@@ -138,6 +133,7 @@ func (m *mounted) asks(t *testing.T, c *counting, name string) float64 {
 	return float64(c.asked.Load()-before) / times
 }
 
+// With the tests of sizes, it says whether a kernel does with marks what is needed here.
 func TestToOpenWhatVariesTakesNoAttributes(t *testing.T) {
 	m := mountOne(t)
 	c, stop := m.serveCounting(m.agreed)
@@ -258,60 +254,5 @@ func TestAnAliasIsFoundInTheRootOnly(t *testing.T) {
 	}
 	if err := lookUp(filepath.Join(m.root, varies)); err != nil {
 		t.Error(err)
-	}
-}
-
-const mountsOfTest = "CONNECTION_TEST_MOUNTS" // the directory that it mounts on
-
-// mountsUntilKilled does what a call-out does that mounts, again and again.
-func mountsUntilKilled(dir string) error {
-	for {
-		device, err := mountOn(dir)
-		if err != nil {
-			return err
-		}
-		if agreed, err := connection.Handshake(device, dir, podinfo.New(survive.Site{}), connection.Default, forever); err != nil || !agreed.Marks {
-			return fmt.Errorf("%+v, %w", agreed, err)
-		}
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			return err
-		}
-		unix.Close(device)
-	}
-}
-
-// Marks are tried by who serves and asks at once. When that is killed, nobody is left who answers.
-func TestWhoTriesMarksCanBeKilled(t *testing.T) {
-	if !mountOne(t).agreed.Marks {
-		t.Skip("this kernel has no marks")
-	}
-	for i := range 60 {
-		dir := t.TempDir()
-		process := exec.Command("/proc/self/exe")
-		process.Env = append(os.Environ(), mountsOfTest+"="+dir)
-		var said strings.Builder
-		process.Stderr = &said
-		if err := process.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Duration(20+i%30) * time.Millisecond)
-		if err := process.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- process.Wait() }()
-		select {
-		case <-ended:
-		case <-time.After(10 * time.Second):
-			t.Error("it waits in the kernel, and is not to be killed")
-		}
-		for unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH) == nil { // ends also that
-		}
-		if said.Len() > 0 {
-			t.Error(said.String())
-		}
-		if t.Failed() {
-			return
-		}
 	}
 }
