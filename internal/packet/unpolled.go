@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 // Unpolled is one end of a connection that the runtime's poller does not know. The kernel limits
@@ -94,21 +96,13 @@ func (u *Unpolled) Close() {
 // awaitInput waits until there is something to read, which may be the end; the zero deadline is
 // none.
 func awaitInput(fd int, deadline time.Time) error {
-	var limit *unix.Timespec
-	for {
-		if !deadline.IsZero() {
-			left := max(time.Until(deadline), 0)
-			timeout := unix.NsecToTimespec(left.Nanoseconds())
-			limit = &timeout
-		}
-		switch n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, limit, nil); {
-		case err == unix.EINTR:
-		case err != nil:
-			return os.NewSyscallError("ppoll", err)
-		case n == 0:
-			return os.ErrDeadlineExceeded
-		default:
-			return nil
-		}
+	limit := NoLimit
+	if !deadline.IsZero() {
+		limit = time.Until(deadline)
 	}
+	there, err := proc.Polled(fd, unix.POLLIN, limit)
+	if err == nil && !there {
+		err = os.ErrDeadlineExceeded
+	}
+	return err
 }
