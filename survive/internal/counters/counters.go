@@ -24,9 +24,12 @@
 package counters
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/survive/internal/suspects"
@@ -93,28 +96,12 @@ func kindOf(opcode uint32) uint8 {
 // Errors of answers, by their names in errno(3). Others are the first one's.
 var Errors = [...]string{"other", "ENOENT", "ESRCH", "EIO", "EACCES", "EINVAL", "EROFS", "ENOSYS", "ESTALE"}
 
-// errorOf returns the number of an error among them.
-func errorOf(errno uint32) int {
-	switch errno {
-	case 2:
-		return 1
-	case 3:
-		return 2
-	case 5:
-		return 3
-	case 13:
-		return 4
-	case 22:
-		return 5
-	case 30:
-		return 6
-	case 38:
-		return 7
-	case 116:
-		return 8
-	}
-	return 0
+var errnos = [len(Errors)]unix.Errno{
+	0, unix.ENOENT, unix.ESRCH, unix.EIO, unix.EACCES, unix.EINVAL, unix.EROFS, unix.ENOSYS, unix.ESTALE,
 }
+
+// errorOf returns the number of an error among them.
+func errorOf(errno uint32) int { return max(0, slices.Index(errnos[:], unix.Errno(errno))) }
 
 // Bounds are the upper bounds of the classes of times, but for the last class, which has none.
 var Bounds = [...]time.Duration{
