@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/filelock"
 )
 
 // The call-outs and outcomes that are counted apart; others count as the last.
@@ -100,7 +102,7 @@ func withCalls(path string, flags int, f func(*os.File, *Calls) error) error {
 	} else if !info.Mode().IsRegular() || info.Size() != int64(callsSize) {
 		return unix.EINVAL // another version's
 	}
-	if err := lock(file); err != nil {
+	if err := filelock.Within(time.Now().Add(longestLock), file, filelock.Flock(unix.LOCK_EX)); err != nil {
 		return err
 	}
 	var all Calls
@@ -113,15 +115,6 @@ func withCalls(path string, flags int, f func(*os.File, *Calls) error) error {
 // longestLock is how long a call-out waits for others that count. It takes them
 // microseconds, but one may have been stopped, and the kubelet waits for us.
 const longestLock = time.Second
-
-func lock(file *os.File) error {
-	for deadline := time.Now().Add(longestLock); ; time.Sleep(100 * time.Microsecond) {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-	}
-}
 
 // index finds a name, or returns the last.
 func index(names []string, name string) int {
