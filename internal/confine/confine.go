@@ -238,7 +238,7 @@ var limits = []struct {
 	{"bytes of memory", unix.RLIMIT_DATA, 512 << 20}, // Go reserves 64 MiB at a time
 	{"bytes of a core file", unix.RLIMIT_CORE, 0},
 	{"bytes of messages", unix.RLIMIT_MSGQUEUE, 0},
-	// The buffers of requests (connection.Params.LockedMemory), where they are the largest.
+	// The buffers of requests (connection.Options.LockedMemory), where they are the largest.
 	{"bytes of locked memory", unix.RLIMIT_MEMLOCK, 1 << 20},
 
 	{"seconds of a processor", unix.RLIMIT_CPU, forever},

@@ -21,20 +21,20 @@ import (
 // begins with a page, so that a header that could be copied has the rest of a short
 // reply in the same page; a kill before that leaves the request to a successor.
 type Buffers struct {
-	Params
+	Options
 	memory []byte
 }
 
 // LockedMemory is what RLIMIT_MEMLOCK must allow a process with so many workers, in
 // bytes.
-func (p Params) LockedMemory(workers int) int {
-	return workers * (wholePages(p.requestSize()) + wholePages(p.replySize()))
+func (o Options) LockedMemory(workers int) int {
+	return workers * (wholePages(requestSize) + wholePages(o.replySize()))
 }
 
 // NewBuffers makes the buffers of so many workers for a connection. They are never released. report
 // is told if they cannot be locked.
 func NewBuffers(workers int, agreed Params, report func(problem string)) (Buffers, error) {
-	b := Buffers{Params: agreed}
+	b := Buffers{Options: agreed.Options}
 	size := agreed.LockedMemory(workers)
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
 	var err error
@@ -59,8 +59,8 @@ func (b Buffers) workers() int { return len(b.memory) / b.LockedMemory(1) }
 // of returns the buffers of a worker.
 func (b Buffers) of(worker int) (request, reply []byte) {
 	at := worker * b.LockedMemory(1)
-	request = b.memory[at:][:b.requestSize():b.requestSize()]
-	reply = b.memory[at+wholePages(b.requestSize()):][:b.replySize():b.replySize()]
+	request = b.memory[at:][:requestSize:requestSize]
+	reply = b.memory[at+wholePages(requestSize):][:b.replySize():b.replySize()]
 	return request, reply
 }
 

@@ -16,7 +16,7 @@ func Handshake(device int, fs FileSystem, o Options, timeout time.Duration) (Par
 		return Params{}, err
 	}
 	defer d.close()
-	request, reply := make([]byte, leastRequestSize), make([]byte, o.replySize())
+	request, reply := make([]byte, requestSize), make([]byte, o.replySize())
 	n, err := d.nextWithin(timeout, request)
 	if err != nil {
 		return Params{}, err

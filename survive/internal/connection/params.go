@@ -20,10 +20,6 @@ type Params struct {
 	Minor        uint32 `json:"minor"`
 	MaxReadAhead uint32 `json:"maxReadAhead"` // bytes
 	Flags        uint64 `json:"flags"`        // FUSE_* that both sides want
-	// MaxWrite is the size, in bytes, of the largest write that was agreed on. No write is ever
-	// answered with anything but EROFS, but the kernel hands requests only to a server that has
-	// room for one: see requestSize. 0: it is MaxRead, as versions agreed that did not record it.
-	MaxWrite int `json:"maxWrite,omitempty"`
 	// Marks tells whether the kernel can mark sizes as unknown, and the file system needs it:
 	// see marks.go. A process that does not know of it can go on with the connection.
 	Marks bool `json:"marks,omitempty"`
@@ -114,8 +110,6 @@ func DecodeParams(data []byte) (p Params, err error) {
 	case err != nil:
 	case p.Major != 7:
 		err = fmt.Errorf("FUSE protocol %d.%d, need 7.x", p.Major, p.Minor)
-	case p.MaxWrite < 0 || p.MaxWrite > MostRead:
-		err = fmt.Errorf("the largest write is %d bytes; it must be 0 to %d", p.MaxWrite, MostRead)
 	default:
 		err = p.check()
 	}

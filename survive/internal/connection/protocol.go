@@ -1,7 +1,6 @@
 package connection
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,12 +18,14 @@ import (
 // experimental.
 
 const (
-	// leastRequestSize is the least buffer that the kernel accepts for a read of /dev/fuse
-	// (linux/fuse.h, FUSE_MIN_READ_BUFFER).
-	leastRequestSize = 8192
-	// leastWrite is the least size of a write that can be agreed on (fs/fuse/inode.c,
-	// process_init_reply).
-	leastWrite = 4096
+	// requestSize is the least buffer that the kernel accepts for a read of /dev/fuse
+	// (linux/fuse.h, FUSE_MIN_READ_BUFFER). It has room for all that this file system takes, and
+	// for the largest write: without, a read fails (fs/fuse/dev.c, fuse_dev_do_read).
+	requestSize = 8192
+	// maxWrite is the size of the largest write, the least that can be agreed on (fs/fuse/inode.c,
+	// process_init_reply). No write is ever answered with anything but EROFS. It holds for the
+	// connection's whole life: a version with another size needs another format of Params.
+	maxWrite = 4096
 
 	// headerSize has room for the largest header of a request or a reply.
 	headerSize = 1024
@@ -38,12 +39,6 @@ const (
 // every pod of the node, with open_by_handle_at(2) and its number. Protocol 7.40, of Linux
 // 6.9.
 const noExportSupport = 1 << 38
-
-// requestSize has room for all that this file system takes, and for the largest write: without,
-// a read of /dev/fuse fails (fs/fuse/dev.c, fuse_dev_do_read).
-func (p Params) requestSize() int {
-	return max(leastRequestSize, cmp.Or(p.MaxWrite, p.MaxRead)+headerSize)
-}
 
 func (o Options) replySize() int { return o.MaxRead + headerSize }
 
@@ -142,15 +137,14 @@ func (p protocol) initialise(request, reply []byte) (n int, agreed Params, err e
 	}
 	var out fuse.InitOut
 	copy(devfuse.Bytes(&out), reply[outHeaderSize:n])
-	out.MaxWrite = leastWrite // go-fuse takes one size for reads and writes
+	out.MaxWrite = maxWrite // go-fuse takes one size for reads and writes
 	copy(reply[outHeaderSize:n], devfuse.Bytes(&out))
 	return n, Params{
 		Major: in.Major, Minor: in.Minor, MaxReadAhead: in.MaxReadAhead,
 		// No server need know of the flag that is left out, and versions that do not can go
 		// on with the connection.
-		Flags:    out.Flags64() & in.Flags64() &^ noExportSupport,
-		MaxWrite: leastWrite,
-		Options:  p.Options,
+		Flags:   out.Flags64() & in.Flags64() &^ noExportSupport,
+		Options: p.Options,
 	}, nil
 }
 
