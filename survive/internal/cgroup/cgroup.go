@@ -10,7 +10,7 @@
 //     systemd did not start. Scopes are visible to systemctl, and end in order
 //     when the machine shuts down.
 //  2. Where no systemd runs, or it refuses, the process is written into a
-//     cgroup of its own, right below the root of each hierarchy.
+//     cgroup of its own, right below the root of each hierarchy; of a cpuset of v1, into the root.
 //
 // Either one has limits: of threads ([MaxThreads], or what the caller says), and of memory
 // ([MaxMemory]). Active and standby share them. When the memory is used up, the kernel kills the

@@ -144,8 +144,14 @@ func kubelet(t *testing.T, hierarchies []string) int {
 			t.Fatal(err)
 		}
 		if strings.Contains(dir, "cpuset") {
-			if err := inherit(dir, group); err != nil {
-				t.Fatal(err)
+			for _, name := range []string{"cpuset.cpus", "cpuset.mems"} { // it has none at first
+				value, err := os.ReadFile(filepath.Join(dir, name))
+				if err == nil {
+					err = write(filepath.Join(group, name), string(value))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		if err := write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(process.Process.Pid)); err != nil {

@@ -47,31 +47,15 @@ func (h hierarchy) move(pid int, name string) error {
 		return errors.New("it is not mounted here from its root on; mount it where the kubelet runs")
 	}
 	group := filepath.Join(h.root, name)
+	if slices.Contains(h.controllers, "cpuset") {
+		// In v1, a new cgroup has no CPUs, and takes no process without ("Usage Examples and
+		// Syntax" in cgroup-v1/cpusets.rst). The root has all, and is never a service's.
+		return write(filepath.Join(h.root, "cgroup.procs"), strconv.Itoa(pid))
+	}
 	if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if slices.Contains(h.controllers, "cpuset") {
-		if err := inherit(h.root, group); err != nil {
-			return err
-		}
-	}
 	return write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(pid))
-}
-
-// inherit gives a new cpuset cgroup its parent's CPUs and memory nodes. In v1,
-// it has none at first, and takes no process without ("Usage Examples and
-// Syntax" in cgroup-v1/cpusets.rst).
-func inherit(parent, group string) error {
-	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
-		value, err := os.ReadFile(filepath.Join(parent, name))
-		if err != nil {
-			return err
-		}
-		if err := write(filepath.Join(group, name), string(value)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // write writes to a file that must be there: only the kernel makes files in a cgroup, and
