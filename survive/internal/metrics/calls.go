@@ -140,16 +140,6 @@ func (c Calls) Write(t *Text) {
 	}
 	t.Family("callout_duration_seconds", "histogram", "How long call-outs took, from the start of their process.")
 	for i, name := range callOuts {
-		count := uint64(0)
-		for j, n := range c[i].Classes {
-			count += n
-			bound := "+Inf"
-			if j < len(bounds) {
-				bound = number(bounds[j].Seconds())
-			}
-			t.suffixed("_bucket", float64(count), "callout", name, "le", bound)
-		}
-		t.suffixed("_sum", time.Duration(c[i].Total).Seconds(), "callout", name)
-		t.suffixed("_count", float64(count), "callout", name)
+		t.histogram(bounds[:], c[i].Classes[:], time.Duration(c[i].Total).Seconds(), "callout", name)
 	}
 }

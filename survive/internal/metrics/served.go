@@ -20,17 +20,7 @@ func WriteCounts(t *Text, c counters.Counts) {
 		t.Sample(float64(c.Errors[i]), "error", name)
 	}
 	t.Family("answer_duration_seconds", "histogram", "How long answers took, from when they were begun.")
-	count := 0.0 // which has no end to wrap around at
-	for i, n := range c.Classes {
-		count += float64(n)
-		bound := "+Inf"
-		if i < len(counters.Bounds) {
-			bound = number(counters.Bounds[i].Seconds())
-		}
-		t.suffixed("_bucket", count, "le", bound)
-	}
-	t.suffixed("_sum", seconds(c.Time))
-	t.suffixed("_count", count)
+	t.histogram(counters.Bounds[:], c.Classes[:], seconds(c.Time))
 	t.Family("longest_answer_seconds", "gauge", "How long the longest of them took.")
 	t.Sample(seconds(c.Longest))
 	t.Family("requests_refused_total", "counter", "Requests that were answered with EIO: their kind had ended two processes, or there was no standby.")

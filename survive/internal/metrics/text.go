@@ -9,8 +9,10 @@ package metrics
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -47,6 +49,22 @@ func (t *Text) suffixed(suffix string, value float64, labels ...string) {
 		fmt.Fprintf(&t.page, `,%s="%s"`, labels[i], escaped(labels[i+1]))
 	}
 	fmt.Fprintf(&t.page, "} %s\n", number(value))
+}
+
+// histogram writes the samples of a family of durations, with labels: how many are in each class,
+// of which the last has no bound, and their sum in seconds.
+func (t *Text) histogram(bounds []time.Duration, classes []uint64, sum float64, labels ...string) {
+	count := 0.0 // which has no end to wrap around at
+	for i, n := range classes {
+		count += float64(n)
+		bound := "+Inf"
+		if i < len(bounds) {
+			bound = number(bounds[i].Seconds())
+		}
+		t.suffixed("_bucket", count, slices.Concat(labels, []string{"le", bound})...)
+	}
+	t.suffixed("_sum", sum, labels...)
+	t.suffixed("_count", count, labels...)
 }
 
 // String returns the page.
