@@ -112,6 +112,9 @@ func TestAnInstallerThatWatchesDoesNotRepeatAFailedUpgrade(t *testing.T) {
 	if n := strings.Count(testnode.Read(t, log), "]: init: "); n != 1 || attempts(t, log) != 1 {
 		t.Errorf("the driver was called %d times, and tried %d upgrades: %s", n, attempts(t, log), testnode.Read(t, log))
 	}
+	if err := os.Rename(facts, facts+".before"); err != nil { // removed, the next one could have its inode
+		t.Fatal(err)
+	}
 	testnode.Anew(t, facts, "eu-2\n")
 	testnode.Eventually(t, "it calls the driver for another directory", func() bool { return attempts(t, log) == 2 })
 	if err := errors.Join(os.Remove(d.Path), os.Link(testnode.Binary, d.Path)); err != nil {
