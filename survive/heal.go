@@ -120,10 +120,10 @@ func (n healing) heal() (healed []Healed) {
 	return withoutGone(healed, []affected{{mount.Own(), left}}, err == nil)
 }
 
-// withoutGone leaves out what could not be healed and is not dead there any more, by a later look at
-// namespaces, perhaps at all: an unmount, which needs no more than the volume's lock, another
-// healing, or the end of a container was faster. Only mountinfo can tell: a mount that is covered has
-// no path, and is there.
+// withoutGone leaves out what could not be healed and is not dead there any more, by a later look
+// at namespaces, perhaps at all: an unmount, which needs no more than the volume's lock, another
+// healing, or the end of a container was faster. Only mountinfo can tell: a mount that is covered
+// has no path, and is there.
 func withoutGone(healed []Healed, now []affected, all bool) []Healed {
 	left := map[string]map[string]stack{} // by namespace
 	for _, a := range now {

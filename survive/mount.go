@@ -148,7 +148,7 @@ func (n callOut) replaceAll(top, source *mount.Point) error {
 // as long as its pod is there.
 func (n callOut) unmountVolume(dir string, mayLinger bool) error {
 	unlock, err := n.LockVolume(volume.NewID(dir))
-	if errors.Is(err, fs.ErrNotExist) { // without a run directory there may be mounts, but no records
+	if errors.Is(err, fs.ErrNotExist) { // there may be mounts, but no records
 		return n.removeAll(dir)
 	} else if err != nil {
 		return err
