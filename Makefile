@@ -179,23 +179,23 @@ vulncheck:
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# What the suites below break, and the program that breaks it. The lossy builds
-# die on demand between reading a request and answering it, the noresend ones
-# behave as on Linux before 6.9, the dropping one would take the memory of its buffers
-# away before it reads, and the strict one dies of a system call that the others are
-# only denied.
+# Has go build a build of e2e/builds/builds.go, which says what each is for. This machine writes its
+# overlay, whatever it is built for.
+with = -overlay $$(GOARCH= go run ./e2e/builds/overlay $1)
+
+# What the suites below break, and the program that breaks it.
 E2E_BIN ?= e2e/bin
 chaos-builds: build
 	go build -o $(E2E_BIN)/chaos ./e2e/chaos
 	go build -ldflags '-X main.version=$(VERSION)-other' -o $(E2E_BIN)/other ./cmd/pod-info-fuse
-	go build -tags lossy -o $(E2E_BIN)/lossy ./cmd/pod-info-fuse
-	go build -tags noresend -o $(E2E_BIN)/noresend ./cmd/pod-info-fuse
-	go build -tags lossy,noresend -o $(E2E_BIN)/lossy-noresend ./cmd/pod-info-fuse
-	go build -tags dropping -o $(E2E_BIN)/dropping ./cmd/pod-info-fuse
-	go build -tags strict -o $(E2E_BIN)/strict ./cmd/pod-info-fuse
+	go build $(call with,lossy) -o $(E2E_BIN)/lossy ./cmd/pod-info-fuse
+	go build $(call with,noresend) -o $(E2E_BIN)/noresend ./cmd/pod-info-fuse
+	go build $(call with,lossy noresend) -o $(E2E_BIN)/lossy-noresend ./cmd/pod-info-fuse
+	go build $(call with,dropping) -o $(E2E_BIN)/dropping ./cmd/pod-info-fuse
+	go build $(call with,strict) -o $(E2E_BIN)/strict ./cmd/pod-info-fuse
 	go build -ldflags '-X main.version=$(VERSION)' -o $(E2E_BIN)/clock ./examples/clock
 	go build -ldflags '-X main.version=$(VERSION)-other' -o $(E2E_BIN)/clock-other ./examples/clock
-	go build -tags lossy -o $(E2E_BIN)/clock-lossy ./examples/clock
+	go build $(call with,lossy) -o $(E2E_BIN)/clock-lossy ./examples/clock
 
 # In namespaces that end with it. A suite that runs beside it has no copy of its mounts, and none of its
 # PIDs, some of which chaos chooses, so that they come again soon.
@@ -249,7 +249,7 @@ podchaos-builds: build
 	e2e/podfuse/setup.sh
 	go build -o $(PODCHAOS) ./e2e/podchaos
 	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/pod-fuse-other ./cmd/pod-fuse
-	go build -tags strict -o e2e/bin/pod-fuse-strict ./cmd/pod-fuse
+	go build $(call with,strict) -o e2e/bin/pod-fuse-strict ./cmd/pod-fuse
 chaos-pod-fuse: podchaos-builds
 	$(ASIDE) $(PODCHAOS) kill --control --programs all --kills 0
 	$(ASIDE) $(PODCHAOS) kill --control --kills 5
@@ -341,7 +341,7 @@ e2e-arm64:
 		$(addprefix $(ARM64)/,chaos strict lossy other) bin/linux-arm64/pod-info-fuse
 	GOARCH=arm64 go build -o $(ARM64)/podchaos ./e2e/podchaos
 	GOARCH=arm64 go build -o $(ARM64)/loopback github.com/hanwen/go-fuse/v2/example/loopback
-	GOARCH=arm64 go build -tags strict -o $(ARM64)/pod-fuse ./cmd/pod-fuse
+	GOARCH=arm64 go build $(call with,strict) -o $(ARM64)/pod-fuse ./cmd/pod-fuse
 	ARCH=arm64 PACKAGES='runc libseccomp2 libc6' e2e/linux-6.1/containers.sh 'set -e; \
 		podchaos kill $(POD_FUSE_ARM64) --kills 2; \
 		podchaos kill $(POD_FUSE_ARM64) --kills 2 --with mounter' \
@@ -379,7 +379,7 @@ lint:
 	test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
 	go vet -tags e2e,cluster,systemd ./e2e/...
-	go vet -tags lossy,noresend,dropping,strict,attack,newer,mutate,programs ./...
+	go vet -tags mutate,programs $(call with,all) ./...
 	go run $(STATICCHECK) ./...
 	go run $(STATICCHECK) -tags e2e,cluster,systemd ./e2e/...
 	go mod tidy -diff

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/e2e/builds"
 	"example.com/pod-info-fuse/internal/testnode"
 )
 
@@ -186,8 +187,8 @@ func TestADamagedRecordDoesNotKeepANewVersionFromTakingOver(t *testing.T) {
 // files that cannot be read.
 func TestAVersionThatCouldNotTakeOverMountsNothingThatTheOtherCannotRead(t *testing.T) {
 	for _, row := range []struct{ name, file, line string }{
-		{"record", "volume/record.go", "const Format = "},
-		{"attributes", "../fs/attributes.go", "const attributesFormat = "},
+		{"record", "survive/volume/record.go", "const Format = "},
+		{"attributes", "fs/attributes.go", "const attributesFormat = "},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -195,7 +196,7 @@ func TestAVersionThatCouldNotTakeOverMountsNothingThatTheOtherCannotRead(t *test
 			l := readAll(t, d.Mount())
 			d.Pair()
 			other, before := t.TempDir(), testnode.Names(t, d.RunDir+"/volumes")
-			d.ReplaceBinary(withLaterFormat(t, row.file, row.line+"1", row.line+"2"))
+			d.ReplaceBinary(testnode.Build(t, "exits", "attack", builds.Edit{File: row.file, Old: row.line + "1", New: row.line + "2"}))
 			d.Must("init")
 			a := d.Call("mount", other, testnode.WithOption("pod.name"))
 			if a.Status != "Failure" || !strings.Contains(a.Message, "version 1.2.3 serves and cannot read what version exits records") ||

@@ -1,40 +1,12 @@
 package survive_test
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"example.com/pod-info-fuse/internal/testnode"
 )
-
-// withLaterFormat builds the version "exits", which cannot serve, and writes a format of its
-// own: a line of a file of its source is another one.
-func withLaterFormat(t *testing.T, file, line, later string) string {
-	t.Helper()
-	text := testnode.Read(t, file)
-	if strings.Count(text, line) != 1 {
-		t.Fatalf("%s has %q %d times", file, line, strings.Count(text, line))
-	}
-	path, err := filepath.Abs(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	testnode.Write(t, filepath.Join(dir, "later.go"), strings.Replace(text, line, later, 1))
-	testnode.Write(t, filepath.Join(dir, "overlay"), fmt.Sprintf(`{"Replace": {%q: %q}}`, path, filepath.Join(dir, "later.go")))
-	command := testnode.BuildCommand(filepath.Join(dir, "driver"), "exits", "attack")
-	command.Env = append(command.Env, "GOFLAGS=-overlay="+filepath.Join(dir, "overlay"))
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build with a later %s: %v\n%s", line, err, output)
-	}
-	if err := os.Chmod(filepath.Join(dir, "driver"), testnode.InstalledMode); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, "driver")
-}
 
 // A downgrade may meet a connection that a newer version has begun in a way of its own. It
 // must find out before it takes over, and the pair that serves goes on.

@@ -15,7 +15,7 @@ import (
 )
 
 // hostile puts a version into the driver's place whose daemon somebody has taken over;
-// see e2e/attack and survive/internal/pair/attack_on.go.
+// see e2e/attack and e2e/builds.
 func hostile(d testnode.Driver, version string) {
 	d.T.Helper()
 	d.ReplaceBinary(testnode.Build(d.T, version, "attack"))

@@ -21,12 +21,6 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// A test build has other ones: what a process does once it is confined, and how it answers.
-var (
-	confined  = func(Node) {}
-	answering = func(_ Node, given []*os.File, files FileSystem) FileSystem { return files }
-)
-
 // process is one of the two that serve.
 type process struct{ Node }
 
@@ -73,7 +67,7 @@ func (d Driver) serve(args []string) error {
 	}
 	// Once the process is confined: what a standby cannot open, the first process must not have.
 	files := sync.OnceValue(func() FileSystem {
-		return answering(n.Node, companion, n.fileSystem(Site{Input: input, CompanionFiles: companion, State: state}))
+		return n.fileSystem(Site{Input: input, CompanionFiles: companion, State: state})
 	})
 	err = pair.Main(pair.Config{
 		Args:        n.serveArgs("--confined"),
@@ -166,9 +160,6 @@ func (n process) confine(input *os.File, already bool) (landlocked bool, err err
 	}
 	for _, problem := range problems {
 		n.Log("it goes on with less confinement: %s", problem)
-	}
-	if err == nil {
-		confined(n.Node)
 	}
 	return confine.Landlocked(), err
 }

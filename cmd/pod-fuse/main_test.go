@@ -13,6 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 
 	"example.com/pod-info-fuse/e2e/attack"
+	"example.com/pod-info-fuse/e2e/builds"
 	"example.com/pod-info-fuse/e2e/slowclose"
 	"example.com/pod-info-fuse/e2e/vandal"
 )
@@ -76,10 +77,8 @@ func onANode() (status int) {
 		if of[1] != "" {
 			flags += " -X example.com/pod-info-fuse/internal/calllog.usual=" + attackLog
 		}
-		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", flags, "-tags", of[1], "-o", filepath.Join(dir, name), ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if output, err := build.CombinedOutput(); err != nil {
-			fmt.Printf("build: %v\n%s", err, output)
+		if err := builds.Build(filepath.Join(dir, name), ".", flags, of[1]); err != nil {
+			fmt.Println(err)
 			return 1
 		}
 	}

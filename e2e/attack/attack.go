@@ -1,5 +1,5 @@
 // Package attack is what somebody would try who has taken over a process of the
-// daemon. It is for tests: a build with -tags attack tries all of it in each
+// daemon. It is for tests: the build "attack" of package builds tries all of it in each
 // process of the pair, once that is confined, and may answer as [Lie] does.
 package attack
 

@@ -9,7 +9,7 @@ import (
 )
 
 // lossy has the active die after it has read a request and before it answers.
-// In a build with -tags lossy, the process whose PID is in the file die does
+// In the build "lossy" of e2e/builds, the process whose PID is in the file die does
 // that. It may only read the file: it is this program that removes it.
 func (t *trial) lossy(ctx context.Context) error {
 	now := t.first
@@ -21,7 +21,7 @@ func (t *trial) lossy(ctx context.Context) error {
 		}
 		err := t.awaitEnd(ctx, victim)
 		if err != nil {
-			err = fmt.Errorf("the process that is to lose a request: %w; is the driver built with -tags lossy?", err)
+			err = fmt.Errorf("the process that is to lose a request: %w; is the driver the build \"lossy\" of e2e/builds?", err)
 		}
 		if err := errors.Join(err, os.Remove(die)); err != nil {
 			return err

@@ -5,7 +5,7 @@
 //	chaos hang     SIGSTOP for the active, which has to be replaced
 //	chaos upgrade  another version installed in its place, and init called
 //	chaos lossy    the active dies with a request in its hands, for certain;
-//	               the binary must be built with -tags lossy
+//	               the binary must be a build "lossy" of e2e/builds
 //	chaos soak     everything that pods and the kubelet do, for a long time; the
 //	               processes stay, and do not grow
 //	chaos idmap    an id-mapped copy of the volume, or the error that is expected

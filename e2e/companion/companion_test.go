@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/builds"
 )
 
 // intoVariable has this binary go into a directory.
@@ -53,10 +55,8 @@ func install(t *testing.T) installed {
 // its processes.
 func (d installed) becomes(version string) {
 	d.t.Helper()
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "strict", "-ldflags", "-X main.version="+version, "-o", d.path+".new")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		d.t.Fatalf("build: %v\n%s", err, output)
+	if err := builds.Build(d.path+".new", ".", "-X main.version="+version, "strict"); err != nil {
+		d.t.Fatal(err)
 	}
 	if err := os.Rename(d.path+".new", d.path); err != nil {
 		d.t.Fatal(err)

@@ -18,15 +18,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/builds"
 )
 
 // installed is the driver, as a kubelet has it, with a log of its own.
 type installed struct {
-	t               *testing.T
-	path, log, tags string
+	t                *testing.T
+	path, log, names string // names: see package builds
 }
 
-func install(t *testing.T, tags ...string) installed {
+func install(t *testing.T, names ...string) installed {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test mounts: run it as root")
 	}
@@ -34,7 +36,7 @@ func install(t *testing.T, tags ...string) installed {
 	dir := t.TempDir()
 	d := installed{
 		t: t, path: filepath.Join(dir, fmt.Sprintf("test-%d~killer", rand.Uint32()), "killer"),
-		log: filepath.Join(dir, "log"), tags: strings.Join(tags, ","),
+		log: filepath.Join(dir, "log"), names: strings.Join(names, " "),
 	}
 	if err := os.MkdirAll(filepath.Dir(d.path), 0o755); err != nil {
 		t.Fatal(err)
@@ -53,7 +55,7 @@ func install(t *testing.T, tags ...string) installed {
 // becomes puts a version in the place of the one that is there, if any.
 func (d installed) becomes(version string) {
 	d.t.Helper()
-	if err := errors.Join(os.Link(built(d.t, version, d.tags), d.path+".new"), os.Rename(d.path+".new", d.path)); err != nil {
+	if err := errors.Join(os.Link(built(d.t, version, d.names), d.path+".new"), os.Rename(d.path+".new", d.path)); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -65,8 +67,8 @@ func (d installed) logsTo(log string) {
 	}
 }
 
-// builds is the directory of the versions that were built.
-var builds string
+// versions is the directory of those that were built.
+var versions string
 
 // TestMain has four tests run at the same time: they wait most of it.
 func TestMain(m *testing.M) {
@@ -75,29 +77,27 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	var err error
-	if builds, err = os.MkdirTemp("", "killer-test-"); err != nil {
+	if versions, err = os.MkdirTemp("", "killer-test-"); err != nil {
 		panic(err)
 	}
 	status := m.Run()
-	os.RemoveAll(builds)
+	os.RemoveAll(versions)
 	os.Exit(status)
 }
 
 var building sync.Mutex
 
 // built is a version, which is built once.
-func built(t *testing.T, version, tags string) (path string) {
+func built(t *testing.T, version, names string) (path string) {
 	t.Helper()
 	building.Lock()
 	defer building.Unlock()
-	path = filepath.Join(builds, version+tags)
+	path = filepath.Join(versions, version+names)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-ldflags", "-X main.version="+version, "-o", path)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, output)
+	if err := builds.Build(path, ".", "-X main.version="+version, names); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -265,7 +265,7 @@ func TestARequestKillsTwoProcessesAtMost(t *testing.T) {
 	for _, row := range []struct {
 		file    string
 		readers int
-		tags    string
+		names   string
 		says    string // in the log
 		longest time.Duration
 	}{
@@ -275,11 +275,11 @@ func TestARequestKillsTwoProcessesAtMost(t *testing.T) {
 		{"overflow", 1, "", "stack overflow", 10 * time.Second},
 		{"exit", 4, "noresend", "", 5 * time.Second}, // as before Linux 6.9
 	} {
-		t.Run(fmt.Sprintf("%s, read by %d%s", row.file, row.readers, strings.TrimRight(", "+row.tags, ", ")), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, read by %d%s", row.file, row.readers, strings.TrimRight(", "+row.names, ", ")), func(t *testing.T) {
 			t.Parallel()
 			var stopReaders func()
 			t.Cleanup(func() { stopReaders() })
-			d := install(t, row.tags)
+			d := install(t, row.names)
 			volume, other := d.mount("hostile-0"), d.mount("web-0")
 			d.daemon()
 			stopBystander := standBeside(other, 5*time.Millisecond)

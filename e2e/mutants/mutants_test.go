@@ -6,16 +6,15 @@
 package mutants
 
 import (
-	"encoding/json"
-	"maps"
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"example.com/pod-info-fuse/e2e/builds"
 )
 
 // mutant is a change of the product.
@@ -27,9 +26,9 @@ type mutant struct {
 }
 
 // impatient is a change of the tests themselves: what never happens is not waited for as long.
-var impatient = map[string][]string{
-	"podfuse/mounter/world_test.go": {"hang = time.Minute", "hang = 15 * time.Second"},
-	"internal/testnode/wait.go":     {"Forever = 2 * time.Minute", "Forever = 20 * time.Second"},
+var impatient = []builds.Edit{
+	{File: "podfuse/mounter/world_test.go", Old: "hang = time.Minute", New: "hang = 15 * time.Second"},
+	{File: "internal/testnode/wait.go", Old: "Forever = 2 * time.Minute", New: "Forever = 20 * time.Second"},
 }
 
 func TestEveryMutantFails(t *testing.T) {
@@ -59,41 +58,19 @@ func TestEveryMutantFails(t *testing.T) {
 // run runs tests of a package, of the product or of a mutant. The tests build the product, too.
 func run(t *testing.T, dir, tests string, m *mutant) (output string, err error) {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	edits := maps.Clone(impatient)
+	edits := slices.Clone(impatient)
 	if m != nil {
-		edits[m.file] = m.edits
-	}
-	replace := map[string]string{}
-	for file, all := range edits {
-		file = filepath.Join(root, file)
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := string(source)
-		for edit := range slices.Chunk(all, 2) {
-			if n := strings.Count(text, edit[0]); n != 1 {
-				t.Fatalf("%s has %q %d times", file, edit[0], n)
-			}
-			text = strings.Replace(text, edit[0], edit[1], 1)
-		}
-		replace[file] = filepath.Join(t.TempDir(), path.Base(file))
-		if err := os.WriteFile(replace[file], []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		for edit := range slices.Chunk(m.edits, 2) {
+			edits = append(edits, builds.Edit{File: m.file, Old: edit[0], New: edit[1]})
 		}
 	}
-	overlay := filepath.Join(t.TempDir(), "overlay")
-	list, _ := json.Marshal(map[string]any{"Replace": replace})
-	if err := os.WriteFile(overlay, list, 0o600); err != nil {
+	overlay, err := builds.Overlay(t.TempDir(), "", edits...)
+	if err != nil {
 		t.Fatal(err)
 	}
 	name, subtests, _ := strings.Cut(tests, "/")
 	command := exec.Command("go", "test", "-vet=off", "-count=1", "-failfast", "-run", "^"+name+"$/"+subtests, "./"+dir)
-	command.Dir = root
+	command.Dir = "../.."
 	command.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
 	all, err := command.CombinedOutput()
 	return string(all), err

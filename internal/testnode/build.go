@@ -5,28 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/e2e/builds"
 )
 
-// BuildCommand builds the driver. Its version tells some builds what to do.
-func BuildCommand(path, version, tags string) *exec.Cmd {
-	command := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-ldflags", "-s -w -X 'main.version="+version+"'", "-o", path, "example.com/pod-info-fuse/cmd/pod-info-fuse")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return command
+// build builds the driver, as package builds does, for any user.
+func build(path, version, names string, edits ...builds.Edit) error {
+	err := builds.Build(path, "example.com/pod-info-fuse/cmd/pod-info-fuse", "-s -w -X 'main.version="+version+"'", names, edits...)
+	if err != nil {
+		return fmt.Errorf("version %s: %w", version, err)
+	}
+	return os.Chmod(path, InstalledMode)
 }
 
 // InstalledMode is the mode that an installer gives the driver.
 const InstalledMode = 0o711
 
-// Build builds the driver in another way than the one under test, if no test has done so.
-func Build(t *testing.T, version, tags string) string {
+// Build builds the driver in another way than the one under test, if no test has done so: see
+// package builds. The version tells some builds what to do.
+func Build(t *testing.T, version, names string, edits ...builds.Edit) string {
 	t.Helper()
 	Require(t)
-	path := filepath.Join(filepath.Dir(Binary), fmt.Sprintf("%x", sha256.Sum256([]byte(tags+" "+version))))
+	path := filepath.Join(filepath.Dir(Binary), fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", append([]any{names, version}, edits)))))
 	one, err := os.Open(filepath.Dir(Binary))
 	if err != nil {
 		t.Fatal(err)
@@ -38,10 +42,7 @@ func Build(t *testing.T, version, tags string) string {
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	if output, err := BuildCommand(path, version, tags).CombinedOutput(); err != nil {
-		t.Fatalf("build version %s: %v\n%s", version, err, output)
-	}
-	if err := os.Chmod(path, InstalledMode); err != nil {
+	if err := build(path, version, names, edits...); err != nil {
 		t.Fatal(err)
 	}
 	return path

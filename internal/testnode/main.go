@@ -115,10 +115,7 @@ func raceDetector() bool {
 // buildDriver builds [Binary] and [Newer].
 func buildDriver(dir string) error {
 	for name, version := range map[string]string{"binary": "1.2.3", "newer": "1.2.4"} {
-		path := filepath.Join(dir, name)
-		if output, err := BuildCommand(path, version, "").CombinedOutput(); err != nil {
-			return fmt.Errorf("build the driver: %w\n%s", err, output)
-		} else if err := os.Chmod(path, InstalledMode); err != nil {
+		if err := build(filepath.Join(dir, name), version, ""); err != nil {
 			return err
 		}
 	}

@@ -144,7 +144,6 @@ func (d *device) read(buffer []byte) (n int, err error) {
 // request.
 func (d *device) next(buffer []byte) (n int, err error) {
 	for {
-		beforeRead(buffer)
 		n, err = d.read(buffer)
 		switch {
 		case err == unix.ENOENT, err == unix.EINTR:

@@ -78,7 +78,7 @@ func (p Params) HoldTimeout() time.Duration {
 
 // canResend tells whether the kernel can queue again the requests that a dead server had
 // read: since protocol 7.40, of Linux 6.9.
-func (p Params) canResend() bool { return useResend && p.Minor >= 40 }
+func (p Params) canResend() bool { return p.Minor >= 40 }
 
 // canMark tells whether the kernel knows marks as they are needed here. They are there since
 // Linux 5.16; before, a mark would make the file longer. But no document promises all that marks.go

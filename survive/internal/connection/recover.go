@@ -18,23 +18,11 @@ import (
 // signal interrupts; or with ESTALE for a Holder, so that the kernel walks the path again, once.
 // mountPoint is a path of the file system. ENODEV: it was unmounted.
 func (c *Connection) Recover(mountPoint string) error {
-	err := c.resend()
+	err := devfuse.Resend(c.device.fd)
 	if !errors.Is(err, unix.EINVAL) {
 		return err
 	}
 	return c.failOrphans(mountPoint)
-}
-
-// useResend is false in a test build, which behaves as on Linux before 6.9.
-var useResend = true
-
-// resend makes the kernel queue again the requests that were read and not answered. EINVAL:
-// this kernel cannot.
-func (c *Connection) resend() error {
-	if !useResend {
-		return unix.EINVAL
-	}
-	return devfuse.Resend(c.device.fd)
 }
 
 // orphanWindow is how many ids back from the newest one an orphan can be. Each

@@ -13,10 +13,6 @@ import (
 	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
-// Test builds make trouble here: when a buffer waits for a request (trouble_dropping.go),
-// and when a request was read and is not answered yet (trouble_lossy.go).
-var beforeRead, beforeAnswer = func([]byte) {}, func([]byte) {}
-
 // worker serves one request at a time, in its buffers: a request costs no allocation
 // here.
 type worker struct {
@@ -183,7 +179,6 @@ func (w *worker) answer(n int) {
 	w.counts.Request(devfuse.Header(w.request).Opcode)
 	begun := time.Now()
 	w.note.Begin(subjectOf(w.request[:n]), firstID(w.request), begun)
-	beforeAnswer(w.request[:n])
 	length := w.protocol.handle(w.requestVec[:], w.replyVec[:])
 	w.note.End() // before the kernel has the reply: it gives a request that was answered to nobody
 	if length == 0 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -97,7 +96,6 @@ func (at Place) Find() (locks Locks, err error) {
 			return Locks{}, err
 		}
 		ask.holder.user = at.User.UID
-		pause(300 * time.Millisecond)
 		if ask.b == activeByte && locks.Held() {
 			break
 		}

@@ -132,7 +132,6 @@ func (p *process) live() error {
 		p.starter.send(message{Kind: broken, Problem: brief(err.Error())})
 		return err
 	}
-	pause(600 * time.Millisecond)
 	p.starter.send(message{Kind: ready, Process: &p.self})
 	cause := p.standBy()
 	if cause == "" {
@@ -147,7 +146,6 @@ func (p *process) prepare() (err error) {
 	if p.self.Landlock, err = p.Confine(); err != nil {
 		return err
 	}
-	p.attack()
 	service, err := p.Open(deviceFD)
 	if err != nil {
 		return err
@@ -160,7 +158,6 @@ func (p *process) prepare() (err error) {
 func (p *process) takeOver(cause Cause) error {
 	known := time.Now()
 	p.awake()
-	pause(150 * time.Millisecond)
 	p.lockActive(releaseTime)
 	p.TookOver(cause)
 	service, err := p.Open(deviceFD)
@@ -187,7 +184,5 @@ func (p *process) takeOver(cause Cause) error {
 	p.starter.send(message{Kind: serving})
 	p.starter.close()
 	p.Log("version %s serves (%s, %.1f ms)", p.Version, cause, p.history.Last.Milliseconds)
-	err = a.run()
-	a.stay()
-	return err
+	return a.run()
 }

@@ -26,6 +26,12 @@ const (
 	broken   = "broken" // in the place of ready: why it cannot serve, or which format is too new
 )
 
+// format is the format of the packets between the processes of a pair, and on the control
+// socket. A packet has the format that its receiver must know to understand it: a version
+// that knows a newer one speaks as the other end does. A packet of a newer format is refused,
+// and so is an upgrade or a downgrade, before the old pair hands over.
+const format = 1
+
 // tooNew says that a packet is of a newer format; "": it is not.
 func tooNew(packet int) string {
 	if packet <= format {

@@ -78,9 +78,6 @@ func (a *active) finishUpgrade() (done bool) {
 	if !a.next.ready() || !a.upgrade.proceed {
 		return false
 	}
-	if pretends, done := a.pretends(); pretends {
-		return done
-	}
 	a.standby.dismiss()
 	a.standby = nil
 	before := a.history

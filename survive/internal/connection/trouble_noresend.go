@@ -1,5 +1,0 @@
-//go:build noresend
-
-package connection
-
-func init() { useResend = false }
