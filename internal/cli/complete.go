@@ -75,8 +75,8 @@ func (t Table) complete(words []string) (all []word) {
 	last := len(words) - 1
 	if last == 0 {
 		all = t.names()
-	} else if c, is := t.find(words[0]); is && !slices.Contains(words[:last], "--") { // what follows is another program's
-		all = t.argument(c, words[1:])
+	} else if c, is := t.find(words[0]); is && !slices.Contains(words[:last], "--") {
+		all = t.argument(c, words[1:]) // what follows -- is another program's
 	}
 	return slices.DeleteFunc(all, func(w word) bool { return !strings.HasPrefix(w.text, words[last]) })
 }
