@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -77,6 +77,7 @@ type launcher struct {
 	args     []string
 	options  wire.Options
 	server   *server // nil: the program mounts by itself
+	notice   string  // the driver's last one that was printed
 	signals  chan os.Signal
 	children chan os.Signal // SIGCHLD: a child has ended
 }
@@ -231,10 +232,16 @@ func (l *launcher) connect() (device *os.File, stopped *life) {
 		refused, isRefusal := errors.AsType[refusal](r.err)
 		return nil, &life{status: statusRefused, err: r.err, last: isRefusal && !refused.again}
 	}
-	if r.answer.Notice != "" {
-		complain(program, "%s", r.answer.Notice)
-	}
+	l.tell(r.answer.Notice)
 	return r.device, nil
+}
+
+// tell prints what the driver has noticed, once, and not again with each program that is started.
+func (l *launcher) tell(notice string) {
+	if notice != "" && notice != l.notice {
+		complain(program, "%s", notice)
+	}
+	l.notice = notice
 }
 
 // start executes the program, with the descriptor of /dev/fuse if there is one.
@@ -305,11 +312,13 @@ func lookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("no directory of PATH (%s) has a program %s: %w", os.Getenv("PATH"), name, fs.ErrNotExist)
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
 	}
-	return path, nil
+	return "", fmt.Errorf("no directory of PATH (%s) has a program %s: %w", os.Getenv("PATH"), name, fs.ErrNotExist)
 }
 
 func statusOf(err error) int {

@@ -290,7 +290,7 @@ func TestRunTellsWhatTheDriverRefuses(t *testing.T) {
 }
 
 // A program that serves a volume which is not there goes on, as the volume may come; and its user
-// reads why nobody is served.
+// reads why nobody is served, once, however often the program is started.
 func TestRunTellsThatThereIsNoVolume(t *testing.T) {
 	d := newNode(t)
 	d.notice = wire.NoVolume("dta", "example.com/pod-fuse")
@@ -299,6 +299,14 @@ func TestRunTellsThatThereIsNoVolume(t *testing.T) {
 	p := d.launch("run", "--", "/bin/true", "{}")
 	if status := p.status(); status != 0 || p.text() != want {
 		t.Errorf("status %d, printed %q", status, p.text())
+	}
+	p = d.launch("run", "--restart", "--", "/bin/true", "{}")
+	before := len(d.asked(wire.Serve))
+	eventually(t, "it is started again", func() bool { return len(d.asked(wire.Serve)) >= before+3 })
+	p.signal(unix.SIGTERM)
+	p.status()
+	if text := p.text(); !strings.HasPrefix(text, want) || strings.Count(text, "no volume") != 1 {
+		t.Errorf("started again, it printed %q", text)
 	}
 }
 
