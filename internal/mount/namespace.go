@@ -21,11 +21,11 @@ import (
 type Namespace struct {
 	PID  int
 	Name string // the kernel's, such as mnt:[4026531841]; "" for Own, and where it is not told
-	own  bool   // this process is in it
+	Ours bool   // this process is in it
 }
 
 // Own is the mount namespace of this process.
-func Own() Namespace { return Namespace{PID: os.Getpid(), own: true} }
+func Own() Namespace { return Namespace{PID: os.Getpid(), Ours: true} }
 
 // Of is the mount namespace of a process.
 func Of(pid int) (Namespace, error) {
@@ -34,7 +34,7 @@ func Of(pid int) (Namespace, error) {
 		return Namespace{}, err
 	}
 	name, err := proc.Link(pid, "ns/mnt")
-	return Namespace{PID: pid, Name: name, own: name == own}, err
+	return Namespace{PID: pid, Name: name, Ours: name == own}, err
 }
 
 // Others returns the mount namespaces of all other processes, one each, or the error that it cannot
@@ -126,32 +126,22 @@ func (n Namespace) Mounts(fsType, source string) (all []*mountinfo.Info, err err
 	})
 }
 
-// LocalMount returns the mount point that a path without links leads to last. The error is
-// [ErrNotLocal] where the server of a mount on the way may be a process or another machine,
-// which may never answer.
-func (n Namespace) LocalMount(path string) (point string, err error) {
-	root, err := Open("/")
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	point = "/"
-	all, err := n.mounts(mountinfo.ParentsFilter(path))
+// Propagates tells whether what other namespaces mount on a directory is seen in our own, too. It
+// costs time with the number of mounts.
+func Propagates(path string) (bool, error) {
+	all, err := Own().mounts(mountinfo.ParentsFilter(path))
+	last := new(mountinfo.Info)
 	for _, info := range all {
-		// The file system of / answers, whatever its type, or the node does not run.
-		if !isLocal(info.FSType) && unix.Mkdev(uint32(info.Major), uint32(info.Minor)) != root.Device() {
-			return "", fmt.Errorf("it %w, but of type %s, which is mounted on %s", ErrNotLocal, info.FSType, info.Mountpoint)
-		}
-		if len(info.Mountpoint) > len(point) {
-			point = info.Mountpoint
+		if len(info.Mountpoint) >= len(last.Mountpoint) {
+			last = info
 		}
 	}
-	return point, err
+	return last.Optional != "", err // shared:N, or master:N
 }
 
 func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	process := strconv.Itoa(n.PID)
-	if n.own { // also where /proc is of another PID namespace
+	if n.Ours { // also where /proc is of another PID namespace
 		process = "self"
 	}
 	table, err := os.OpenFile("/proc/"+process+"/mountinfo", os.O_RDONLY, 0)
@@ -230,7 +220,7 @@ func OwnUsers() (*os.File, error) {
 // Do calls a function on a thread that is in the namespace, and that has a working
 // directory of its own.
 func (n Namespace) Do(f func() error) error {
-	if n.own {
+	if n.Ours {
 		return proc.OnThread(f)
 	}
 	namespace, err := n.Open()

@@ -16,9 +16,12 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/cli"
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/metrics"
 	"example.com/pod-info-fuse/survive/volume"
@@ -108,7 +111,11 @@ func (p Program) execute(verb string, args []string, started time.Time) error {
 func (p Program) callOut(started time.Time) error {
 	var i survive.CallOuts
 	repeated := false
+	elsewhere := enterNode(os.Args[1], os.Args[2:])
 	find := func() (_ flex.Driver, err error) {
+		if elsewhere != nil {
+			return nil, elsewhere
+		}
 		i, err = p.installation("")
 		i.Repeated = func() { repeated = true }
 		if err == nil && p.CallOuts != nil {
@@ -137,4 +144,32 @@ func (p Program) callOut(started time.Time) error {
 		}
 	})
 	return nil // not reached
+}
+
+// enterNode executes a call-out once more in the node's namespaces. It returns nil where the process
+// is there already, or where process 1 has not the same file in the program's place: either an
+// installer tries the program before it has its place, or process 1 is another node's, as where nodes
+// are containers that share PIDs with their host.
+func enterNode(callOut string, args []string) error {
+	path := calledAs()
+	here, err := os.Stat(path)
+	if err != nil || proc.IsOnNode() {
+		return nil
+	}
+	seen := true
+	if callOut == "mount" && len(args) > 0 {
+		if seen, err = mount.Propagates(filepath.Dir(args[0])); err != nil {
+			return err
+		}
+	}
+	return proc.OnNode(func() error {
+		if there, err := os.Stat(path); err != nil || !os.SameFile(here, there) {
+			return nil
+		}
+		if !seen {
+			return fmt.Errorf("the kubelet is in a mount namespace of its own, where %s is private: nothing that the host mounts "+
+				"is seen there; the kubelet's directory must be shared, or a slave", args[0])
+		}
+		return os.NewSyscallError("execve", unix.Exec(path, os.Args, os.Environ()))
+	})
 }

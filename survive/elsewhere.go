@@ -1,0 +1,40 @@
+package survive
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/survive/internal/pair"
+)
+
+// refuseElsewhere fails if the node mount is absent because a daemon serves in other namespaces: a
+// second daemon would end the first one. Package command executes call-outs in the namespaces of
+// process 1. So that daemon was started by a command in another mount namespace, by a version before
+// 0.2.0 for a kubelet in one, or in another PID namespace. It may have to ask, until a time.
+func (n healing) refuseElsewhere(locks pair.Locks, until time.Time) error {
+	switch locks.State() {
+	case pair.Nobody, pair.Dead:
+		return nil
+	case pair.Unseen: // of another PID namespace, or somebody who keeps a lock
+		if _, err := n.pair().Ask(time.Until(until)); err != nil && !isRefusal(err) {
+			return nil
+		}
+		return fmt.Errorf("the daemon serves, but %s is not mounted in this mount namespace, and the daemon is in another "+
+			"PID namespace; call the driver in the namespaces in which the daemon was started, or end it there with %s stop",
+			n.fsPath(), n.Program)
+	}
+	holder := locks.Active
+	if holder.State() < locks.State() {
+		holder = locks.Standby
+	}
+	if where, err := mount.Of(holder.PID); err != nil || where.Ours { // or it has ended
+		return nil
+	}
+	return fmt.Errorf("the daemon serves in another mount namespace, that of process %d: call the driver there, or drain "+
+		"the node, and end it there with nsenter --target %d --mount -- %s stop --force", holder.PID, holder.PID, n.Program)
+}
+
+// isRefusal tells whether the daemon lives and has answered, but not what it was asked for.
+func isRefusal(err error) bool { return errors.As(err, new(pair.Refusal)) }
