@@ -32,12 +32,12 @@
 // The attributes of pod and pod.nodename expire at once, as far as this package says. But
 // to check permissions the kernel needs some that never change, and would ask for them at each
 // open. So [FS.VaryingSizes] names the two, and from Linux 6.1 to 6.18 the kernel keeps mode and
-// owner, and asks for size and times whenever a program does. How that is brought about, by which of
-// the kernel's functions, says marks.go in package connection. The one exception is lseek(2)
+// owner, and asks for size and times whenever a program does. How that is brought about, by which
+// of the kernel's functions, says marks.go in package connection. The one exception is lseek(2)
 // with SEEK_END, which takes the size from the inode (fs/fuse/file.c, fuse_file_llseek). Where
-// another process asks at the same moment, the kernel may not put the answer there, and the
-// end is that of another reader, or far beyond, where FIONREAD (ioctl(2)) always has it. To read
-// until the end of the file is right at any time. On other kernels, opens ask.
+// another process asks at the same moment, the kernel may not put the answer there, and the end is
+// that of another reader, or far beyond, where FIONREAD (ioctl(2)) always has it. To read until the
+// end of the file is right at any time. On other kernels, opens ask.
 //
 // The package is not built on go-fuse's package of the same name, whose node
 // ids differ from run to run.

@@ -11,8 +11,8 @@ import (
 
 // refuseElsewhere fails if the node mount is absent because a daemon serves in other namespaces: a
 // second daemon would end the first one. Package command executes call-outs in the namespaces of
-// process 1. So that daemon was started by a command in another mount namespace, by a version before
-// 0.2.0 for a kubelet in one, or in another PID namespace. It may have to ask, until a time.
+// process 1. So that daemon was started by a command in another mount namespace, by a version
+// before 0.2.0 for a kubelet in one, or in another PID namespace. It may have to ask, until a time.
 func (n healing) refuseElsewhere(locks pair.Locks, until time.Time) error {
 	switch locks.State() {
 	case pair.Nobody, pair.Dead:

@@ -245,8 +245,8 @@ func (n healing) survey(all dead, until time.Time, tries int) (others, untold []
 	return others, untold, err
 }
 
-// healEach heals namespaces, some at a time. The error says that this process was short of something
-// that it needs to open one of them.
+// healEach heals namespaces, some at a time. The error says that this process was short of
+// something that it needs to open one of them.
 func (n healing) healEach(others []affected, until time.Time) (healed []Healed, short error) {
 	others = slices.DeleteFunc(others, func(a affected) bool { return len(a.dead) == 0 })
 	// Namespaces with many dead mounts come last, so that nobody can use up the time of others

@@ -299,8 +299,8 @@ func (n callOut) restore(served, all bool) ([]Healed, error) {
 }
 
 // served tells whether the node mount is there and answers, and its device number; 0: it is not
-// there. It is an error if it is there in another namespace. It asks the mount itself, not the locks:
-// the kernel answers at once when the last process that had the connection is gone.
+// there. It is an error if it is there in another namespace. It asks the mount itself, not the
+// locks: the kernel answers at once when the last process that had the connection is gone.
 //
 // A healthy pair is never taken for dead, however loaded the node is, nor while one process
 // takes over from the other: its answer comes late then, and served waits longer than the

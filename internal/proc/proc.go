@@ -158,14 +158,14 @@ func IsOnNode() bool {
 	return ownErr != nil || err != nil || own == first
 }
 
-// OnNode calls a function on a thread in the node's namespaces, those of process 1 but for users and
-// PIDs. Processes that it starts are in them, too. The thread's root directory becomes that of the
-// mount namespace (man 2 setns), whatever process 1's own is.
+// OnNode calls a function on a thread in the node's namespaces, those of process 1 but for users
+// and PIDs. Processes that it starts are in them, too. The thread's root directory becomes that of
+// the mount namespace (man 2 setns), whatever process 1's own is.
 //
-// A call-out mounts, unmounts and starts the daemon there, whoever executes it. So FlexVolume and CSI
-// have one daemon, which tells the node's host name, and keeps no network namespace or cgroup of a
-// container's. A kubelet in another mount namespace sees what is mounted below its directory, as it
-// must for any CSI plugin, and sees it also when it gets a new namespace.
+// A call-out mounts, unmounts and starts the daemon there, whoever executes it. So FlexVolume and
+// CSI have one daemon, which tells the node's host name, and keeps no network namespace or cgroup
+// of a container's. A kubelet in another mount namespace sees what is mounted below its directory,
+// as it must for any CSI plugin, and sees it also when it gets a new namespace.
 func OnNode(f func() error) error {
 	return OnThread(func() error {
 		for _, kind := range []string{"mnt", "uts", "ipc", "net", "cgroup"} {

@@ -81,8 +81,8 @@ func parseProxy(args []string) (p proxy, err error) {
 	flags.StringArrayVarP(&options, "options", "o", nil, "")
 	flags.StringVar(&p.commFD, "comm-fd", os.Getenv("_FUSE_COMMFD"), "")
 	// Two options are unknown, and libraries go on without: --auto-unmount, for a program that has
-	// mounted by itself, with privilege, and --sync-init, by which libfuse 3.19 wants the descriptor
-	// before it is mounted.
+	// mounted by itself, with privilege, and --sync-init, by which libfuse 3.19 wants the
+	// descriptor before it is mounted.
 	if err := flags.Parse(args); err != nil || p.help || p.version {
 		return p, err
 	}

@@ -146,10 +146,10 @@ func (p Program) callOut(started time.Time) error {
 	return nil // not reached
 }
 
-// enterNode executes a call-out once more in the node's namespaces. It returns nil where the process
-// is there already, or where process 1 has not the same file in the program's place: either an
-// installer tries the program before it has its place, or process 1 is another node's, as where nodes
-// are containers that share PIDs with their host.
+// enterNode executes a call-out once more in the node's namespaces. It returns nil where the
+// process is there already, or where process 1 has not the same file in the program's place: either
+// an installer tries the program before it has its place, or process 1 is another node's, as where
+// nodes are containers that share PIDs with their host.
 func enterNode(callOut string, args []string) error {
 	path := calledAs()
 	here, err := os.Stat(path)

@@ -40,8 +40,8 @@ var allowed = []string{
 	"getuid", "geteuid", "getgid", "getegid",
 }
 
-// ownDescriptors: a thread that is to end has descriptors of its own, so that it is the last to close
-// what a client has left in a socket.
+// ownDescriptors: a thread that is to end has descriptors of its own, so that it is the last to
+// close what a client has left in a socket.
 var ownDescriptors = seccomp.NameWithConditions{Name: "unshare", Conditions: argument(0, seccomp.Equal, unix.CLONE_FILES)}
 
 // conditionalForSockets is for a process that has sockets for its clients, and sends descriptors to
