@@ -31,7 +31,7 @@
 //
 // The attributes of pod and pod.nodename expire at once, as far as this package says. But
 // to check permissions the kernel needs some that never change, and would ask for them at each
-// open. So [FS.VaryingSizes] names the two, and from Linux 6.1 to 6.18 the kernel keeps mode and
+// open. So [FS.VaryingSizes] names the two, and from Linux 6.1 to 7.2 the kernel keeps mode and
 // owner, and asks for size and times whenever a program does. How that is brought about, by which
 // of the kernel's functions, says marks.go in package connection. The one exception is lseek(2)
 // with SEEK_END, which takes the size from the inode (fs/fuse/file.c, fuse_file_llseek). Where

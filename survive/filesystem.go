@@ -50,7 +50,7 @@ type NonBlocker interface {
 
 // SizeVarier is implemented by file systems with files whose size depends on who asks. The kernel
 // keeps what it needs of them to check permissions, so that an open asks for nothing else; that is
-// so from Linux 6.1 to 6.18. On other kernels, every open asks for attributes.
+// so from Linux 6.1 to 7.2. On other kernels, every open asks for attributes.
 //
 // They are regular files in the directory of a volume, whose mode and owner never change, and
 // Open sets FOPEN_DIRECT_IO. GetAttr answers for them also where there is no such volume. Lookup

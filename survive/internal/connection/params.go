@@ -82,9 +82,9 @@ func (p Params) canResend() bool { return p.Minor >= 40 }
 
 // canMark tells whether the kernel knows marks as they are needed here. They are there since
 // Linux 5.16; before, a mark would make the file longer. But no document promises all that marks.go
-// says of them. So they are for the kernels that the tests of this package have run on, and those
-// between: protocol 7.37 to 7.45, of Linux 6.1 to 6.18. On a later one, opens ask for attributes
-// until somebody has run the tests there, and raises the number.
+// says of them. So they are for protocol 7.37 to 7.45, of Linux 6.1 to 7.2, by which the kernels
+// that the tests of this package have run on are not told from 6.19 to 7.2. On a later one, opens
+// ask for attributes until somebody has run the tests there, and raises the number.
 func (p Params) canMark() bool { return 37 <= p.Minor && p.Minor <= 45 }
 
 // paramsFormat is the format of the parameters that this version stores, and the newest that
