@@ -137,7 +137,8 @@ func withoutGone(healed []Healed, now []affected, all bool) []Healed {
 	})
 }
 
-// healOwn introduces the volume: only what is healed next, in containers, has it as well.
+// healOwn introduces the volume, which nobody has yet: containers are healed later. It does so also
+// for a mount of a subPath, which may be healed before that of the volume.
 func (n healing) healOwn(dead stack, varying []uint8) (record volume.Record, err error) {
 	// Or an unmount would find the dead one, and leave the one in its place.
 	unlock, err := n.lockVolumeUntil(dead.volume, time.Now().Add(n.within(healLockTimeout)))
@@ -145,9 +146,6 @@ func (n healing) healOwn(dead stack, varying []uint8) (record volume.Record, err
 		return record, err
 	}
 	defer unlock()
-	if _, whole := wholeVolumeOf(dead.top); !whole {
-		varying = nil
-	}
 	return n.replace(dead, varying, mount.OwnUsers, func(tree *mount.Tree) error {
 		return mount.Own().Do(func() error { return tree.Replace(dead.top.Mountpoint, dead.count, dead.device()) })
 	})

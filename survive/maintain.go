@@ -45,7 +45,7 @@ func (n Node) Restore() ([]Healed, error) {
 		return nil, err
 	}
 	if from, err := c.upgrade(func() bool { return !c.givenTried() }); from != "" || err != nil {
-		healed = append(healed, Healed{Path: "what the daemon is given, as the link to its companion", Err: err})
+		healed = append(healed, Healed{Path: "the daemon's link to its companion, or its input", Err: err})
 	}
 	healed = append(healed, c.healOthers()...)
 	c.forgetLingering(math.MaxInt)

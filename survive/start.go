@@ -140,7 +140,7 @@ func (n callOut) listen() (*os.File, error) {
 	return listener.File()
 }
 
-// retireNodeMount has the file system of the node mount healed when it is gone.
+// retireNodeMount removes a node mount that is left, and keeps its file system to be healed.
 func (n callOut) retireNodeMount() error {
 	point, err := openMounted(n.fsPath())
 	if err != nil || point == nil {
