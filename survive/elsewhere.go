@@ -3,7 +3,10 @@ package survive
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/moby/sys/mountinfo"
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/survive/internal/pair"
@@ -17,8 +20,19 @@ func (n healing) refuseElsewhere(locks pair.Locks, until time.Time) error {
 	switch locks.State() {
 	case pair.Nobody, pair.Dead:
 		return nil
+	}
+	// A daemon that was taken over has others named by its locks, and answers what it likes. But root
+	// has noted its cgroup, which it cannot leave.
+	for _, pid := range n.group().Processes() {
+		if where, err := mount.Of(pid); err == nil && where.Ours {
+			return nil
+		}
+	}
+	switch locks.State() {
 	case pair.Unseen: // of another PID namespace, or somebody who keeps a lock
-		if _, err := n.pair().Ask(time.Until(until)); err != nil && !isRefusal(err) {
+		if max(locks.Active.PID, locks.Standby.PID) > 0 { // that process is in this one
+			return nil
+		} else if _, err := n.pair().Ask(time.Until(until)); err != nil && !isRefusal(err) {
 			return nil
 		}
 		return fmt.Errorf("the daemon serves, but %s is not mounted in this mount namespace, and the daemon is in another "+
@@ -29,11 +43,17 @@ func (n healing) refuseElsewhere(locks pair.Locks, until time.Time) error {
 	if holder.State() < locks.State() {
 		holder = locks.Standby
 	}
-	if where, err := mount.Of(holder.PID); err != nil || where.Ours { // or it has ended
+	where, err := mount.Of(holder.PID)
+	if err != nil || where.Ours { // or it has ended
 		return nil
 	}
+	// The kernel may name a process of a pod's, which has no such mount: see pair.Holder.
+	mounted, err := where.Mounts(n.fsType(), n.Name.String())
+	if !slices.ContainsFunc(mounted, func(info *mountinfo.Info) bool { return info.Mountpoint == n.fsPath() && info.Root == "/" }) {
+		return err
+	}
 	return fmt.Errorf("the daemon serves in another mount namespace, that of process %d: call the driver there, or drain "+
-		"the node, and end it there with nsenter --target %d --mount -- %s stop --force", holder.PID, holder.PID, n.Program)
+		"the node, and call %s stop --force --driver %s on it", holder.PID, n.Program, n.Name)
 }
 
 // isRefusal tells whether the daemon lives and has answered, but not what it was asked for.

@@ -155,7 +155,7 @@ func inAnotherNamespace(d testnode.Driver, more uintptr) testnode.Driver {
 // harms nobody.
 func TestACallInOtherNamespacesThanTheDaemonsHarmsNobody(t *testing.T) {
 	newerFormat := testnode.Build(t, "speaks-newer", "newer")
-	const otherMounts, otherPIDs = "drain the node, and end it there with nsenter --target ", "call the driver in the namespaces in which the daemon was started"
+	const otherMounts, otherPIDs = "drain the node, and call pod-info-fuse stop --force --driver ", "call the driver in the namespaces in which the daemon was started"
 	for name, row := range map[string]struct {
 		serves, calls string
 		more          uintptr
