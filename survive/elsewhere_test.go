@@ -112,13 +112,84 @@ func TestAKubeletInAnotherMountNamespaceHasTheNodesVolumes(t *testing.T) {
 
 // A kubelet does not see what the node mounts: its pods would have an empty directory.
 func TestAKubeletThatSeesNoMountsOfTheNodeIsToldSo(t *testing.T) {
+	for name, script := range map[string]string{
+		"private": `mount --make-rprivate /`, "unbindable": `mount --make-runbindable /`,
+		"shared, but not with the node": `mount --make-rprivate / && mount --make-rshared /`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := testnode.Install(t)
+			dir := d.KubeletDir(testnode.PodUID)
+			root, _, _ := strings.Cut(dir, "/pods/")
+			shares(t, root, unix.MS_SHARED)
+			kubelet, _ := startKubelet(d, script)
+			if a := kubelet.Call("mount", dir, testnode.GoodOptions); a.Status != "Failure" || !strings.Contains(a.Message, "must be a slave of the host's") {
+				t.Errorf("mount: %+v", a)
+			}
+			testnode.LeftNothing(t, d, dir)
+		})
+	}
+}
+
+// A version before 0.2.0 has mounted in the kubelet's namespace. Its pods end, and nobody takes its
+// volumes for unused.
+func TestVolumesThatAreInAKubeletsNamespaceOnly(t *testing.T) {
+	d := testnode.Install(t)
+	used, ends := d.KubeletDir(uidOf(1)), d.KubeletDir(uidOf(2))
+	shares(t, t.TempDir(), unix.MS_SHARED) // and all of the node
+	kubelet, _ := startKubelet(d, `mount --make-rslave / && mount --make-rshared / && mount --bind /proc/$$ /proc/1`)
+	kubelet.Must("mount", used, testnode.Edit(testnode.PodUID, uidOf(1)))
+	kubelet.Must("mount", ends, testnode.Edit(testnode.PodUID, uidOf(2)))
+	kubelet.OnItsNode(`umount /proc/1`) // this version comes
+	kubelet.Must("init")
+	kubelet.Must("unmount", ends)
+	kubelet.OnItsNode(`rmdir "$1"`, ends) // as a kubelet does
+	if output, err := d.Command("stop").CombinedOutput(); err == nil || !strings.Contains(string(output), "in another mount namespace") {
+		t.Errorf("stop: %v: %s", err, output)
+	}
+	if got := kubelet.OnItsNode(`cat "$1/pod.uid"`, used); got != uidOf(1)+"\n" {
+		t.Errorf("it reads %q", got)
+	}
+	if output, err := d.Command("stop", "--force").CombinedOutput(); err != nil {
+		t.Errorf("stop --force: %v: %s", err, output)
+	}
+	kubelet.Must("unmount", used)
+	kubelet.Must("mount", used, testnode.Edit(testnode.PodUID, uidOf(1)))
+	if got := testnode.Read(t, used, "pod.uid"); got != uidOf(1)+"\n" {
+		t.Errorf("on the node, it reads %q", got)
+	}
+	kubelet.Must("unmount", used)
+}
+
+// An installer replaces the program while the kubelet calls it.
+func TestAKubeletCallsWhatIsReplaced(t *testing.T) {
 	d := testnode.Install(t)
 	dir := d.KubeletDir(testnode.PodUID)
-	kubelet, _ := startKubelet(d, `mount --make-rprivate /`)
-	if a := kubelet.Call("mount", dir, testnode.GoodOptions); a.Status != "Failure" || !strings.Contains(a.Message, "must be shared, or a slave") {
-		t.Errorf("mount: %+v", a)
+	shares(t, t.TempDir(), unix.MS_SHARED)
+	kubelet, _ := startKubelet(d, kubelets["a slave"])
+	other := testnode.CopyOf(t, testnode.Binary)
+	end, ended := make(chan bool), make(chan bool)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			default:
+				d.ReplaceBinary(other)
+				d.ReplaceBinary(testnode.Binary)
+			}
+		}
+	}()
+	for range 20 {
+		kubelet.Must("mount", dir, testnode.GoodOptions)
+		if testnode.MountsOn(t, dir) == 0 {
+			t.Error("the node has no volume")
+			kubelet.OnItsNode(`umount "$1"`, dir)
+		}
+		kubelet.Must("unmount", dir)
 	}
-	testnode.LeftNothing(t, d, dir)
+	close(end)
+	<-ended
 }
 
 // Where the program is not in its place, process 1 is that of another node.

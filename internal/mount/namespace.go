@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,17 +127,23 @@ func (n Namespace) Mounts(fsType, source string) (all []*mountinfo.Info, err err
 	})
 }
 
-// Propagates tells whether what other namespaces mount on a directory is seen in our own, too. It
-// costs time with the number of mounts.
-func Propagates(path string) (bool, error) {
-	all, err := Own().mounts(mountinfo.ParentsFilter(path))
+// Propagation is that of the last mount on the way to a path, in the namespace of this thread, as
+// mountinfo has it (man 5 proc_pid_mountinfo): "shared:N", "master:N", both, or "". It costs time
+// with the number of mounts.
+func Propagation(path string) (string, error) {
+	all, err := mountsIn("thread-self", mountinfo.ParentsFilter(path))
 	last := new(mountinfo.Info)
 	for _, info := range all {
 		if len(info.Mountpoint) >= len(last.Mountpoint) {
 			last = info
 		}
 	}
-	return last.Optional != "", err // shared:N, or master:N
+	return last.Optional, err
+}
+
+// Follows tells whether a mount with one propagation has what is mounted on one with another.
+func Follows(here, there string) bool {
+	return strings.Contains(here, "master:") || strings.HasPrefix(here, "shared:") && here == there
 }
 
 func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
@@ -144,6 +151,10 @@ func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error
 	if n.Ours { // also where /proc is of another PID namespace
 		process = "self"
 	}
+	return mountsIn(process, filter)
+}
+
+func mountsIn(process string, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	table, err := os.OpenFile("/proc/"+process+"/mountinfo", os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err

@@ -150,8 +150,8 @@ func OnEndingThread(f func() error) (err error) {
 	return err
 }
 
-// IsOnNode tells whether this process is in the node's mount namespace, that of process 1. One that
-// may not know takes its own for that.
+// IsOnNode tells whether this process is in the node's mount namespace, that of process 1. Where the
+// kernel does not tell, it says yes: such a process may not enter that namespace either.
 func IsOnNode() bool {
 	own, ownErr := os.Readlink("/proc/self/ns/mnt")
 	first, err := os.Readlink("/proc/1/ns/mnt")

@@ -147,28 +147,39 @@ func (p Program) callOut(started time.Time) error {
 }
 
 // enterNode executes a call-out once more in the node's namespaces. It returns nil where the
-// process is there already, or where process 1 has not the same file in the program's place: either
-// an installer tries the program before it has its place, or process 1 is another node's, as where
-// nodes are containers that share PIDs with their host.
+// process is there already, or where process 1 has not the same directory in the program's place:
+// either an installer tries the program before it has its place, or process 1 is another node's, as
+// where nodes are containers that share PIDs with their host. So it does for unmount where the
+// volume is in this namespace only: a version before 0.2.0 has mounted it.
 func enterNode(callOut string, args []string) error {
 	path := calledAs()
-	here, err := os.Stat(path)
+	here, err := os.Stat(filepath.Dir(path)) // an installer may replace the program now
 	if err != nil || proc.IsOnNode() {
 		return nil
 	}
-	seen := true
-	if callOut == "mount" && len(args) > 0 {
-		if seen, err = mount.Propagates(filepath.Dir(args[0])); err != nil {
-			return err
-		}
+	dir, mounts := "/", callOut == "mount" && len(args) > 0
+	if mounts {
+		dir = filepath.Dir(args[0])
+	} else if callOut == "unmount" && len(args) > 0 {
+		dir = args[0]
+	}
+	ours, err := mount.Propagation(dir)
+	if err != nil {
+		return err
 	}
 	return proc.OnNode(func() error {
-		if there, err := os.Stat(path); err != nil || !os.SameFile(here, there) {
+		if there, err := os.Stat(filepath.Dir(path)); err != nil || !os.SameFile(here, there) {
 			return nil
 		}
-		if !seen {
-			return fmt.Errorf("the kubelet is in a mount namespace of its own, where %s is private: nothing that the host mounts "+
-				"is seen there; the kubelet's directory must be shared, or a slave", args[0])
+		theirs, err := mount.Propagation(dir)
+		if err != nil {
+			return err
+		}
+		if seen := mount.Follows(ours, theirs); mounts && !seen {
+			return fmt.Errorf("the kubelet is in a mount namespace of its own, where nothing is seen that the host mounts on %s; "+
+				"the mount of the kubelet's directory there must be a slave of the host's, or shared with it", dir)
+		} else if callOut == "unmount" && !seen {
+			return nil
 		}
 		return os.NewSyscallError("execve", unix.Exec(path, os.Args, os.Environ()))
 	})
