@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -60,7 +59,7 @@ func openLocal(path string, flags uint64) (*os.File, error) {
 // openBelowMount opens what is not on the mount of /. Links are followed on its
 // own mount only.
 func openBelowMount(path string, flags uint64) (fd int, err error) {
-	point, err := localMount(path)
+	point, err := Own().LocalMount(path)
 	if err != nil {
 		return -1, err
 	}
@@ -92,27 +91,4 @@ func isLocal(fsType string) bool {
 		return true
 	}
 	return false
-}
-
-// localMount returns the mount point that a path without links leads to last. The error is
-// [ErrNotLocal] where the server of a mount on the way may be a process or another machine,
-// which may never answer.
-func localMount(path string) (point string, err error) {
-	root, err := Open("/")
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	point = "/"
-	all, err := Own().mounts(mountinfo.ParentsFilter(path))
-	for _, info := range all {
-		// The file system of / answers, whatever its type, or the node does not run.
-		if !isLocal(info.FSType) && unix.Mkdev(uint32(info.Major), uint32(info.Minor)) != root.Device() {
-			return "", fmt.Errorf("it %w, but of type %s, which is mounted on %s", ErrNotLocal, info.FSType, info.Mountpoint)
-		}
-		if len(info.Mountpoint) > len(point) {
-			point = info.Mountpoint
-		}
-	}
-	return point, err
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,11 +21,11 @@ import (
 type Namespace struct {
 	PID  int
 	Name string // the kernel's, such as mnt:[4026531841]; "" for Own, and where it is not told
-	Ours bool   // this process is in it
+	own  bool   // this process is in it
 }
 
 // Own is the mount namespace of this process.
-func Own() Namespace { return Namespace{PID: os.Getpid(), Ours: true} }
+func Own() Namespace { return Namespace{PID: os.Getpid(), own: true} }
 
 // Of is the mount namespace of a process.
 func Of(pid int) (Namespace, error) {
@@ -35,7 +34,7 @@ func Of(pid int) (Namespace, error) {
 		return Namespace{}, err
 	}
 	name, err := proc.Link(pid, "ns/mnt")
-	return Namespace{PID: pid, Name: name, Ours: name == own}, err
+	return Namespace{PID: pid, Name: name, own: name == own}, err
 }
 
 // Others returns the mount namespaces of all other processes, one each, or the error that it cannot
@@ -127,34 +126,34 @@ func (n Namespace) Mounts(fsType, source string) (all []*mountinfo.Info, err err
 	})
 }
 
-// Propagation is that of the last mount on the way to a path, in the namespace of this thread, as
-// mountinfo has it (man 5 proc_pid_mountinfo): "shared:N", "master:N", both, or "". It costs time
-// with the number of mounts.
-func Propagation(path string) (string, error) {
-	all, err := mountsIn("thread-self", mountinfo.ParentsFilter(path))
-	last := new(mountinfo.Info)
+// LocalMount returns the mount point that a path without links leads to last. The error is
+// [ErrNotLocal] where the server of a mount on the way may be a process or another machine,
+// which may never answer.
+func (n Namespace) LocalMount(path string) (point string, err error) {
+	root, err := Open("/")
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	point = "/"
+	all, err := n.mounts(mountinfo.ParentsFilter(path))
 	for _, info := range all {
-		if len(info.Mountpoint) >= len(last.Mountpoint) {
-			last = info
+		// The file system of / answers, whatever its type, or the node does not run.
+		if !isLocal(info.FSType) && unix.Mkdev(uint32(info.Major), uint32(info.Minor)) != root.Device() {
+			return "", fmt.Errorf("it %w, but of type %s, which is mounted on %s", ErrNotLocal, info.FSType, info.Mountpoint)
+		}
+		if len(info.Mountpoint) > len(point) {
+			point = info.Mountpoint
 		}
 	}
-	return last.Optional, err
-}
-
-// Follows tells whether a mount with one propagation has what is mounted on one with another.
-func Follows(here, there string) bool {
-	return strings.Contains(here, "master:") || strings.HasPrefix(here, "shared:") && here == there
+	return point, err
 }
 
 func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	process := strconv.Itoa(n.PID)
-	if n.Ours { // also where /proc is of another PID namespace
+	if n.own { // also where /proc is of another PID namespace
 		process = "self"
 	}
-	return mountsIn(process, filter)
-}
-
-func mountsIn(process string, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	table, err := os.OpenFile("/proc/"+process+"/mountinfo", os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
@@ -231,7 +230,7 @@ func OwnUsers() (*os.File, error) {
 // Do calls a function on a thread that is in the namespace, and that has a working
 // directory of its own.
 func (n Namespace) Do(f func() error) error {
-	if n.Ours {
+	if n.own {
 		return proc.OnThread(f)
 	}
 	namespace, err := n.Open()

@@ -16,12 +16,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/cli"
-	"example.com/pod-info-fuse/internal/mount"
-	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/metrics"
 	"example.com/pod-info-fuse/survive/volume"
@@ -111,11 +108,7 @@ func (p Program) execute(verb string, args []string, started time.Time) error {
 func (p Program) callOut(started time.Time) error {
 	var i survive.CallOuts
 	repeated := false
-	elsewhere := enterNode(os.Args[1], os.Args[2:])
 	find := func() (_ flex.Driver, err error) {
-		if elsewhere != nil {
-			return nil, elsewhere
-		}
 		i, err = p.installation("")
 		i.Repeated = func() { repeated = true }
 		if err == nil && p.CallOuts != nil {
@@ -144,43 +137,4 @@ func (p Program) callOut(started time.Time) error {
 		}
 	})
 	return nil // not reached
-}
-
-// enterNode executes a call-out once more in the node's namespaces. It returns nil where the
-// process is there already, or where process 1 has not the same directory in the program's place:
-// either an installer tries the program before it has its place, or process 1 is another node's, as
-// where nodes are containers that share PIDs with their host. So it does for unmount where the
-// volume is in this namespace only: a version before 0.2.0 has mounted it.
-func enterNode(callOut string, args []string) error {
-	path := calledAs()
-	here, err := os.Stat(filepath.Dir(path)) // an installer may replace the program now
-	if err != nil || proc.IsOnNode() {
-		return nil
-	}
-	dir, mounts := "/", callOut == "mount" && len(args) > 0
-	if mounts {
-		dir = filepath.Dir(args[0])
-	} else if callOut == "unmount" && len(args) > 0 {
-		dir = args[0]
-	}
-	ours, err := mount.Propagation(dir)
-	if err != nil {
-		return err
-	}
-	return proc.OnNode(func() error {
-		if there, err := os.Stat(filepath.Dir(path)); err != nil || !os.SameFile(here, there) {
-			return nil
-		}
-		theirs, err := mount.Propagation(dir)
-		if err != nil {
-			return err
-		}
-		if seen := mount.Follows(ours, theirs); mounts && !seen {
-			return fmt.Errorf("the kubelet is in a mount namespace of its own, where nothing is seen that the host mounts on %s; "+
-				"the mount of the kubelet's directory there must be a slave of the host's, or shared with it", dir)
-		} else if callOut == "unmount" && !seen {
-			return nil
-		}
-		return os.NewSyscallError("execve", unix.Exec(path, os.Args, os.Environ()))
-	})
 }
