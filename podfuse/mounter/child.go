@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -55,12 +56,14 @@ type result struct {
 }
 
 var errands = map[string]func(job) (result, error){
+	"probe":   probe,
 	"attach":  attachStandIns,
 	"own":     attachOwn,
+	"detach":  detach,
 	"uncover": uncover,
 	"unmount": unmountInVault,
 	"receive": receive,
-	"socket":  renewSockets,
+	"socket":  renewSocket,
 	"take":    take,
 	"bury":    bury,
 }
@@ -82,8 +85,8 @@ type child struct {
 // children are sent on errands.
 type children struct {
 	*base
-	running map[string]int // how many have not ended, by the UID of the pod that they may wait for, without dashes
-	aborts  chan struct{}  // taken by those that end connections
+	of     map[string]*podChildren // by the pod's UID, without dashes
+	aborts chan struct{}           // taken by those that end connections
 }
 
 // send sends a child on an errand, and kills it when its time is up.
@@ -132,42 +135,93 @@ const (
 
 var errManyHang = errors.New("too many processes wait in the pod's containers for a file system that does not answer; see what is mounted there")
 
+// podChildren are children that may wait for a file system of a pod's own, and no signal ends that:
+// without a limit, a pod could have as many processes of root's as it likes, and the mounter would
+// have no thread left.
+type podChildren struct {
+	running int            // that have not ended, with those that hang
+	hanging map[string]int // that were killed because their time was up, and have not ended: by what they hang at
+}
+
+// hang is how many hang.
+func (p *podChildren) hang() (n int) {
+	for _, some := range p.hanging {
+		n += some
+	}
+	return n
+}
+
+// hangsAt is what a child hangs at, if it does. Another one would hang there, too.
+func (j job) hangsAt() string {
+	switch {
+	case j.Kind == "own": // the process is another one each time, and so is the generation
+		id, _, _ := strings.Cut(j.Dir, ".")
+		return fmt.Sprint(j.Kind, " ", id, " ", j.Path)
+	case len(j.StandIns) > 0:
+		return fmt.Sprint(j.Kind, " ", j.PID, " ", j.StandIns[0].Path)
+	}
+	return fmt.Sprint(j.Kind, " ", j.PID, " ", j.Path, " ", j.Dir, " ", j.Dirs, " ", j.Devices)
+}
+
 // enter sends a child that may wait for what a pod has, as soon as less than most of that pod's
-// have not ended. No signal ends a child that waits for a file system: without a limit, a pod could
-// have as many processes of root's as it likes, and the mounter would have no thread left.
+// have not ended.
 func (m *children) enter(pod string, most int, limit time.Duration, j job, files ...*os.File) error {
 	until := time.Now().Add(limit)
-	if err := m.awaitTurn(pod, most, until); err != nil {
+	if err := m.awaitTurn(pod, most, until, j); err != nil {
 		return err
 	}
 	c, _, err := m.carryOut(max(time.Until(until), time.Millisecond), j, files...)
-	go func() {
-		if c != nil {
-			<-c.ended
-		}
+	hangs := errors.Is(err, errHangs) // it was killed, which may not end it
+	if hangs {
+		m.do(func() { m.of[pod].hanging[j.hangsAt()]++ })
+	}
+	ended := func() {
 		m.do(func() {
-			if m.running[pod]--; m.running[pod] == 0 {
-				delete(m.running, pod)
+			p := m.of[pod]
+			p.running--
+			if at := j.hangsAt(); hangs {
+				if p.hanging[at]--; p.hanging[at] == 0 {
+					delete(p.hanging, at) // a pod can name as many as it likes
+				}
+			}
+			if p.running == 0 {
+				delete(m.of, pod)
 			}
 		})
-	}()
+	}
+	if c == nil {
+		ended()
+	} else {
+		go func() { <-c.ended; ended() }()
+	}
 	return err
 }
 
 // awaitTurn waits until a child may be sent, and counts it.
-func (m *children) awaitTurn(pod string, most int, until time.Time) error {
+func (m *children) awaitTurn(pod string, most int, until time.Time, j job) error {
 	for pauses := firstPause; ; pauses = min(2*pauses, killedTime) {
+		var err error
 		free := false
 		m.do(func() {
-			if free = m.running[pod] < most; free {
-				m.running[pod]++
+			p := m.of[pod]
+			if p == nil {
+				p = &podChildren{hanging: map[string]int{}}
+			}
+			switch {
+			case p.hanging[j.hangsAt()] > 0:
+				err = fmt.Errorf("%w, and the child before still waits", errHangs)
+			case p.hang() >= most:
+				err = errManyHang
+			case p.running < most:
+				p.running++
+				m.of[pod], free = p, true
 			}
 		})
-		if free {
-			return nil
+		if err != nil || free {
+			return err
 		}
 		if time.Now().After(until) {
-			return errManyHang
+			return errBusy
 		}
 		time.Sleep(pauses)
 	}

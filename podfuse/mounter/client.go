@@ -16,7 +16,6 @@ import (
 	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/packet"
-	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -115,9 +114,6 @@ func (c Client) Forget(id volume.ID) error {
 // the run directory.
 func (c Client) Stop() error {
 	unlock, err := c.lockCallOuts()
-	if errors.Is(err, unix.ENOSPC) {
-		unlock, err = func() {}, nil // nor has anybody had the space to start a mounter
-	}
 	if err != nil {
 		return err
 	}
@@ -137,21 +133,55 @@ func (c Client) Stop() error {
 	return err
 }
 
-// stop returns when the mounter has ended: it is in a cgroup that is to be removed.
+// stop returns when the processes have ended: they are in a cgroup that is to be removed.
 func (c Client) stop() error {
-	p, err := c.itself()
-	if err == nil {
-		defer p.Close()
-	} else if !errors.Is(err, errNone) {
+	ending, err := c.processes()
+	if err != nil {
 		return err
 	}
-	if _, _, askErr := c.ask(request{Kind: askStop}, forgetTime); askErr != nil {
-		return askErr
+	for _, p := range ending {
+		defer p.Close()
 	}
-	if err == nil && !p.Ended(answerTime) { // else somebody has removed the file of its lock, and nobody can wait
-		return p.Kill()
+	if _, _, err := c.ask(request{Kind: askStop}, forgetTime); err != nil {
+		return err
 	}
-	return nil
+	for until := time.Now().Add(answerTime); len(ending) > 0; time.Sleep(time.Millisecond) {
+		ending = slices.DeleteFunc(ending, func(p *process) bool { return p.Alive() != nil })
+		if time.Now().After(until) {
+			for _, p := range ending {
+				err = errors.Join(err, p.Kill())
+			}
+			break
+		}
+	}
+	return err
+}
+
+// processes opens the mounter and its spare.
+func (c Client) processes() ([]*process, error) {
+	for until := time.Now().Add(answerTime); ; time.Sleep(10 * time.Millisecond) {
+		now, _, err := c.ask(request{Kind: askStatus}, answerTime)
+		if err != nil {
+			return nil, err
+		}
+		p, err := c.itself()
+		if err == nil && p.PID != now.PID {
+			p.Close()
+			err = fmt.Errorf("it is process %d", p.PID)
+		}
+		switch late := time.Now().After(until); {
+		case err == nil:
+			all := []*process{p}
+			if spare, err := childOf(p.PID, now.Spare); err == nil { // or it has ended
+				all = append(all, spare)
+			}
+			return all, nil
+		case errors.Is(err, errNone) && late:
+			return nil, nil // somebody has removed the file of its lock: it ends when it is told, and nobody can wait for that
+		case errors.Is(err, errElsewhere) || late: // or another one takes over
+			return nil, fmt.Errorf("find the mounter, which says that it is process %d, to wait for its end: %w", now.PID, err)
+		}
+	}
 }
 
 // Status asks for the mounter's state. The error is [fs.ErrNotExist] if none runs.
@@ -227,34 +257,44 @@ func (c Client) launch() error {
 	set := keep.New()
 	set.Put(controlName, controlMeta{rand.Text()}, control)
 	defer set.Close()
-	link, process, err := c.start()
+	process, err := c.startWith(set)
 	if err != nil {
-		return err
-	}
-	defer link.Close()
-	go func() { _, _ = process.Wait() }()
-	if err := set.Feed(link, func() { _ = process.Kill() }); err != nil {
 		return err
 	}
 	set.Forget() // it has all, and takes over
+	go func() { _, _ = process.Wait() }()
 	return nil
 }
 
-// start starts a mounter as a spare of this process, outside of the kubelet's cgroup, and returns
-// our end of its link.
-func (c Client) start() (link *os.File, process *os.Process, err error) {
+// startWith starts a mounter as the spare of a set's owner.
+func (c Client) startWith(set *keep.Set) (*os.Process, error) {
 	log, err := c.Log.Open()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer log.Close()
-	if link, process, err = c.Config.start(slices.Concat(environment, c.more), log); err != nil || c.Settle == nil {
-		return link, process, err
+	link, process, err := c.Config.start(slices.Concat(environment, c.more), log)
+	if err != nil {
+		return nil, err
 	}
-	if err := c.Settle(process.Pid); err != nil { // while it has no children
+	defer link.Close()
+	c.settle(process)
+	kill := func() { _ = process.Kill() }
+	if err := set.Feed(link, kill); err != nil {
+		_, _ = process.Wait()
+		return nil, err
+	}
+	return process, nil
+}
+
+// settle moves a process out of the kubelet's cgroup, while it has no children.
+func (c Client) settle(process *os.Process) {
+	if c.Settle == nil {
+		return
+	}
+	if err := c.Settle(process.Pid); err != nil {
 		c.Log.Line("mounter: %v; a restart of the kubelet may kill it", err)
 	}
-	return link, process, nil
 }
 
 // replace starts a mounter of this version, and has the one of another version give it all. The new
@@ -262,14 +302,20 @@ func (c Client) start() (link *os.File, process *os.Process, err error) {
 func (c Client) replace() error {
 	if p, err := c.itself(); err == nil {
 		p.Close()
-	} else if !errors.Is(err, errNone) {
+	} else if errors.Is(err, errElsewhere) {
 		return err
 	}
-	link, process, err := c.start()
+	log, err := c.Log.Open()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	link, process, err := c.Config.start(slices.Concat(environment, c.more), log)
 	if err != nil {
 		return err
 	}
 	defer link.Close()
+	c.settle(process)
 	go func() { _, _ = process.Wait() }()
 	answer, _, err := c.askOnce(request{Kind: askReplace, Child: process.Pid}, time.Now().Add(forgetTime), []*os.File{link})
 	switch {
@@ -293,8 +339,7 @@ func (c Client) kill() error {
 	return p.Kill()
 }
 
-// lockCallOuts has one call-out at a time start or end the mounter. Nobody but root can open the
-// file: whoever has a descriptor can lock it, and pass it on.
+// lockCallOuts has one call-out at a time start or end the mounter.
 func (c Client) lockCallOuts() (unlock func(), err error) {
 	file, err := os.OpenFile(c.startsPath(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -305,84 +350,4 @@ func (c Client) lockCallOuts() (unlock func(), err error) {
 		return nil, fmt.Errorf("another call-out starts or ends the mounter: %w", err)
 	}
 	return func() { file.Close() }, nil
-}
-
-// A call-out may be in another PID namespace than the mounter: that of a kubelet in a container
-// that shares the run directory, say. There, the numbers of the mounter's processes are others'. So
-// such a call-out ends and replaces no mounter, and kills nobody: it is refused. Who the mounter
-// is, the kernel tells by its lock.
-
-// errElsewhere says that the mounter is in another PID namespace.
-var errElsewhere = errors.New("the mounter is in another PID namespace; call the driver in the namespaces in which the mounter was started")
-
-// itself opens the process that is the mounter. The error is errNone if there is none.
-func (c Config) itself() (*proc.Process, error) {
-	// Who has the lock must not call this: to close the file gives it up (man 2 fcntl_locking).
-	file, err := os.OpenFile(c.lockPath(), os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errNone
-	} else if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	for range 5 { // its spare may take over meanwhile
-		pid, err := lockHolder(file)
-		if err != nil {
-			return nil, err
-		}
-		p, err := proc.Open(pid)
-		if err != nil {
-			continue
-		}
-		theirs, linkErr := proc.Link(pid, "ns/pid")
-		ours, err := proc.Link(os.Getpid(), "ns/pid")
-		still, lockErr := lockHolder(file)
-		switch {
-		case linkErr != nil || lockErr != nil || still != pid: // another one takes over
-			p.Close()
-		case err != nil || ours != theirs:
-			p.Close()
-			return nil, errors.Join(errElsewhere, err)
-		default:
-			return p, nil
-		}
-	}
-	return nil, errors.New("the processes that are the mounter end, one after the other")
-}
-
-// Usage is what the mounter uses, and its spare. Each is nil if there is none. Both are if the
-// kernel does not confirm that the process is the mounter which says so. It needs no capability.
-func (c Client) Usage(now Status) (mounter, spare *proc.Usage) {
-	file, err := os.OpenFile(c.lockPath(), os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil
-	}
-	defer file.Close()
-	if holder, err := lockHolder(file); err != nil || holder != now.PID {
-		return nil, nil
-	}
-	return usage(now.PID), usage(now.Spare)
-}
-
-func usage(pid int) *proc.Usage {
-	u, err := proc.UsageOf(pid)
-	if err != nil {
-		return nil
-	}
-	return &u
-}
-
-// lockHolder is the number that the process which has the mounter's lock has here.
-func lockHolder(file *os.File) (int, error) {
-	pid, held, err := filelock.Holder(file, 0, 0)
-	if err != nil {
-		return 0, err
-	}
-	switch {
-	case !held:
-		return 0, errNone
-	case pid == 0:
-		return 0, errElsewhere
-	}
-	return pid, nil
 }

@@ -25,8 +25,8 @@
 // spare goes on where the mounter was killed: each step can be done twice. When both have died, the
 // next mounter finds the programs by what they have mounted (recover.go).
 //
-// It is made of parts, each of which knows those before it: base (with what server volumes
-// have in common), children, table (volumes and connections), programs (from their first answer to
+// It is made of parts, each of which knows those before it: base, children, shared (what server
+// volumes have in common), table (volumes and connections), programs (from their first answer to
 // their death), recovery, and mounter, which takes orders and call-outs.
 //
 // # How it waits

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/calllog"
-	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
@@ -76,7 +75,7 @@ func run(args []string) error {
 	link := os.NewFile(linkFD, "link")
 	set, err := keep.Stand(link)
 	link.Close()
-	if errors.Is(err, keep.ErrPart) {
+	if errors.Is(err, keep.ErrLeave) {
 		return nil
 	} else if err != nil {
 		log.Line("stand by: %v", err)
@@ -135,6 +134,7 @@ type base struct {
 type mounter struct {
 	*base
 	*children
+	*shared
 	*table
 	*programs
 	*recovery
@@ -146,11 +146,11 @@ type mounter struct {
 
 func newMounter(b *base) *mounter {
 	b.turns = make(chan func())
-	c := &children{base: b, running: map[string]int{}, aborts: make(chan struct{}, mostAborts)}
+	c := &children{base: b, of: map[string]*podChildren{}, aborts: make(chan struct{}, mostAborts)}
 	t := &table{base: b, volumes: map[volume.ID]*client{}, failures: map[volume.ID]int{}}
 	p := &programs{base: b, children: c, table: t, links: map[uint64]*peer{}}
 	return &mounter{
-		base: b, children: c, table: t, programs: p,
+		base: b, children: c, shared: &shared{base: b, children: c}, table: t, programs: p,
 		recovery: &recovery{programs: p, recovered: make(chan struct{})}, orders: map[string]*order{},
 	}
 }
@@ -261,26 +261,3 @@ func (m *mounter) startSpare() (*os.Process, error) {
 	defer ours.Close()
 	return process, m.set.Feed(ours, func() { _ = process.Kill() })
 }
-
-// environment bounds the runtime's threads. The caller's is left out: the kubelet's may hold
-// secrets.
-var environment = []string{"GOMAXPROCS=2"}
-
-// start executes this process's own binary as a spare of this process, with an environment and the
-// log, and returns our end of its link.
-func (c Config) start(environment []string, log *os.File, more ...string) (link *os.File, process *os.Process, err error) {
-	ours, theirs, err := packet.Pair()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer theirs.Close()
-	process, err = proc.StartSelf(environment, 0, slices.Concat([]string{Verb}, c.args(), more), theirs, log)
-	if err != nil {
-		ours.Close()
-		return nil, nil, err
-	}
-	return ours, process, nil
-}
-
-// pause is called before each step, with its name. A test has it wait there.
-var pause = func(step string) {}

@@ -21,6 +21,7 @@ type peer struct {
 	lost   atomic.Bool // an event was, since all was told
 	// receivers are children that have opened descriptors of this link, and have not ended.
 	receivers atomic.Int32
+	receiver  *receiver // that waits for the next packet; nil: none does
 }
 
 type event struct {
@@ -47,7 +48,6 @@ func peerName(number uint64) string { return linkPrefix + strconv.FormatUint(num
 
 // newLink makes a link, and returns the pair's end.
 func (m *mounter) newLink() (*os.File, error) {
-	// One that a pair has passed on stays open, and could say hello.
 	for len(m.links) >= mostLinks {
 		oldest := uint64(0)
 		for number := range m.links {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -115,8 +117,8 @@ func (m *recovery) recoverAll(listed bool) {
 	}
 }
 
-// recover finds the program of a volume, unless that is known, and renews the sockets of its server
-// volumes. It returns an error, which it logs a few times.
+// recover finds the program of a volume, unless that is known. It returns an error, which it logs a
+// few times.
 func (m *recovery) recover(id volume.ID) error {
 	var servers []volume.Record
 	m.do(func() {
@@ -127,10 +129,11 @@ func (m *recovery) recover(id volume.ID) error {
 	if servers == nil {
 		return nil
 	}
-	pod := cgroup{pod: podfuse.PlainUID(servers[0].PodUID)}
-	err := m.renewHere(servers, pod) // first: a container that begins meanwhile has the new one
-	namespaces, listErr := pod.namespaces()
-	err = errors.Join(err, listErr, m.recoverIn(id, servers, pod, namespaces), m.renew(servers, pod, namespaces))
+	release, err := m.lockVolume(id, time.Now().Add(orderTime))
+	if err == nil {
+		defer release()
+		err = m.recoverLocked(id, servers)
+	}
 	m.do(func() {
 		if err != nil {
 			err = fmt.Errorf("find the program that serves it: %w; it is tried again", err)
@@ -142,15 +145,11 @@ func (m *recovery) recover(id volume.ID) error {
 	return err
 }
 
-// recoverIn finds the program of a volume in some mount namespaces of its pod, and removes the
-// mounts of programs that have died. servers are its server volumes.
-func (m *recovery) recoverIn(id volume.ID, servers []volume.Record, pod cgroup, namespaces []mount.Namespace) error {
-	release, err := m.lockVolume(id, time.Now().Add(orderTime))
-	if err != nil {
-		return err
-	}
-	defer release()
-	mounts, err := m.lostMounts(id, servers, pod, namespaces)
+// recoverLocked finds the program of a volume, and removes the mounts of programs that have died.
+// The caller has locked the volume. servers are its server volumes.
+func (m *recovery) recoverLocked(id volume.ID, servers []volume.Record) error {
+	pod := cgroup{pod: podfuse.PlainUID(servers[0].PodUID)}
+	mounts, err := m.lostMounts(id, servers, pod)
 	if err != nil || len(mounts) == 0 {
 		return err
 	}
@@ -178,9 +177,6 @@ func (m *recovery) recoverIn(id volume.ID, servers []volume.Record, pod cgroup, 
 		if living == nil || errors.Is(buryErr, errAgain) || mayPass(buryErr) { // or it is somebody else's
 			err = errors.Join(err, buryErr)
 		}
-		if errors.Is(buryErr, errHangs) || errors.Is(buryErr, errManyHang) {
-			break // the next one would wait, too
-		}
 	}
 	return err
 }
@@ -195,7 +191,7 @@ type lostMount struct {
 }
 
 // lostMounts finds what programs have mounted of a volume in its pod's containers.
-func (c Config) lostMounts(id volume.ID, servers []volume.Record, pod cgroup, namespaces []mount.Namespace) (found []lostMount, err error) {
+func (c Config) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) (found []lostMount, err error) {
 	attributes, err := podfuse.AttributesOf(servers[0])
 	if err != nil {
 		return nil, err
@@ -204,7 +200,7 @@ func (c Config) lostMounts(id volume.ID, servers []volume.Record, pod cgroup, na
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	err = nil
+	namespaces, err := pod.namespaces()
 	for _, namespace := range namespaces {
 		before := len(found)
 		err = errors.Join(err, inNamespace(namespace, pod, func(p *process) error {
@@ -252,8 +248,6 @@ func (c Config) serverOf(p *process, servers []volume.Record) (id volume.ID, has
 type taken struct {
 	PID    int    `json:"pid"` // of a process that has it
 	Device uint64 `json:"device"`
-
-	file *os.File // the child's
 }
 
 // takeConnection takes the connection of a program that has some mounts; nil: no process has one. A
@@ -263,10 +257,7 @@ func (m *recovery) takeConnection(id volume.ID, servers []volume.Record, mounts 
 	if err != nil {
 		return nil, err
 	}
-	if len(own) > 0 {
-		others = nil // the kubelet gives pods cgroups of their own
-	}
-	take := job{Kind: "take", PIDs: slices.Concat(own, others)}
+	take := job{Kind: "take", PIDs: slices.Concat(own, others)} // others: the kubelet may give pods no cgroup of their own
 	for _, lost := range mounts {
 		take.Devices = append(take.Devices, lost.device)
 	}
@@ -356,10 +347,15 @@ func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted file
 		file.Close()
 		return nil, err
 	}
+	// As serveOn: the volume may have been forgotten before the connection was there.
+	if _, err := m.ServerVolumes().Get(meta.Server); errors.Is(err, fs.ErrNotExist) {
+		m.do(func() { c.forgotten = true })
+	}
 	_, err = m.mount(c, mounted)
 	pause("recover")
+	forgotten := false
 	m.do(func() {
-		if err == nil && !c.isUnmounted() {
+		if forgotten = c.isUnmounted(); err == nil && !forgotten {
 			m.set.Put(c.name(), c.connectionMeta, c.file) // not before: the spare would take it for mounted
 			m.follow(c)
 			return
@@ -370,8 +366,11 @@ func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted file
 		}
 		file.Close()
 	})
-	if err != nil { // its program lives, and is looked for again, but for that of a volume that was unmounted
-		_, unmountErr := m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}, Force: errors.Is(err, errUnmounted)})
+	switch {
+	case forgotten:
+		m.abort([]*connection{c})
+	case err != nil: // its program lives, and is looked for again
+		_, unmountErr := m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
 		err = errors.Join(err, unmountErr)
 	}
 	return c, err
@@ -384,20 +383,39 @@ func take(j job) (done result, err error) {
 	if err != nil {
 		return done, err
 	}
-	for _, pid := range j.PIDs {
-		if found, _ := proc.Ask(pid, func() (taken, error) { return takeFrom(pid, j.Devices) }); found.file != nil {
-			return done, socket.Send(sendTime, found, found.file)
-		}
+	type connection struct {
+		file   *os.File
+		device uint64
 	}
-	return done, nil
+	const atOnce = 128
+	var sent atomic.Bool
+	for some := range slices.Chunk(j.PIDs, atOnce) {
+		if sent.Load() {
+			break
+		}
+		var group sync.WaitGroup
+		for _, pid := range some {
+			group.Go(func() {
+				found, askErr := proc.Ask(pid, func() (c connection, err error) {
+					c.file, c.device, err = takeFrom(pid, j.Devices)
+					return c, err
+				})
+				if askErr == nil && found.file != nil && !sent.Swap(true) {
+					err = socket.Send(sendTime, taken{pid, found.device}, found.file)
+				}
+			})
+		}
+		group.Wait()
+	}
+	return done, err
 }
 
-// takeFrom takes the first descriptor of a process that is such a connection; without a file: none
-// is. It is a question for Ask.
-func takeFrom(pid int, devices []uint64) (none taken, err error) {
+// takeFrom takes the first descriptor of a process that is such a connection; nil: none is. It is a
+// question for Ask.
+func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err error) {
 	process, err := proc.Open(pid)
 	if err != nil {
-		return none, err
+		return nil, 0, err
 	}
 	defer process.Close()
 	names, err := readNames(fmt.Sprintf("/proc/%d/fd", pid))
@@ -411,11 +429,11 @@ func takeFrom(pid int, devices []uint64) (none taken, err error) {
 			continue
 		}
 		if device, err := deviceOfConnection(fd); err == nil && slices.Contains(devices, device) {
-			return taken{pid, device, os.NewFile(uintptr(fd), "/dev/fuse")}, nil
+			return os.NewFile(uintptr(fd), "/dev/fuse"), device, nil
 		}
 		unix.Close(fd)
 	}
-	return none, err
+	return nil, 0, err
 }
 
 // deviceOfConnection is the device of what a connection has mounted (Linux 5.14).
@@ -433,7 +451,7 @@ func deviceOfConnection(fd int) (uint64, error) {
 		return 0, err
 	}
 	defer unix.Close(again)
-	return deviceAt(again)
+	return deviceAt(again, "")
 }
 
 // bury is the errand of a child: it removes a mount whose program is dead, as the kernel says. A
@@ -447,7 +465,7 @@ func bury(j job) (result, error) {
 		defer unix.Close(fd)
 		// Whatever else is there by now, such as the stand-in, is not asked: it may have this child
 		// wait.
-		if device, err := deviceAt(fd); err != nil {
+		if device, err := deviceAt(fd, ""); err != nil {
 			return err
 		} else if device != j.Device {
 			return again(mount.ErrGone)

@@ -199,7 +199,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.recover(client); errors.Is(err, errBusy) || errors.Is(err, errManyHang) { // the one before is being looked for
+	if err := m.recover(client); errors.Is(err, errBusy) { // the one before is being looked for
 		return nil, err
 	}
 	fileSystem, err := m.fileSystem(server, client, o.Options, p)
@@ -321,13 +321,22 @@ func (c Config) fileSystem(server volume.Record, client volume.ID, o wire.Option
 }
 
 // checkMountpoint refuses a path that is none, and one below which the host would see the mount.
-// The program is in a container: see checkServer.
 func checkMountpoint(path string, p *process) error {
 	if path == "" {
 		return nil
 	}
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || len(path) > wire.LongestPath {
 		return fmt.Errorf("%.100q is not an absolute path in its shortest form, below /, of at most %d bytes", path, wire.LongestPath)
+	}
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	theirs, err := proc.Link(p.PID, "ns/mnt")
+	if proc.IsUntold(err) {
+		return err
+	} else if err != nil || theirs == ours {
+		return errors.Join(errors.New("the program is in no container: its mount would be the host's"), err)
 	}
 	mounts, err := p.mounts()
 	if err != nil {
@@ -426,7 +435,7 @@ func isClosed(c chan struct{}) bool {
 // waitServed waits for the program's first answer, and then unmounts in the vault what dead
 // programs have served. One that has been unmounted before serves nobody.
 func (m *programs) waitServed(c *connection) {
-	if !c.Served && c.Order != "" { // one that was recovered has answered
+	if !c.Served {
 		m.awaitAnswer(c)
 	}
 	pause("served")
@@ -453,7 +462,7 @@ func (m *programs) waitServed(c *connection) {
 	pause("former")
 	// The kernel ends a connection when its last mount, in some container, is gone.
 	err = m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "unmount", Dirs: dirs})
-	if errors.Is(err, errManyHang) {
+	if errors.Is(err, errManyHang) || errors.Is(err, errBusy) {
 		err = m.abortIn(dirs)
 	}
 	if err != nil {
@@ -465,21 +474,40 @@ func (m *programs) waitServed(c *connection) {
 	}
 }
 
-// mostAnswerPause is the longest pause between two looks for a program's first answer.
-const mostAnswerPause = 2 * time.Second
+const (
+	// mostAnswerPause is the longest pause between two looks for a program's first answer.
+	mostAnswerPause = 2 * time.Second
+	// askTimeout is how long other requests may hide a program's first answer, before a child asks
+	// for another one.
+	askTimeout = 2 * time.Second
+	// mostAsking is how many children of a pod may be under way when one more asks: mounts need the
+	// others.
+	mostAsking = 2
+)
 
 // awaitAnswer returns when a program has answered FUSE_INIT, or serves the volume no more. The
 // kernel tells how many requests wait for an answer, and FUSE_INIT is one of them until it is
-// answered. Others come by the program's own mount only: its own container can have one wait there
-// that is never answered, and so its volume is not served.
+// answered. Other requests come by the program's own mount, or of a program that was recovered by
+// any, and some may never be answered, or the kernel does not tell: then a child asks statfs(2),
+// less and less often.
 func (m *programs) awaitAnswer(c *connection) {
-	for began := time.Now(); ; {
+	began, next := time.Now(), askTimeout
+	for {
 		waiting, err := m.waiting(c.Device)
-		ended := m.ended(c)
-		if err == nil && waiting == 0 && !ended {
+		if err == nil && waiting == 0 && !m.ended(c) {
 			return
-		} else if err != nil && !ended {
-			m.do(func() { m.logFailure(c.Volume, "look for the first answer of the program", err) })
+		}
+		asks := false
+		m.do(func() {
+			others := m.of[c.Pod]
+			asks = (err != nil || c.Mountpoint != "" || c.Order == "") && (others == nil || others.running < mostAsking)
+		})
+		if asks && time.Since(began) >= next {
+			err := m.enter(c.Pod, mostAsking, childTime, job{Kind: "probe", Dir: c.dir()})
+			if err == nil && !m.ended(c) {
+				return
+			}
+			next = 2 * time.Since(began)
 		}
 		select {
 		case <-time.After(min(max(time.Since(began)/8, firstPause), mostAnswerPause)):
@@ -577,12 +605,7 @@ func (m *programs) detachOwn(c *connection) error {
 		return nil
 	}
 	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, cgroup{c.Peer.Pod, c.Peer.Group}, func(p *process) error {
-		own := []standIn{{Path: path, Above: 1, Top: device}}
-		err := m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "uncover", PID: p.PID, StandIns: own}, p.File)
-		if errors.Is(err, errAgain) {
-			return nil // it is not there
-		}
-		return err
+		return m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "detach", PID: p.PID, Path: path, Device: device}, p.File)
 	})
 	if err == nil {
 		m.do(func() { c.Mountpoint = "" }) // or another one might be removed that has its device's number by then

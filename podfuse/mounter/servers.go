@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,8 +23,16 @@ import (
 // Server volumes have three file systems of the mounter's: see package wire. What several pods see
 // is filled before anybody else has it, and then read-only.
 
+// shared is these file systems.
+type shared struct {
+	*base
+	*children
+	renews    bool      // containers are being given the socket
+	renewNext time.Time // no renewal begins before
+}
+
 // openPods makes them, unless they are there.
-func (m *base) openPods() {
+func (m *shared) openPods() {
 	table := new(mount.Table) // once, for all
 	if err := m.makePods(table); err != nil {
 		m.trouble = fmt.Errorf("make what server volumes have: %w", err)
@@ -53,7 +62,7 @@ func checkProc(table *mount.Table) error {
 	return nil
 }
 
-func (m *base) makePods(table *mount.Table) error {
+func (m *shared) makePods(table *mount.Table) error {
 	for _, one := range []struct {
 		path string
 		make func(*mount.Table) error
@@ -66,7 +75,7 @@ func (m *base) makePods(table *mount.Table) error {
 }
 
 // makeFIFOs makes the tmpfs of the FIFOs. Call-outs fill it: it stays writable.
-func (m *base) makeFIFOs(table *mount.Table) error {
+func (m *shared) makeFIFOs(table *mount.Table) error {
 	point, err := openTmpfs(m.Servers(), table)
 	if err == nil && point == nil {
 		point, err = m.mountTmpfs(m.Servers(), "size=1m")
@@ -77,7 +86,7 @@ func (m *base) makeFIFOs(table *mount.Table) error {
 
 // makeLauncher makes the file system with the launcher, unless that of this version is there. A
 // volume keeps the version that it was mounted with: its launcher goes on.
-func (m *base) makeLauncher(table *mount.Table) error {
+func (m *shared) makeLauncher(table *mount.Table) error {
 	before, err := openTmpfs(m.Launcher(), table)
 	if err != nil {
 		return err
@@ -101,7 +110,7 @@ func (m *base) makeLauncher(table *mount.Table) error {
 
 // replaceLauncher makes a launcher of this version in the place of the one before, if there was
 // one. It is filled aside, so that call-outs never see one that is not whole.
-func (m *base) replaceLauncher(before *mount.Point, table *mount.Table) error {
+func (m *shared) replaceLauncher(before *mount.Point, table *mount.Table) error {
 	aside := m.newLauncher()
 	left, err := openTmpfs(aside, table) // of a mounter that was killed
 	if err == nil && left != nil {
@@ -193,7 +202,7 @@ func launcherName(device uint64) string { return launcherPrefix + strconv.Format
 // keepLauncher keeps the launcher that is mounted on a path open, until dropLaunchers. Root of a
 // pod owns the launcher, and could take a lease on it, for which others' opens wait (man 2 fcntl,
 // F_SETLEASE). The kernel refuses that while somebody else has the file open.
-func (m *base) keepLauncher(launcher string, on *mount.Point) error {
+func (m *shared) keepLauncher(launcher string, on *mount.Point) error {
 	name := launcherName(on.Device())
 	if _, kept := m.set.Get(name, nil); kept {
 		return nil
@@ -208,7 +217,7 @@ func (m *base) keepLauncher(launcher string, on *mount.Point) error {
 }
 
 // dropLaunchers drops the launchers that no volume has.
-func (m *base) dropLaunchers() error {
+func (m *shared) dropLaunchers() error {
 	all, err := new(mount.Table).All("tmpfs", wire.Source)
 	if err != nil {
 		return err
@@ -230,12 +239,13 @@ func (m *base) dropLaunchers() error {
 // podsMeta is kept with the socket.
 type podsMeta struct {
 	Device uint64 `json:"device"` // of the file system that it is on
+	// Renewed says that containers that had a socket of a mounter before, which was lost with all
+	// that it kept, have this one.
+	Renewed bool `json:"renewed"`
 }
 
-var errNoSocket = errors.New("there is no socket for pods")
-
 // makeSocket makes the file system with the socket.
-func (m *base) makeSocket(table *mount.Table) error {
+func (m *shared) makeSocket(table *mount.Table) error {
 	point, err := openTmpfs(m.SocketDir(), table)
 	if err != nil {
 		return err
@@ -260,8 +270,15 @@ func (m *base) makeSocket(table *mount.Table) error {
 		if err != nil {
 			return errors.Join(err, point.Detach())
 		}
-		m.set.Put(podsName, podsMeta{Device: point.Device()}, socket)
+		meta = podsMeta{Device: point.Device()}
+		m.set.Put(podsName, meta, socket)
+		m.renewNext = time.Time{}
 	}
+	if meta.Renewed || m.renews || time.Now().Before(m.renewNext) {
+		return nil
+	}
+	m.renews = true
+	go m.renew(meta) // not in a turn: a path of the kubelet's may be on a server that does not answer
 	return nil
 }
 
@@ -294,7 +311,7 @@ func closePoint(point *mount.Point) {
 
 // mountTmpfs mounts one on a directory, with a label that containers may use, and opens it. It has
 // no flags: see [mount.Point.Seal].
-func (m *base) mountTmpfs(path, data string) (*mount.Point, error) {
+func (m *shared) mountTmpfs(path, data string) (*mount.Point, error) {
 	data = "mode=0755," + data
 	mountWith := func(data string) error { return unix.Mount(wire.Source, path, "tmpfs", 0, data) }
 	err := m.labelled(selinux.DefaultLabel, func() error { return mountWith(data + `,context="` + selinux.DefaultLabel + `"`) }, func() error { return mountWith(data) })
@@ -315,7 +332,7 @@ func (m *base) mountTmpfs(path, data string) (*mount.Point, error) {
 
 // labelled makes something for containers with an SELinux label, or without: where SELinux is not
 // enabled, or its policy refuses the label. Then some containers may not use it.
-func (m *base) labelled(label string, with, without func() error) error {
+func (m *shared) labelled(label string, with, without func() error) error {
 	if selinux.Enabled() {
 		err := with()
 		if err == nil {
@@ -327,7 +344,7 @@ func (m *base) labelled(label string, with, without func() error) error {
 }
 
 // listen makes a socket at a path, for everybody.
-func (m *base) listen(path string) (*os.File, error) {
+func (m *shared) listen(path string) (*os.File, error) {
 	var fd int
 	create := func() (err error) {
 		fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

@@ -243,9 +243,10 @@ func (m *programs) mount(c *connection, fs fileSystem) (device uint64, err error
 			if err != nil {
 				return err
 			}
+			mounted := point.Mounted()
 			device = point.Device()
 			point.Close()
-			if point.Mounted() || try > 0 {
+			if mounted || try > 0 {
 				return mountReadOnly(path, fs.Flags)
 			}
 			data := fmt.Sprintf("fd=%d,rootmode=40000,%s", number, fs.Options)
@@ -281,8 +282,8 @@ func mountReadOnly(path string, flags uintptr) error {
 var errNoVault = errors.New("there is no vault")
 
 // openConnections opens fusectl, the kernel's file system of FUSE connections. It is mounted
-// nowhere.
-func openConnections() (*os.File, error) {
+// nowhere. In a test, it fails.
+var openConnections = func() (*os.File, error) {
 	context, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("fsopen fusectl", err)
@@ -325,6 +326,25 @@ func (m *base) waiting(device uint64) (n int, err error) {
 }
 
 // The errands. They run in a child.
+
+// probe returns when the program has answered, be it with an error: many have no statfs(2), or have
+// what they serve from a file system that fails. The kernel answers for a connection that has
+// ended: see ended.
+func probe(j job) (result, error) {
+	return result{}, mount.Inside(vaultFD, func() error {
+		path := "/" + j.Dir
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // asks no program
+		if err != nil {
+			return &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		defer unix.Close(fd)
+		var stat unix.Statfs_t
+		if err := unix.Fstatfs(fd, &stat); err == nil && stat.Type != unix.FUSE_SUPER_MAGIC {
+			return fmt.Errorf("nothing is mounted on %s", path)
+		}
+		return nil
+	})
+}
 
 // mountAgain makes another mount of a connection, in a namespace of its own. The connection may be
 // mounted in containers only (fs/fuse/inode.c, fuse_get_tree; Linux 5.14).
@@ -553,7 +573,7 @@ func attachOwn(j job) (done result, err error) {
 		if err != nil {
 			return err
 		}
-		device, err := deviceAt(fd)
+		device, err := deviceAt(fd, "")
 		if err != nil || device == j.Device {
 			return err // it is there already
 		}
@@ -639,11 +659,44 @@ func mayMount(stat *unix.Stat_t, uid uint32, gids []uint32) error {
 	return nil
 }
 
-// deviceAt is the device of what is open. No server is asked.
-func deviceAt(fd int) (uint64, error) {
+// detach removes a program's mount from a path in its container, if it is there.
+func detach(j job) (result, error) {
+	return result{}, inContainer(j.PID, func() error {
+		fd, err := openNoLinks(filepath.Dir(j.Path))
+		if err != nil {
+			return err
+		}
+		base := filepath.Base(j.Path)
+		for {
+			device, err := deviceAt(fd, base)
+			switch {
+			case errors.Is(err, os.ErrNotExist) || err == nil && device != j.Device:
+				return nil
+			case errors.Is(err, unix.EIO): // its program has made the root directory a bad one (fs/fuse/fuse_i.h, fuse_make_bad)
+			case err != nil:
+				return err
+			}
+			// umount2(2) takes no descriptor.
+			if err := unix.Fchdir(fd); err != nil {
+				return &os.PathError{Op: "chdir", Path: j.Path, Err: err}
+			}
+			if err := unix.Unmount("./"+base, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+				return &os.PathError{Op: "unmount", Path: j.Path, Err: err}
+			}
+		}
+	})
+}
+
+// deviceAt is the device of what is mounted on a name in a directory, or of the directory. No
+// server is asked.
+func deviceAt(fd int, name string) (uint64, error) {
+	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_STATX_DONT_SYNC | unix.AT_NO_AUTOMOUNT
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
 	var stat unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &stat); err != nil {
-		return 0, os.NewSyscallError("statx", err)
+	if err := unix.Statx(fd, name, flags, unix.STATX_TYPE, &stat); err != nil {
+		return 0, &os.PathError{Op: "statx", Path: name, Err: err}
 	}
 	return unix.Mkdev(stat.Dev_major, stat.Dev_minor), nil
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,12 @@ import (
 
 // The test binary is also all other processes: the mounter and its children, the first
 // process of a container, a launcher and its program, and a reader.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "program" {
+		runtime.LockOSThread() // main has the first thread
+	}
+}
+
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if run := Internal(os.Args[1]); run != nil {
@@ -44,6 +51,9 @@ func TestMain(m *testing.M) {
 			}
 			if os.Getenv("NORESEND") != "" {
 				resend = func(int) error { return unix.EINVAL }
+			}
+			if os.Getenv("NOFUSECTL") != "" {
+				openConnections = func() (*os.File, error) { return nil, unix.EPERM }
 			}
 			attackOf(os.Getenv("ATTACK"))
 			if os.Getenv("LINUX") == "6.4" {
@@ -101,6 +111,7 @@ var roles = map[string]func([]string) error{
 	"sleeper":      func([]string) error { time.Sleep(time.Hour); return nil },
 	slowclose.Verb: slowclose.Main,
 	"sender":       senderMain,
+	"passer":       passerMain,
 	"everyname":    everyNameMain,
 	"hider":        hiderMain,
 	"quitter":      quitterMain,
@@ -782,11 +793,12 @@ type launchOptions struct {
 	User       int
 	Mountpoint string
 	Text       string // that the file "text" has
-	Mode       string // "": the launcher waits; "exit": it does not; "daemon": the program forks; "exec": it is the program
+	Mode       string // "": the launcher waits; "exit": it does not; "daemon": the program forks; "exec": it is the program; "first": the program's first thread ends
 	Options    wire.Options
 	Silent     bool   // the program does not answer before SIGUSR1
 	Hide       string // where it has its descriptor once it serves; see hides
-	Itself     string // a file that the program asks itself for at SIGUSR1, and does not answer: Mountpoint/never
+	NoStatFS   bool   // it answers statfs(2) with an error
+	Itself     string // a file that the program asks itself for, and does not answer: Mountpoint/never
 	Unmount    bool   // of an asker: the mount point
 	Encloses   bool   // an asker sends a descriptor
 	Hostile    *hostile
@@ -897,8 +909,12 @@ func programMain(args []string) error {
 		})
 		return err
 	}
-	root := &gofs.Inode{}
-	raw := gofs.NewNodeFS(root, &gofs.Options{OnAdd: func(ctx context.Context) {
+	var node gofs.InodeEmbedder = &gofs.Inode{}
+	if o.NoStatFS {
+		node = &noStatFS{}
+	}
+	root := node.EmbeddedInode()
+	raw := gofs.NewNodeFS(node, &gofs.Options{OnAdd: func(ctx context.Context) {
 		add := func(parent *gofs.Inode, name string, node gofs.InodeEmbedder, mode uint32) *gofs.Inode {
 			child := parent.NewPersistentInode(ctx, node, gofs.StableAttr{Mode: mode})
 			parent.AddChild(name, child, false)
@@ -912,14 +928,17 @@ func programMain(args []string) error {
 			add(root, "never", &never{}, fuse.S_IFREG)
 		}
 	}})
-	if o.Itself != "" { // before it answers
-		told := make(chan os.Signal, 1)
-		signal.Notify(told, unix.SIGUSR1)
-		go func() { <-told; _, _ = os.Stat(o.Itself) }()
-	}
 	server, err := fuse.NewServer(raw, "/dev/fd/3", &fuse.MountOptions{AllowOther: true})
 	if err != nil {
 		return err
+	}
+	if o.Mode == "first" {
+		go server.Serve()
+		_, _, errno := unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of this thread alone
+		return errno
+	}
+	if o.Itself != "" {
+		go func() { _, _ = os.Stat(o.Itself) }()
 	}
 	server.Serve()
 	return nil
@@ -929,6 +948,10 @@ func programMain(args []string) error {
 type never struct{ gofs.Inode }
 
 func (*never) Getattr(context.Context, gofs.FileHandle, *fuse.AttrOut) syscall.Errno { select {} }
+
+type noStatFS struct{ gofs.Inode }
+
+func (*noStatFS) Statfs(context.Context, *fuse.StatfsOut) syscall.Errno { return syscall.EIO }
 
 // programs lists the processes of a role in the container, by their numbers on the host.
 func (c *pod) programs(role string) (pids []int) {

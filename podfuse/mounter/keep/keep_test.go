@@ -162,8 +162,7 @@ func TestFilesThatAPodLeavesTakeNoThreads(t *testing.T) {
 	if got := threads(); got >= before+many/2 {
 		t.Errorf("%d threads, and there were %d", got, before)
 	}
-	link.Close()
-	owner.Forget()
+	owner.Leave()
 	_, _ = became()
 }
 
@@ -179,7 +178,20 @@ func TestASpareThatWasGivenAPartLeaves(t *testing.T) {
 	}
 	socket.Close()
 	link.Close()
-	if _, err := became(); !errors.Is(err, ErrPart) {
+	if _, err := became(); !errors.Is(err, ErrLeave) {
+		t.Error(err)
+	}
+}
+
+func TestASpareThatIsNotNeededLeaves(t *testing.T) {
+	owner := New()
+	defer owner.Close()
+	link, became := stand(t)
+	if err := owner.Feed(link, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	owner.Leave()
+	if _, err := became(); !errors.Is(err, ErrLeave) {
 		t.Error(err)
 	}
 }

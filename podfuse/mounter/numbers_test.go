@@ -12,10 +12,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/calllog"
+	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
 )
@@ -216,8 +218,8 @@ func TestReplaceFromAnotherPIDNamespace(t *testing.T) {
 	must(t, client.Stop())
 }
 
-// What processes use is told of the mounter and its spare, and of nobody else who says that it is
-// the mounter.
+// What processes use is told of the mounter and its spare, and of nobody else whose numbers
+// somebody may say.
 func TestUsageIsOfTheMounterAndItsSpare(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -229,6 +231,8 @@ func TestUsageIsOfTheMounterAndItsSpare(t *testing.T) {
 	}{
 		{Status{PID: now.PID, Spare: now.Spare}, true, true},
 		{Status{PID: now.PID}, true, false},
+		{Status{PID: now.PID, Spare: self}, true, false},
+		{Status{PID: now.PID, Spare: now.PID}, true, false},
 		{Status{PID: now.Spare, Spare: now.PID}, false, false},
 		{Status{PID: self, Spare: now.Spare}, false, false},
 		{Status{}, false, false},
@@ -245,12 +249,37 @@ func TestUsageIsOfTheMounterAndItsSpare(t *testing.T) {
 	}
 }
 
-// The run directory has no space for another file, and the mounter is stopped all the same.
-func TestStopWithoutSpace(t *testing.T) {
-	dir := t.TempDir()
-	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=2")) // one is the directory itself
-	defer func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
-	must(t, os.WriteFile(filepath.Join(dir, "last"), nil, 0o600))
-	client := Client{Config: Config{Layout: podfuse.Layout{RunDir: dir}}, Log: calllog.New("test", filepath.Join(dir, "log"))}
-	must(t, client.Stop())
+// The mounter hands over to a child of who asks, and kills nobody else.
+func TestReplaceByAStranger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+	cmd := exec.Command("/bin/sh", "-c", "sleep 3600 & echo $!; wait")
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	var stranger int
+	_, err = fmt.Fscan(out, &stranger)
+	must(t, err)
+	defer func() {
+		_ = unix.Kill(stranger, unix.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	for _, r := range []request{{Child: stranger}, {Child: before.Spare}} {
+		ours, theirs, err := packet.Pair()
+		must(t, err)
+		r.Kind = askReplace
+		_, _, err = w.client.askOnce(r, time.Now().Add(forgetTime), []*os.File{theirs})
+		if err == nil || !strings.Contains(err.Error(), "has no child") {
+			t.Errorf("%+v: %v", r, err)
+		}
+		ours.Close()
+		theirs.Close()
+	}
+	if err := unix.Kill(stranger, 0); err != nil {
+		t.Errorf("it is killed: %v", err)
+	}
+	if after := w.now(); after.PID != before.PID || after.Spare != before.Spare {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
 }
