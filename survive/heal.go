@@ -108,22 +108,25 @@ func (n healing) heal() (healed []Healed) {
 	if err != nil {
 		return []Healed{{Path: n.deadPath(), Err: err}}
 	}
-	var varying []uint8
-	if len(found) > 0 {
-		varying = n.varying()
+	if len(found) == 0 {
+		return nil
 	}
+	varying := n.varying()
 	for path, dead := range found {
 		record, err := n.healOwn(dead, varying)
 		healed = append(healed, Healed{Path: path, Volume: record, Err: err})
 	}
 	left, err := n.stacksIn(mount.Own(), all)
-	return withoutGone(healed, []affected{{mount.Own(), left}}, err == nil)
+	if err != nil {
+		return withoutGone(healed, nil, false)
+	}
+	return withoutGone(healed, []affected{{mount.Own(), left}}, true)
 }
 
-// withoutGone leaves out what could not be healed and is not dead there any more, by a later look
-// at namespaces, perhaps at all: an unmount, which needs no more than the volume's lock, another
-// healing, or the end of a container was faster. Only mountinfo can tell: a mount that is covered
-// has no path, and is there.
+// withoutGone leaves out what could not be healed and is not dead any more, as a later look at some
+// namespaces says: an unmount, which needs no more than the volume's lock, another healing, or the
+// end of a container was faster. all tells whether the look was at all namespaces. Only mountinfo
+// can tell: a mount that is covered has no path, and is there.
 func withoutGone(healed []Healed, now []affected, all bool) []Healed {
 	left := map[string]map[string]stack{} // by namespace
 	for _, a := range now {
