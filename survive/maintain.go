@@ -44,7 +44,7 @@ func (n Node) Restore() ([]Healed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if from, err := c.upgrade(func() bool { return !c.givenTried() }); from != "" || err != nil {
+	if from, err := c.giveAnew(); from != "" || err != nil {
 		healed = append(healed, Healed{Path: "the daemon's link to its companion, or its input", Err: err})
 	}
 	healed = append(healed, c.healOthers()...)
@@ -82,7 +82,7 @@ func (n Node) Acquire() (release func(), err error) {
 		if err := c.ensure(true); err != nil {
 			return nil, err
 		}
-		if _, err := c.upgrade(func() bool { return !c.givenTried() }); err != nil {
+		if _, err := c.giveAnew(); err != nil {
 			c.Log("%v", err) // volumes work with what the pair has
 		}
 	}

@@ -208,7 +208,12 @@ func (n callOut) noteFailedUpgrade(reason error) error {
 	return nil
 }
 
-// givenTried tells whether the pair was given that, or an attempt to do so has failed.
+// giveAnew starts the daemon anew if it lacks what it is to be given, unless a try was in vain.
+func (n callOut) giveAnew() (from string, err error) {
+	return n.upgrade(func() bool { return !n.givenTried() })
+}
+
+// givenTried tells whether the pair has what it is to be given, or a try to give it was in vain.
 func (n callOut) givenTried() bool {
 	given, err := n.isGiven()
 	return err == nil && (given || n.upgradeInVain())

@@ -40,20 +40,20 @@ func toOwn(driver string, pid, most int) (stays, warning error) {
 	return join(failed...), join(unlimited...)
 }
 
-// move writes the process into a cgroup below the hierarchy's root. cgroup.procs moves a
-// process with all its threads: cgroups(7), and "Processes" in cgroup-v2.rst.
+// move writes the process into a cgroup below the hierarchy's root, or into the root. cgroup.procs
+// moves a process with all its threads: cgroups(7), and "Processes" in cgroup-v2.rst.
 func (h hierarchy) move(pid int, name string) error {
 	if h.root == "" {
 		return errors.New("it is not mounted here from its root on; mount it where the kubelet runs")
 	}
-	group := filepath.Join(h.root, name)
-	if slices.Contains(h.controllers, "cpuset") {
-		// In v1, a new cgroup has no CPUs, and takes no process without ("Usage Examples and
-		// Syntax" in cgroup-v1/cpusets.rst). The root has all, and is never a service's.
-		return write(filepath.Join(h.root, "cgroup.procs"), strconv.Itoa(pid))
-	}
-	if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	group := h.root
+	// In v1, a new cgroup of a cpuset has no CPUs, and takes no process without ("Usage Examples
+	// and Syntax" in cgroup-v1/cpusets.rst). The root has all, and is never a service's.
+	if !slices.Contains(h.controllers, "cpuset") {
+		group = filepath.Join(h.root, name)
+		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
 	}
 	return write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(pid))
 }
