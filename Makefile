@@ -179,8 +179,8 @@ vulncheck:
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# Has go build a build of e2e/builds/builds.go, which says what each is for. This machine writes its
-# overlay, whatever it is built for.
+# A flag of go build, for builds of e2e/builds/builds.go, which says what each is for. A program of this
+# machine writes the overlay, whatever GOARCH says.
 with = -overlay $$(GOARCH= go run ./e2e/builds/overlay $1)
 
 # What the suites below break, and the program that breaks it.

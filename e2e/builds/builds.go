@@ -31,8 +31,8 @@ var builds = map[string][]Edit{
 `),
 	},
 	// It takes the memory of a buffer away before it reads a request, if that memory is not locked.
-	// The kernel then has to find other memory for each request: in that moment, a kill costs a
-	// reader an EIO (survive/internal/connection/buffers.go). One in a hundred kills does.
+	// The kernel then has to find other memory for each request. In that moment, a kill costs a
+	// reader an EIO (survive/internal/connection/buffers.go), as one in a hundred kills does.
 	"dropping": {
 		before("survive/internal/connection/device.go", "		n, err = d.read(buffer)", `		_ = unix.Madvise(buffer, unix.MADV_DONTNEED)
 `),

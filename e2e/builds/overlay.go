@@ -36,8 +36,8 @@ func Build(path, program, ldflags, names string, edits ...Edit) error {
 	return nil
 }
 
-// Overlay writes into a directory what -overlay takes: for the builds of these names, with blanks
-// between them, or for "all", and for further edits. It returns the path of that.
+// Overlay writes a file for -overlay into a directory, and returns its path. The file is for the
+// builds of these names, with blanks between them, or for "all", and for further edits.
 func Overlay(dir, names string, edits ...Edit) (path string, err error) {
 	module, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {

@@ -189,7 +189,7 @@ func (s *sink) write(line string) {
 	if s.syslog {
 		line = "<30>" + line // daemon.info. The syslog daemon adds the time (RFC 3164, 4.3.2).
 	} else {
-		// Not of the node's time zone, which the daemon may not read.
+		// UTC: the daemon may not read the node's time zone.
 		line = time.Now().UTC().Format(time.RFC3339) + " " + line + "\n"
 	}
 	// Not sendto, which the daemon may not call, because it takes an address.

@@ -2,7 +2,7 @@
 // pods: for API servers without such policies, and for those who want to see what is added. The
 // policy (deploy/chart/pod-info-fuse/templates/programs.yaml) is the truth. deploy/check compares
 // what both make of a pod. The policy refuses more, such as a value that a program takes for an
-// option: where there is no policy, the pod's author may write any pod as well.
+// option. Where there is no policy, the pod's author may write any pod.
 //
 // A document to which something is added is written anew, as kubectl prints objects: its keys are
 // sorted, and its comments are gone. All others stay as they are.

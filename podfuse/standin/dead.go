@@ -161,8 +161,8 @@ type scratch struct {
 	memory []byte // nil before the first
 }
 
-// scratchSize is address space. The kernel wants room for the largest write that a program has
-// agreed on: 256 MiB, with fs.fuse.max_pages_limit at its most.
+// scratchSize is address space, which counts for RLIMIT_DATA. The kernel wants room for the largest
+// write that a program has agreed on: 256 MiB, with fs.fuse.max_pages_limit at its most.
 const scratchSize = 257 << 20
 
 // read reads a request, and has it handled.

@@ -114,8 +114,8 @@ const (
 	// seconds, requests for a volume with a short wait would get an error. It does not wait where
 	// there is no mounter.
 	toldTimeout = orderTimeout
-	// atOnce is how many views of one volume are attached at the same time, beside the order for
-	// all views.
+	// atOnce is how many views of one volume are attached at the same time. The order for all views
+	// counts as one of them, and waits for none.
 	atOnce = 4
 	// orderTimeout is how long an order may take. The mounter's own limits are shorter: no answer
 	// means that another mounter has taken over.

@@ -1,4 +1,4 @@
-// Command overlay writes what has go build a build of package builds, and prints the path of it:
+// Command overlay writes a file for -overlay, for builds of package builds, and prints its path:
 //
 //	go build -overlay $(go run ./e2e/builds/overlay lossy noresend) ./cmd/pod-info-fuse
 package main

@@ -80,11 +80,11 @@ func (p Params) HoldTimeout() time.Duration {
 // read: since protocol 7.40, of Linux 6.9.
 func (p Params) canResend() bool { return p.Minor >= 40 }
 
-// canMark tells whether the kernel knows marks as they are needed here. They are there since
-// Linux 5.16; before, a mark would make the file longer. But no document promises all that marks.go
-// says of them. So they are for protocol 7.37 to 7.45, of Linux 6.1 to 7.2, by which the kernels
-// that the tests of this package have run on are not told from 6.19 to 7.2. On a later one, opens
-// ask for attributes until somebody has run the tests there, and raises the number.
+// canMark tells whether sizes are marked. Linux has marks since 5.16; before, a mark would make the
+// file longer. But no document promises all that marks.go says of them. So protocol 7.37, of Linux
+// 6.1, is the first one, and 7.45 the last one. The tests of this package have run on Linux 6.18,
+// which has protocol 7.45. Linux 6.19 to 7.2 have it, too. On a later one, opens ask for attributes
+// until somebody has run the tests there, and raises the number.
 func (p Params) canMark() bool { return 37 <= p.Minor && p.Minor <= 45 }
 
 // paramsFormat is the format of the parameters that this version stores, and the newest that
