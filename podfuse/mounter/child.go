@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -127,7 +128,7 @@ const (
 	mostHangingOut = 2 * mostHanging
 	// MaxThreads is how many threads the mounter, its spare and all children may have together: one
 	// whose cgroup has no room for another thread ends. 250 pods can have mostHangingOut children
-	// each, of six threads. Two are left of one that hangs and was killed.
+	// each, of seven threads. Two are left of one that hangs and was killed.
 	MaxThreads = 16384
 	// mostAborts is how many children may end connections at a time. These wait for no pod.
 	mostAborts = 16
@@ -308,27 +309,38 @@ func errand(args []string) error {
 	// kernel kills these first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	var j job
-	if err := json.NewDecoder(os.NewFile(errandFD, "errand")).Decode(&j); err == io.EOF {
+	pipe := os.NewFile(errandFD, "errand")
+	if err := json.NewDecoder(pipe).Decode(&j); err == io.EOF {
 		return nil // nobody needs it
 	} else if err != nil {
 		return err
 	}
+	// When the mounter dies, nobody takes the result, and the next one sends a child of its own.
+	// This one may wait for a program, whose connection the kernel does not end before.
+	var done atomic.Bool
+	go func() {
+		_, _ = io.Copy(io.Discard, pipe)
+		if !done.Load() {
+			os.Exit(1)
+		}
+	}()
 	carryOut := errands[j.Kind]
 	if carryOut == nil {
 		return fmt.Errorf("there is no errand %q", j.Kind)
 	}
-	done, err := carryOut(j)
+	has, err := carryOut(j)
 	if err != nil {
-		done.Error, done.Again = err.Error(), errors.Is(err, errAgain)
-		if len(done.Error) > 4096 {
-			done.Error = done.Error[:4096]
+		has.Error, has.Again = err.Error(), errors.Is(err, errAgain)
+		if len(has.Error) > 4096 {
+			has.Error = has.Error[:4096]
 		}
 	}
+	done.Store(true) // the mounter closes the pipe when it has the result
 	// Who waits for it need not wait for what comes then, nor for this process's end.
 	result := os.NewFile(resultFD, "result")
-	err = errors.Join(json.NewEncoder(result).Encode(done), result.Close())
-	if done.then != nil {
-		done.then()
+	err = errors.Join(json.NewEncoder(result).Encode(has), result.Close())
+	if has.then != nil {
+		has.then()
 	}
 	return err
 }

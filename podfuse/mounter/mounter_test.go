@@ -202,6 +202,9 @@ func unmountedWithoutAnAnswer(t *testing.T, variables ...string) {
 	if ended() {
 		t.Fatal("the kernel has ended the connection before it is unmounted")
 	}
+	if len(variables) > 0 { // who is killed has sent one, too
+		eventually(t, "a child waits for the program's answer", func() bool { return len(w.childrenLeft()) > 0 })
+	}
 	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
 		t.Fatalf("unmount: %s", answer)
 	}
