@@ -120,7 +120,7 @@ func (n healing) heal() (healed []Healed) {
 	if err != nil {
 		return withoutGone(healed, nil, false)
 	}
-	return withoutGone(healed, []affected{{mount.Own(), left}}, true)
+	return withoutGone(healed, []affected{{Namespace: mount.Own(), dead: left}}, true)
 }
 
 // withoutGone leaves out what could not be healed and is not dead any more, as a later look at some
@@ -160,6 +160,7 @@ var errNoRecord = errors.New("it has no record: the volume was unmounted, or its
 type affected struct {
 	mount.Namespace
 	dead map[string]stack
+	err  error // why nobody can heal it
 }
 
 // healOthers heals all other namespaces, and forgets the file systems of which nothing is left. A
@@ -175,9 +176,9 @@ func (n healing) healOthers() (healed []Healed) {
 		return nil
 	}
 	until := time.Now().Add(n.within(healTimeout))
-	others, _, seenErr := n.survey(all, until, 1)
+	others, seenErr := n.survey(all, until, 1)
 	healed, openErr := n.healEach(others, until)
-	others, untold, err := n.survey(all, until, 10)
+	others, err = n.survey(all, until, 10)
 	healed = withoutGone(healed, others, err == nil)
 	own, ownErr := n.stacksIn(mount.Own(), all)
 	for _, err := range []error{seenErr, openErr, err, ownErr} {
@@ -189,13 +190,11 @@ func (n healing) healOthers() (healed []Healed) {
 	if err != nil || ownErr != nil {
 		return healed // somebody may have what is dead
 	}
-	for _, a := range untold {
-		if len(a.dead) > 0 {
-			healed = append(healed, Healed{PID: a.PID, Command: command(a.PID), Path: "its volumes", More: len(a.dead) - 1, Err: errUntold})
-		}
-	}
 	left := map[uint64]bool{}
-	for _, a := range slices.Concat(others, untold, []affected{{dead: own}}) {
+	for _, a := range append(others, affected{dead: own}) {
+		if a.err != nil && len(a.dead) > 0 || errors.Is(a.err, mount.ErrLong) {
+			healed = append(healed, Healed{PID: a.PID, Command: command(a.PID), Path: "its volumes", More: max(0, len(a.dead)-1), Err: a.err})
+		}
 		for _, s := range a.dead {
 			left[s.device()] = true
 		}
@@ -213,12 +212,13 @@ var errUntold = errors.New("the kernel does not tell which namespace it is in, w
 // isUnseen tells whether an error says that we could not look, and not that a process has ended.
 func isUnseen(err error) bool { return proc.IsShort(err) || errors.Is(err, errNoTime) }
 
-// survey looks for dead mounts in all namespaces but our own; nobody can enter those of untold, see
-// [mount.Others]. An error says that it does not know all of them. A process often ends meanwhile
-// where containers come and go, and others are in its namespace: then it looks again, so many times
-// at most. Who ends processes all the time must not use up the time for healing.
-func (n healing) survey(all dead, until time.Time, tries int) (others, untold []affected, err error) {
-	look := func(namespaces []mount.Namespace) (found []affected) {
+// survey looks for dead mounts in all namespaces but our own. An error says that it does not know
+// all of them. A namespace with too many mounts is not looked at again: its dead ones stay. A
+// process often ends meanwhile where containers come and go, and others are in its namespace: then
+// it looks again, so many times at most. Who ends processes all the time must not use up the time
+// for healing.
+func (n healing) survey(all dead, until time.Time, tries int) (others []affected, err error) {
+	look := func(namespaces []mount.Namespace, why error) (found []affected) {
 		for _, namespace := range namespaces {
 			if time.Now().After(until) {
 				err = errNoTime
@@ -226,10 +226,14 @@ func (n healing) survey(all dead, until time.Time, tries int) (others, untold []
 			if isUnseen(err) {
 				return found
 			}
-			if stacks, lookErr := n.stacksIn(namespace, all); lookErr == nil {
-				found = append(found, affected{namespace, stacks})
-			} else {
+			stacks, lookErr := n.stacksIn(namespace, all)
+			switch {
+			case errors.Is(lookErr, mount.ErrLong):
+				found = append(found, affected{namespace, nil, lookErr})
+			case lookErr != nil:
 				err = lookErr
+			default:
+				found = append(found, affected{namespace, stacks, why})
 			}
 		}
 		return found
@@ -237,19 +241,20 @@ func (n healing) survey(all dead, until time.Time, tries int) (others, untold []
 	for range tries {
 		var named, unnamed []mount.Namespace
 		if named, unnamed, err = mount.Others(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if others, untold = look(named), look(unnamed); err == nil || isUnseen(err) {
+		others = append(look(named, nil), look(unnamed, errUntold)...)
+		if err == nil || isUnseen(err) {
 			break
 		}
 	}
-	return others, untold, err
+	return others, err
 }
 
 // healEach heals namespaces, some at a time. The error says that this process was short of
 // something that it needs to open one of them.
 func (n healing) healEach(others []affected, until time.Time) (healed []Healed, short error) {
-	others = slices.DeleteFunc(others, func(a affected) bool { return len(a.dead) == 0 })
+	others = slices.DeleteFunc(others, func(a affected) bool { return a.err != nil || len(a.dead) == 0 })
 	// Namespaces with many dead mounts come last, so that nobody can use up the time of others
 	// by making them.
 	slices.SortStableFunc(others, func(a, b affected) int { return len(a.dead) - len(b.dead) })

@@ -19,7 +19,7 @@ func TestWhatCouldNotBeHealedIsToldIfItIsStillThere(t *testing.T) {
 			{Path: "/dead", Err: mount.ErrGone, namespace: "seen"}, {Path: "/unseen", Err: failed, namespace: "unseen"}, {Path: "/healed"},
 		}
 	}
-	now := []affected{{mount.Namespace{Name: "seen"}, map[string]stack{"/dead": {}}}}
+	now := []affected{{Namespace: mount.Namespace{Name: "seen"}, dead: map[string]stack{"/dead": {}}}}
 	for all, want := range map[bool]string{true: "/dead /healed", false: "/dead /unseen /healed"} {
 		var told []string
 		for _, h := range withoutGone(healed(), now, all) {

@@ -35,3 +35,24 @@ exec 9< /proc/self/ns/mnt && flock 9 && echo ready && read line`
 		t.Errorf("restore: %v: %s", err, said)
 	}
 }
+
+// Somebody has more mounts than are looked at: that is told, and keeps no other from being healed.
+func TestANamespaceWithTooManyMountsIsTold(t *testing.T) {
+	d := testnode.Install(t)
+	dir := d.Mount()
+	const many = `mount -t tmpfs none "$1" && mkdir -p "$1/$2" "$1/again" && mount -t tmpfs none "$1/$2" &&
+for doubled in 1 2 3 4 5 6 7 8 9 10 11; do mount --rbind "$1" "$1/again" || exit; done && echo ready && read line`
+	testnode.Started(t, exec.Command("unshare", "--mount", "sh", "-c", many, "sh", t.TempDir(), strings.Repeat(strings.Repeat("x", 255)+"/", 14)))
+	container := startContainer(t, dir)
+	d.KillPair()
+	said, err := d.Command("restore").CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "the container has too many mounts; start it anew with fewer") {
+		t.Errorf("restore: %v: %s", err, said)
+	}
+	if got := container.read("volume/pod.uid"); got != testnode.PodUID {
+		t.Errorf("in another container: %q", got)
+	}
+	if said, err := d.Command("restore").CombinedOutput(); err != nil || strings.Contains(string(said), "healed") {
+		t.Errorf("once more: %v: %s", err, said)
+	}
+}

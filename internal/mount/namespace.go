@@ -121,10 +121,21 @@ func namesOf(pids []int, most int) (names []string, errs []error) {
 // Mounts lists the namespace's mounts of a type and a source. Paths are as its
 // process sees them.
 func (n Namespace) Mounts(fsType, source string) (all []*mountinfo.Info, err error) {
-	return n.mounts(func(info *mountinfo.Info) (skip, stop bool) {
+	return n.mounts(mostTable, func(info *mountinfo.Info) (skip, stop bool) {
 		return info.FSType != fsType || info.Source != source, false
 	})
 }
+
+// All lists all of its mounts, unless mountinfo has so many bytes or more.
+func (n Namespace) All(most int) ([]*mountinfo.Info, error) { return n.mounts(most, nil) }
+
+// mostTable is how long another namespace's mountinfo may not be, in bytes. A pod can have 100,000
+// mounts (man 5 proc_sys_fs, mount-max), of two paths of a page each, and of any type and source. A
+// node agent that sees the mounts of 500 pods has half as many bytes.
+const mostTable = 4 << 20
+
+// ErrLong says that it is as long or longer.
+var ErrLong = errors.New("the container has too many mounts; start it anew with fewer")
 
 // LocalMount returns the mount point that a path without links leads to last. The error is
 // [ErrNotLocal] where the server of a mount on the way may be a process or another machine,
@@ -136,7 +147,7 @@ func (n Namespace) LocalMount(path string) (point string, err error) {
 	}
 	defer root.Close()
 	point = "/"
-	all, err := n.mounts(mountinfo.ParentsFilter(path))
+	all, err := n.mounts(mostTable, mountinfo.ParentsFilter(path))
 	for _, info := range all {
 		// The file system of / answers, whatever its type, or the node does not run.
 		if !isLocal(info.FSType) && unix.Mkdev(uint32(info.Major), uint32(info.Minor)) != root.Device() {
@@ -149,30 +160,35 @@ func (n Namespace) LocalMount(path string) (point string, err error) {
 	return point, err
 }
 
-func (n Namespace) mounts(filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
+// mounts reads less than so many bytes of another namespace's mountinfo. Only root makes ours long.
+func (n Namespace) mounts(most int, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	process := strconv.Itoa(n.PID)
 	if n.own { // also where /proc is of another PID namespace
-		process = "self"
+		process, most = "self", math.MaxInt
 	}
 	table, err := os.OpenFile("/proc/"+process+"/mountinfo", os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer table.Close()
-	return mountinfo.GetMountsFromReader(&shortLines{all: bufio.NewReaderSize(table, 32<<10)}, filter)
+	return mountinfo.GetMountsFromReader(&shortLines{all: bufio.NewReaderSize(table, 32<<10), left: most}, filter)
 }
 
 // shortLines leaves out the lines that do not fit into the reader's buffer. A mount point can be
 // deeper than PATH_MAX, by mkdir(2) and chdir(2) in turn; nobody gets there by its path, and a
-// Scanner would fail at it.
+// Scanner would fail at it. After so many bytes, it fails with ErrLong.
 type shortLines struct {
 	all  *bufio.Reader
 	line []byte // what is left of it
+	left int    // how many bytes all may have
 }
 
 func (s *shortLines) Read(p []byte) (int, error) {
 	for long := false; len(s.line) == 0; {
 		line, err := s.all.ReadSlice('\n')
+		if s.left -= len(line); s.left <= 0 {
+			return 0, ErrLong
+		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			long = true

@@ -125,23 +125,19 @@ func TestNamespacesOfWhoExecutes(t *testing.T) {
 	}
 }
 
-// A mount point that is too deep for a path is nobody's business, and hides no other.
-func TestMountsBesideOnesThatAreTooDeep(t *testing.T) {
-	dir, ready, end := t.TempDir(), make(chan int), make(chan bool)
-	defer close(end)
-	go func() { // the thread is in another namespace, and ends with it
+// inNamespace returns the mount namespace of a thread that has called a function in it, with an
+// empty directory. The thread ends with the test.
+func inNamespace(t *testing.T, f func(dir string) error) (n Namespace, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	ready, end := make(chan int), make(chan bool)
+	t.Cleanup(func() { close(end) })
+	go func() {
 		runtime.LockOSThread()
 		defer close(ready)
 		err := errors.Join(unix.Unshare(unix.CLONE_NEWNS|unix.CLONE_FS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
-			unix.Mount("mounts", dir, "tmpfs", 0, ""), unix.Chdir(dir), unix.Mkdir("last", 0o700))
-		for range 300 {
-			name := strings.Repeat("x", 255)
-			err = errors.Join(err, unix.Mkdir(name, 0o700), unix.Chdir(name))
-		}
-		for range 3 {
-			err = errors.Join(err, unix.Mount("mounts", ".", "tmpfs", 0, ""))
-		}
-		if err = errors.Join(err, unix.Mount("mounts", dir+"/last", "tmpfs", 0, "")); err != nil {
+			unix.Mount("mounts", dir, "tmpfs", 0, ""), unix.Chdir(dir))
+		if err = errors.Join(err, f(dir)); err != nil {
 			t.Error(err)
 			return
 		}
@@ -150,9 +146,24 @@ func TestMountsBesideOnesThatAreTooDeep(t *testing.T) {
 	}()
 	thread, ok := <-ready
 	if !ok {
-		return
+		t.FailNow()
 	}
-	namespace := Namespace{PID: thread}
+	return Namespace{PID: thread}, dir
+}
+
+// A mount point that is too deep for a path is nobody's business, and hides no other.
+func TestMountsBesideOnesThatAreTooDeep(t *testing.T) {
+	namespace, dir := inNamespace(t, func(dir string) error {
+		err := unix.Mkdir("last", 0o700)
+		for range 300 {
+			name := strings.Repeat("x", 255)
+			err = errors.Join(err, unix.Mkdir(name, 0o700), unix.Chdir(name))
+		}
+		for range 3 {
+			err = errors.Join(err, unix.Mount("mounts", ".", "tmpfs", 0, ""))
+		}
+		return errors.Join(err, unix.Mount("mounts", dir+"/last", "tmpfs", 0, ""))
+	})
 	want := []string{dir, dir + "/last"}
 	all, err := namespace.Mounts("tmpfs", "mounts")
 	var points []string
@@ -161,5 +172,23 @@ func TestMountsBesideOnesThatAreTooDeep(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(points, want) {
 		t.Errorf("mounted are %q, want %q: %v", points, want, err)
+	}
+}
+
+// A pod that makes many mounts with long paths does not fill the memory of who looks at it.
+func TestAMountTableThatIsTooLong(t *testing.T) {
+	long := strings.Repeat(strings.Repeat("x", 255)+"/", 14)
+	namespace, _ := inNamespace(t, func(string) error {
+		err := os.MkdirAll(long, 0o700)
+		for range mostTable / len(long) {
+			err = errors.Join(err, unix.Mount("mounts", long, "tmpfs", 0, ""))
+		}
+		return err
+	})
+	if all, err := namespace.Mounts("tmpfs", "mounts"); !errors.Is(err, ErrLong) {
+		t.Errorf("%d mounts, %v", len(all), err)
+	}
+	if all, err := namespace.Mounts("ramfs", "mounts"); !errors.Is(err, ErrLong) { // or it takes as long as the pod wants
+		t.Errorf("%d mounts of another type, %v", len(all), err)
 	}
 }

@@ -82,7 +82,7 @@ func (p *Point) rootInfo() (info *mountinfo.Info, err error) {
 			}
 		}
 	}
-	all, err := Own().mounts(func(i *mountinfo.Info) (skip, stop bool) { return i.ID != id, i.ID == id })
+	all, err := Own().mounts(mostTable, func(i *mountinfo.Info) (skip, stop bool) { return i.ID != id, i.ID == id })
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

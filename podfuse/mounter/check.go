@@ -1,7 +1,6 @@
 package mounter
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -108,32 +107,29 @@ func openProcess(thread int) (*process, error) {
 
 func (p *process) path(name string) string { return fmt.Sprintf("/proc/%d/%s", p.PID, name) }
 
-// mounts lists what the process has mounted below its root directory.
+// mounts lists what the process has mounted below its root directory, if the pair does.
 func (p *process) mounts() ([]*mountinfo.Info, error) {
-	text, err := p.mountTable()
-	if err != nil {
-		return nil, err
-	}
-	return mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
+	return mount.Namespace{PID: p.PID}.All(wire.MostMounts)
 }
 
-// mountTable reads that, if the pair does.
-func (p *process) mountTable() ([]byte, error) {
-	return proc.Read(p.path("mountinfo"), nil, wire.MostMounts)
-}
+// tables has a place for each function that has tables of mounts in memory, and waits for nothing
+// meanwhile. That of the host is long, and hundreds of programs may ask at the same time.
+var tables = make(chan struct{}, 4)
 
-// readSome reads a file of /proc that a pod can make large: 100,000 mounts (man 5 proc_sys_fs,
-// mount-max), for example.
-func readSome(path string) ([]byte, error) { return proc.Read(path, nil, 32<<20) }
+// takeTables waits for a place.
+func takeTables() (release func()) {
+	tables <- struct{}{}
+	return func() { <-tables }
+}
 
 // checkPod refuses a process that is in another pod. A kubelet with cgroupsPerQOS=false puts
 // pods into no cgroup of their own: then the mounts alone decide.
 func (p *process) checkPod(uid string) error {
-	text, err := readSome(p.path("cgroup"))
+	pods, err := podsOf(p.PID)
 	if err != nil {
 		return err
 	}
-	for _, found := range podfuse.Pods(text) {
+	for _, found := range pods {
 		if found != podfuse.PlainUID(uid) {
 			return fmt.Errorf("process %d is in pod %s, and the volume is of pod %s", p.PID, found, uid)
 		}
@@ -156,11 +152,12 @@ func (c Config) checkServer(server volume.ID, p *process) (record volume.Record,
 		return record, 0, err
 	}
 	defer tmpfs.Close()
+	defer takeTables()()
 	mounts, err := p.mounts()
 	if err != nil {
 		return record, 0, err
 	}
-	own, err := ownMounts()
+	own, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return record, 0, err
 	}
@@ -209,25 +206,23 @@ type standIn struct {
 // standIns finds those of a client volume, which the process's namespace must have inside a
 // container.
 func (c Config) standIns(record volume.Record, p *process) ([]standIn, error) {
-	text, err := p.mountTable()
+	defer takeTables()()
+	mounts, err := p.mounts()
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Contains(text, []byte(record.ID().String())) { // of nearly all
+	isOfVolume := func(info *mountinfo.Info) bool { return strings.Contains(info.Root, record.ID().String()) }
+	if !slices.ContainsFunc(mounts, isOfVolume) { // of nearly all
 		return nil, fmt.Errorf("process %d does not have volume %s", p.PID, record.ID())
 	}
 	if err := p.checkPod(record.PodUID); err != nil {
-		return nil, err
-	}
-	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
-	if err != nil {
 		return nil, err
 	}
 	ours, err := c.nodeDevices()
 	if err != nil {
 		return nil, err
 	}
-	own, err := ownMounts()
+	own, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -349,6 +344,7 @@ func mountAt(path string, mounts []*mountinfo.Info) (at *mountinfo.Info) {
 // serverAt is the device of the server volume whose directory for a program's own mount a path is,
 // 0 if it is none.
 func (p *process) serverAt(path string) uint64 {
+	defer takeTables()()
 	mounts, err := p.mounts()
 	if err != nil {
 		return 0
@@ -431,15 +427,6 @@ func peerGroup(info *mountinfo.Info) string {
 		}
 	}
 	return ""
-}
-
-// ownMounts lists our own mounts, which are the host's.
-func ownMounts() ([]*mountinfo.Info, error) {
-	text, err := readSome("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	return mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
 }
 
 // sharedIn lists the peer groups of mounts: what is mounted on their peers appears in them, too.

@@ -427,7 +427,7 @@ func (c *connection) shares(pid int) (bool, error) {
 // mayShare tells of a process that cannot be asked whether it has the server volume, as the one
 // that asked has.
 func (c *connection) mayShare(pid int) bool {
-	text, err := readSome(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	text, err := proc.Read(fmt.Sprintf("/proc/%d/mountinfo", pid), nil, wire.MostMounts)
 	return err == nil && bytes.Contains(text, []byte("/"+c.Server.String()+" "))
 }
 

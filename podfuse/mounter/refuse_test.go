@@ -452,7 +452,7 @@ func TestAContainerWithManyMounts(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	many := w.container(containerOptions{Many: wire.MostMounts / 200})
-	const want = "mountinfo has too much in it"
+	const want = "the container has too many mounts; start it anew with fewer"
 	if problem := w.attach(generation, many.pid); !strings.Contains(problem, want) {
 		t.Errorf("attach: %q, want %q", problem, want)
 	}

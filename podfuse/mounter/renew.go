@@ -151,8 +151,8 @@ func (m *shared) socketsElsewhere(meta podsMeta, until time.Time) (pods map[stri
 			return pods, false
 		}
 		sockets, err := m.oldSockets(namespace, meta.Device)
-		if err != nil { // its process has ended, but others may be in the namespace
-			all = false
+		if err != nil && !errors.Is(err, mount.ErrLong) { // which stays, and no program of it may serve
+			all = false // its process has ended, but others may be in the namespace
 		}
 		records := map[volume.ID]volume.Record{}
 		for _, old := range sockets {

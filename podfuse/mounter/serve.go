@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/devfuse"
@@ -338,11 +339,12 @@ func checkMountpoint(path string, p *process) error {
 	} else if err != nil || theirs == ours {
 		return errors.Join(errors.New("the program is in no container: its mount would be the host's"), err)
 	}
+	defer takeTables()()
 	mounts, err := p.mounts()
 	if err != nil {
 		return err
 	}
-	own, err := ownMounts()
+	own, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return err
 	}
