@@ -9,4 +9,5 @@ flock --nonblock 9 || {
 	echo "alone.sh: waiting for the end of another run that has a kubelet on this machine: make e2e, e2e-cluster or cluster" >&2
 	flock 9
 }
-"$@" 9<&- # what is left of it must not have the lock
+trap : HUP INT TERM # the command still uses what the lock is for, until it has ended
+"$@" 9<&-           # what is left of it must not have the lock
