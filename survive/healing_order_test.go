@@ -41,7 +41,7 @@ func TestANamespaceWithTooManyMountsIsTold(t *testing.T) {
 	d := testnode.Install(t)
 	dir := d.Mount()
 	const many = `mount -t tmpfs none "$1" && mkdir -p "$1/$2" "$1/again" && mount -t tmpfs none "$1/$2" &&
-for doubled in 1 2 3 4 5 6 7 8 9 10 11; do mount --rbind "$1" "$1/again" || exit; done && echo ready && read line`
+for doubled in 1 2 3 4 5 6 7 8 9 10 11 12 13; do mount --rbind "$1" "$1/again" || exit; done && echo ready && read line`
 	testnode.Started(t, exec.Command("unshare", "--mount", "sh", "-c", many, "sh", t.TempDir(), strings.Repeat(strings.Repeat("x", 255)+"/", 14)))
 	container := startContainer(t, dir)
 	d.KillPair()

@@ -131,8 +131,9 @@ func (n Namespace) All(most int) ([]*mountinfo.Info, error) { return n.mounts(mo
 
 // mostTable is how long another namespace's mountinfo may not be, in bytes. A pod can have 100,000
 // mounts (man 5 proc_sys_fs, mount-max), of two paths of a page each, and of any type and source. A
-// node agent that sees the mounts of 500 pods has half as many bytes.
-const mostTable = 4 << 20
+// node agent that sees all containers has 1.5 KB for the root directory of each, if its image has
+// twenty layers: 5,000 of them.
+const mostTable = 8 << 20
 
 // ErrLong says that it is as long or longer.
 var ErrLong = errors.New("the container has too many mounts; start it anew with fewer")
