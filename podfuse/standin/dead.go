@@ -26,9 +26,6 @@ type dead struct {
 	volume     volume.ID
 	generation uint64
 	file       *os.File
-	// strangers are requests of which it is not known yet whether they are of the program's own
-	// container.
-	strangers later.Queue
 
 	mu    sync.Mutex      // guards what follows
 	again map[uint64]bool // the requests of which the kernel is about to tell again
@@ -111,7 +108,7 @@ func (d *dead) handle(request []byte) {
 		if waits {
 			// The program's restart may depend on the thread that makes it: it must not wait for
 			// the restart.
-			d.strangers.Add(0, func() {
+			d.looks.Add(uint64(d.volume), func() {
 				if d.isOwn(d.volume, head.Pid) {
 					d.outages.answerOwn(d.volume, caller{d, id})
 				}
@@ -207,6 +204,9 @@ func (s *scratch) free() {
 type connections struct {
 	*service
 	scratch scratch
+	// looks tell whether threads whose requests came are of the program's own container. They are
+	// made one after the other: each may wait for the kernel, with a thread of this process.
+	looks later.Queue
 
 	mu      sync.Mutex // guards what follows
 	ended   bool
@@ -216,8 +216,8 @@ type connections struct {
 }
 
 // mostDead is how many connections of dead programs are kept of one volume, and mostDeadOfAll of
-// all volumes, far below the limit of descriptors. The oldest is closed first, and its users get
-// ECONNABORTED.
+// all volumes, far below the limit of descriptors. The oldest is closed first, of all volumes that of
+// the volume which has most, and its users get ECONNABORTED.
 const (
 	mostDead      = 8
 	mostDeadOfAll = 2048
@@ -229,7 +229,7 @@ func (c *connections) add(id volume.ID, generation uint64, since time.Time, file
 	c.mu.Lock()
 	of := c.volumes[id]
 	known := slices.ContainsFunc(of, func(other *dead) bool { return other.generation == generation })
-	full := c.count >= mostDeadOfAll
+	full := c.count >= mostDeadOfAll && !known && !c.ended && !c.makeRoom(len(of))
 	if known || full || c.ended {
 		c.mu.Unlock()
 		file.Close()
@@ -252,6 +252,24 @@ func (c *connections) add(id volume.ID, generation uint64, since time.Time, file
 		d.serve()
 		c.remove(d)
 	}()
+}
+
+// makeRoom closes the oldest connection of the volume that has most, if those are more than a volume
+// with so many would have with one more. The caller has locked c.
+func (c *connections) makeRoom(has int) bool {
+	var most volume.ID
+	for id, of := range c.volumes {
+		if len(of) > len(c.volumes[most]) {
+			most = id
+		}
+	}
+	of := c.volumes[most]
+	if len(of) <= has+1 {
+		return false
+	}
+	of[0].file.Close()
+	c.volumes[most] = slices.Clone(of[1:])
+	return true
 }
 
 // remove ends a connection that no process uses any more, or that is one too many.
