@@ -51,7 +51,7 @@ func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) err
 		}
 		return m.attachIn(o, record, p, all, until)
 	}
-	return m.eachContainer(record, func(p *process, all []standIn) error {
+	return m.eachContainer(record, until, func(p *process, all []standIn) error {
 		if !slices.ContainsFunc(all, func(s standIn) bool { return s.Above > 0 }) {
 			return nil // nobody has looked there yet
 		}
@@ -60,9 +60,9 @@ func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) err
 }
 
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
-// container. Its errors are joined. Whoever cannot be asked executes something, and waits for no
-// volume.
-func (m *programs) eachContainer(record volume.Record, f func(*process, []standIn) error) error {
+// container, until a time: a pod can have thousands. Its errors are joined. Whoever cannot be asked
+// executes something, and waits for no volume.
+func (m *programs) eachContainer(record volume.Record, until time.Time, f func(*process, []standIn) error) error {
 	group := m.cgroupOf(record)
 	namespaces, err := group.namespaces()
 	if err != nil {
@@ -70,6 +70,9 @@ func (m *programs) eachContainer(record volume.Record, f func(*process, []standI
 	}
 	var problems []error
 	for _, namespace := range namespaces {
+		if !time.Now().Before(until) {
+			return errors.Join(append(problems, errNoTime)...)
+		}
 		problems = append(problems, inNamespace(namespace, group, func(p *process) error {
 			there, err := m.standIns(record, p)
 			switch {
@@ -137,6 +140,8 @@ func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []sta
 	})
 }
 
+var errNoTime = errors.New("no time is left to change a container's mounts; it is tried again")
+
 // change has children change what is on a container's stand-ins, until none needs it: needs returns
 // those that do, and the connection of the program.
 func (m *programs) change(kind string, most int, record volume.Record, p *process, all []standIn, until time.Time,
@@ -149,7 +154,7 @@ func (m *programs) change(kind string, most int, record volume.Record, p *proces
 		}
 		left := time.Until(until)
 		if left <= 0 {
-			return errors.New("no time is left to change a container's mounts; it is tried again")
+			return errNoTime
 		}
 		pause(kind)
 		err = m.enter(podfuse.PlainUID(record.PodUID), most, min(childTime, left), job{Kind: kind, Dir: c.dir(), PID: p.PID, StandIns: some}, p.File)

@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -206,16 +207,17 @@ type standIn struct {
 // standIns finds those of a client volume, which the process's namespace must have inside a
 // container.
 func (c Config) standIns(record volume.Record, p *process) ([]standIn, error) {
-	defer takeTables()()
-	mounts, err := p.mounts()
-	if err != nil {
-		return nil, err
-	}
-	isOfVolume := func(info *mountinfo.Info) bool { return strings.Contains(info.Root, record.ID().String()) }
-	if !slices.ContainsFunc(mounts, isOfVolume) { // of nearly all
+	// Nearly all processes do not have the volume, and need no place among the tables for that.
+	text, err := proc.Read(p.path("mountinfo"), nil, wire.MostMounts)
+	if err == nil && !bytes.Contains(text, []byte(record.ID().String())) {
 		return nil, fmt.Errorf("process %d does not have volume %s", p.PID, record.ID())
 	}
 	if err := p.checkPod(record.PodUID); err != nil {
+		return nil, err
+	}
+	defer takeTables()()
+	mounts, err := p.mounts()
+	if err != nil {
 		return nil, err
 	}
 	ours, err := c.nodeDevices()

@@ -146,7 +146,7 @@ func (m *programs) uncoverAll(c *connection, until time.Time) error {
 	} else if err != nil {
 		return err
 	}
-	return m.eachContainer(record, func(p *process, all []standIn) error {
+	return m.eachContainer(record, until, func(p *process, all []standIn) error {
 		return m.change("uncover", mostHangingOut, record, p, all, until, func(all []standIn) (*connection, []standIn, error) {
 			return c, slices.DeleteFunc(all, func(s standIn) bool { return s.Above == 0 || s.Top != c.Device }), nil
 		})
