@@ -16,6 +16,7 @@ import (
 	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/internal/filelock"
 	"example.com/pod-info-fuse/internal/packet"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -133,55 +134,21 @@ func (c Client) Stop() error {
 	return err
 }
 
-// stop returns when the processes have ended: they are in a cgroup that is to be removed.
+// stop returns when the mounter has ended: it is in a cgroup that is to be removed.
 func (c Client) stop() error {
-	ending, err := c.processes()
-	if err != nil {
-		return err
-	}
-	for _, p := range ending {
+	p, err := c.itself()
+	if err == nil {
 		defer p.Close()
-	}
-	if _, _, err := c.ask(request{Kind: askStop}, forgetTime); err != nil {
+	} else if !errors.Is(err, errNone) {
 		return err
 	}
-	for until := time.Now().Add(answerTime); len(ending) > 0; time.Sleep(time.Millisecond) {
-		ending = slices.DeleteFunc(ending, func(p *process) bool { return p.Alive() != nil })
-		if time.Now().After(until) {
-			for _, p := range ending {
-				err = errors.Join(err, p.Kill())
-			}
-			break
-		}
+	if _, _, askErr := c.ask(request{Kind: askStop}, forgetTime); askErr != nil {
+		return askErr
 	}
-	return err
-}
-
-// processes opens the mounter and its spare.
-func (c Client) processes() ([]*process, error) {
-	for until := time.Now().Add(answerTime); ; time.Sleep(10 * time.Millisecond) {
-		now, _, err := c.ask(request{Kind: askStatus}, answerTime)
-		if err != nil {
-			return nil, err
-		}
-		p, err := c.itself()
-		if err == nil && p.PID != now.PID {
-			p.Close()
-			err = fmt.Errorf("it is process %d", p.PID)
-		}
-		switch late := time.Now().After(until); {
-		case err == nil:
-			all := []*process{p}
-			if spare, err := childOf(p.PID, now.Spare); err == nil { // or it has ended
-				all = append(all, spare)
-			}
-			return all, nil
-		case errors.Is(err, errNone) && late:
-			return nil, nil // somebody has removed the file of its lock: it ends when it is told, and nobody can wait for that
-		case errors.Is(err, errElsewhere) || late: // or another one takes over
-			return nil, fmt.Errorf("find the mounter, which says that it is process %d, to wait for its end: %w", now.PID, err)
-		}
+	if err == nil && !p.Ended(answerTime) { // else somebody has removed the file of its lock, and nobody can wait
+		return p.Kill()
 	}
+	return nil
 }
 
 // Status asks for the mounter's state. The error is [fs.ErrNotExist] if none runs.
@@ -302,7 +269,7 @@ func (c Client) settle(process *os.Process) {
 func (c Client) replace() error {
 	if p, err := c.itself(); err == nil {
 		p.Close()
-	} else if errors.Is(err, errElsewhere) {
+	} else if !errors.Is(err, errNone) {
 		return err
 	}
 	log, err := c.Log.Open()
@@ -316,7 +283,7 @@ func (c Client) replace() error {
 	}
 	defer link.Close()
 	c.settle(process)
-	go func() { _, _ = process.Wait() }()
+	defer func() { go func() { _, _ = process.Wait() }() }() // not before: until then, nobody else has its number
 	answer, _, err := c.askOnce(request{Kind: askReplace, Child: process.Pid}, time.Now().Add(forgetTime), []*os.File{link})
 	switch {
 	case packet.HasEnded(err):
@@ -339,7 +306,8 @@ func (c Client) kill() error {
 	return p.Kill()
 }
 
-// lockCallOuts has one call-out at a time start or end the mounter.
+// lockCallOuts has one call-out at a time start or end the mounter. Nobody but root can open the
+// file: whoever has a descriptor can lock it, and pass it on.
 func (c Client) lockCallOuts() (unlock func(), err error) {
 	file, err := os.OpenFile(c.startsPath(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -350,4 +318,84 @@ func (c Client) lockCallOuts() (unlock func(), err error) {
 		return nil, fmt.Errorf("another call-out starts or ends the mounter: %w", err)
 	}
 	return func() { file.Close() }, nil
+}
+
+// A call-out may be in another PID namespace than the mounter: that of a kubelet in a container
+// that shares the run directory, say. There, the numbers of the mounter's processes are others'. So
+// such a call-out ends and replaces no mounter, and kills nobody: it is refused. Who the mounter
+// is, the kernel tells by its lock.
+
+// errElsewhere says that the mounter is in another PID namespace.
+var errElsewhere = errors.New("the mounter is in another PID namespace; call the driver in the namespaces in which the mounter was started")
+
+// itself opens the process that is the mounter. The error is errNone if there is none.
+func (c Config) itself() (*proc.Process, error) {
+	// Who has the lock must not call this: to close the file gives it up (man 2 fcntl_locking).
+	file, err := os.OpenFile(c.lockPath(), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errNone
+	} else if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	for range 5 { // its spare may take over meanwhile
+		pid, err := lockHolder(file)
+		if err != nil {
+			return nil, err
+		}
+		p, err := proc.Open(pid)
+		if err != nil {
+			continue
+		}
+		theirs, linkErr := proc.Link(pid, "ns/pid")
+		ours, err := proc.Link(os.Getpid(), "ns/pid")
+		still, lockErr := lockHolder(file)
+		switch {
+		case linkErr != nil || lockErr != nil || still != pid: // another one takes over
+			p.Close()
+		case err != nil || ours != theirs:
+			p.Close()
+			return nil, errors.Join(errElsewhere, err)
+		default:
+			return p, nil
+		}
+	}
+	return nil, errors.New("the processes that are the mounter end, one after the other")
+}
+
+// Usage is what the mounter uses, and its spare. Each is nil if there is none. Both are if the
+// kernel does not confirm that the process is the mounter which says so. It needs no capability.
+func (c Client) Usage(now Status) (mounter, spare *proc.Usage) {
+	file, err := os.OpenFile(c.lockPath(), os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil
+	}
+	defer file.Close()
+	if holder, err := lockHolder(file); err != nil || holder != now.PID {
+		return nil, nil
+	}
+	return usage(now.PID), usage(now.Spare)
+}
+
+func usage(pid int) *proc.Usage {
+	u, err := proc.UsageOf(pid)
+	if err != nil {
+		return nil
+	}
+	return &u
+}
+
+// lockHolder is the number that the process which has the mounter's lock has here.
+func lockHolder(file *os.File) (int, error) {
+	pid, held, err := filelock.Holder(file, 0, 0)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case !held:
+		return 0, errNone
+	case pid == 0:
+		return 0, errElsewhere
+	}
+	return pid, nil
 }

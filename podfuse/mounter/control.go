@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/pod-info-fuse/internal/packet"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -109,7 +110,7 @@ func (m *mounter) callOut(socket *packet.Socket) {
 	var r request
 	var give []*os.File
 	if err = packet.Decode(text, &r); err == nil {
-		give, err = m.ask(r, files, int(user.Pid))
+		give, err = m.ask(r, files)
 	}
 	answer := reply{Status: m.status(r.Volume)}
 	if err != nil {
@@ -122,9 +123,7 @@ func (m *mounter) callOut(socket *packet.Socket) {
 	}
 }
 
-// ask does what a process asks for, whose number is 0 if it is in no PID namespace from this one
-// on.
-func (m *mounter) ask(r request, files []*os.File, caller int) (give []*os.File, err error) {
+func (m *mounter) ask(r request, files []*os.File) (give []*os.File, err error) {
 	switch r.Kind {
 	case askStatus:
 		m.do(m.mend)
@@ -141,7 +140,7 @@ func (m *mounter) ask(r request, files []*os.File, caller int) (give []*os.File,
 		if len(files) != 1 {
 			return nil, errors.New("replace comes with one descriptor")
 		}
-		err = m.replace(files[0], r.Child, caller)
+		err = m.replace(files[0], r.Child)
 	case askStop:
 		err = m.stop()
 	default:
@@ -233,16 +232,16 @@ func (m *mounter) forget(id volume.ID) (detached <-chan struct{}) {
 const replaceTime = 10 * time.Second
 
 // replace gives all that there is to a process of another version, which takes over when this one
-// ends: a child of the caller's. One that does not read it is killed, and this one goes on.
-func (m *mounter) replace(link *os.File, child, caller int) error {
-	p, err := childOf(caller, child)
+// ends. One that does not read it is killed, and this one goes on.
+func (m *mounter) replace(link *os.File, child int) error {
+	p, err := proc.Open(child)
 	if err != nil {
 		return fmt.Errorf("hand over to process %d: %w", child, err)
 	}
 	var answered func(time.Duration) error
 	m.do(func() {
 		m.spare, m.leaving = nil, true
-		m.set.Leave()
+		m.set.Kill()
 		if err = m.set.Feed(link, func() { _ = p.Kill() }); err == nil { // it may be killed after this function, too
 			answered = m.set.Ask()
 		}
@@ -297,7 +296,7 @@ func (m *mounter) stop() error {
 	var ids []volume.ID
 	m.do(func() {
 		m.spare, m.leaving = nil, true
-		m.set.Leave()
+		m.set.Kill()
 		for id := range m.volumes {
 			ids = append(ids, id)
 		}

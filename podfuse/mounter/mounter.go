@@ -75,7 +75,7 @@ func run(args []string) error {
 	link := os.NewFile(linkFD, "link")
 	set, err := keep.Stand(link)
 	link.Close()
-	if errors.Is(err, keep.ErrLeave) {
+	if errors.Is(err, keep.ErrPart) {
 		return nil
 	} else if err != nil {
 		log.Line("stand by: %v", err)

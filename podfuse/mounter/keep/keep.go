@@ -8,7 +8,6 @@
 //	  │ <───────────────────────────────── answer ─ │ and has read it
 //	  │ ── note NAME, another meta ───────────────> │
 //	  │ ── drop NAME ─────────────────────────────> │
-//	  │ ── leave ─────────────────────────────────> │ ends: it is not needed
 //	  x    end-of-file                              │ is the owner from now on
 //
 // Nothing is answered but "answer", for an owner that wants to end. What was sent arrives although
@@ -16,7 +15,7 @@
 // after them. So the owner uses a descriptor as soon as it was sent.
 //
 // End-of-file after whole must mean that the owner is dead. From then on, it closes its end of a
-// link only after it has killed the spare at the other, or told it to leave.
+// link only after it has killed the spare at the other.
 //
 // Neither waits for the end of a close(2): of a socket in which somebody has sent files, it may
 // take as long as these want. See [packet.CloseAside].
@@ -46,7 +45,6 @@ const (
 	answer = "answer"
 	note   = "note"
 	drop   = "drop"
-	leave  = "leave"
 )
 
 type message struct {
@@ -82,8 +80,9 @@ type Set struct {
 // New returns an empty set.
 func New() *Set { return &Set{entries: map[string]entry{}} }
 
-// ErrLeave says that a spare is not needed: it was told so, or never given all that there is.
-var ErrLeave = errors.New("the owner has another spare")
+// ErrPart says that a spare was given a part of what there is, which is of no use: its owner may
+// live.
+var ErrPart = errors.New("the spare was not given all that there is")
 
 // Stand is the life of a spare: it takes what the owner puts, and returns it when the owner
 // has died.
@@ -104,7 +103,7 @@ func Stand(link *os.File) (*Set, error) {
 		case ended && all:
 			return s, nil
 		case ended:
-			err = ErrLeave
+			err = ErrPart
 		}
 		if err != nil {
 			s.Close()
@@ -116,10 +115,6 @@ func Stand(link *os.File) (*Set, error) {
 			continue
 		}
 		switch m.Kind {
-		case leave:
-			closeFiles(files)
-			s.Close()
-			return nil, ErrLeave
 		case whole:
 			all = true
 		case answer:
@@ -245,14 +240,6 @@ func (s *Set) Forget() {
 		s.spare.Close()
 		s.spare = nil
 	}
-}
-
-// Leave has the spare end.
-func (s *Set) Leave() {
-	if s.spare != nil && s.spare.Send(sendTimeout, message{Kind: leave}) != nil {
-		s.kill()
-	}
-	s.Forget()
 }
 
 func (s *Set) send(m message, files ...*os.File) {

@@ -162,7 +162,8 @@ func TestFilesThatAPodLeavesTakeNoThreads(t *testing.T) {
 	if got := threads(); got >= before+many/2 {
 		t.Errorf("%d threads, and there were %d", got, before)
 	}
-	owner.Leave()
+	link.Close()
+	owner.Forget()
 	_, _ = became()
 }
 
@@ -178,20 +179,7 @@ func TestASpareThatWasGivenAPartLeaves(t *testing.T) {
 	}
 	socket.Close()
 	link.Close()
-	if _, err := became(); !errors.Is(err, ErrLeave) {
-		t.Error(err)
-	}
-}
-
-func TestASpareThatIsNotNeededLeaves(t *testing.T) {
-	owner := New()
-	defer owner.Close()
-	link, became := stand(t)
-	if err := owner.Feed(link, func() {}); err != nil {
-		t.Fatal(err)
-	}
-	owner.Leave()
-	if _, err := became(); !errors.Is(err, ErrLeave) {
+	if _, err := became(); !errors.Is(err, ErrPart) {
 		t.Error(err)
 	}
 }
