@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -140,88 +139,59 @@ var errManyHang = errors.New("too many processes wait in the pod's containers fo
 // without a limit, a pod could have as many processes of root's as it likes, and the mounter would
 // have no thread left.
 type podChildren struct {
-	running int            // that have not ended, with those that hang
-	hanging map[string]int // that were killed because their time was up, and have not ended: by what they hang at
-}
-
-// hang is how many hang.
-func (p *podChildren) hang() (n int) {
-	for _, some := range p.hanging {
-		n += some
-	}
-	return n
-}
-
-// hangsAt is what a child hangs at, if it does. Another one would hang there, too.
-func (j job) hangsAt() string {
-	switch {
-	case j.Kind == "own": // the process is another one each time, and so is the generation
-		id, _, _ := strings.Cut(j.Dir, ".")
-		return fmt.Sprint(j.Kind, " ", id, " ", j.Path)
-	case len(j.StandIns) > 0:
-		return fmt.Sprint(j.Kind, " ", j.PID, " ", j.StandIns[0].Path)
-	}
-	return fmt.Sprint(j.Kind, " ", j.PID, " ", j.Path, " ", j.Dir, " ", j.Dirs, " ", j.Devices)
+	running int // that have not ended, with those that hang
+	hanging int // that were killed because their time was up, and have not ended
 }
 
 // enter sends a child that may wait for what a pod has, as soon as less than most of that pod's
 // have not ended.
 func (m *children) enter(pod string, most int, limit time.Duration, j job, files ...*os.File) error {
 	until := time.Now().Add(limit)
-	if err := m.awaitTurn(pod, most, until, j); err != nil {
+	if err := m.awaitTurn(pod, most, until); err != nil {
 		return err
 	}
 	c, _, err := m.carryOut(max(time.Until(until), time.Millisecond), j, files...)
-	hangs := errors.Is(err, errHangs) // it was killed, which may not end it
-	if hangs {
-		m.do(func() { m.of[pod].hanging[j.hangsAt()]++ })
+	hangs := 0
+	if errors.Is(err, errHangs) { // it was killed, which may not end it
+		hangs = 1
 	}
-	ended := func() {
+	m.do(func() { m.of[pod].hanging += hangs })
+	go func() {
+		if c != nil {
+			<-c.ended
+		}
 		m.do(func() {
 			p := m.of[pod]
-			p.running--
-			if at := j.hangsAt(); hangs {
-				if p.hanging[at]--; p.hanging[at] == 0 {
-					delete(p.hanging, at) // a pod can name as many as it likes
-				}
-			}
+			p.running, p.hanging = p.running-1, p.hanging-hangs
 			if p.running == 0 {
 				delete(m.of, pod)
 			}
 		})
-	}
-	if c == nil {
-		ended()
-	} else {
-		go func() { <-c.ended; ended() }()
-	}
+	}()
 	return err
 }
 
-// awaitTurn waits until a child may be sent, and counts it.
-func (m *children) awaitTurn(pod string, most int, until time.Time, j job) error {
+// awaitTurn waits until a child may be sent, and counts it. Where only children that hang are in
+// the way, nobody waits: orders that wait are counted for all pods together.
+func (m *children) awaitTurn(pod string, most int, until time.Time) error {
 	for pauses := firstPause; ; pauses = min(2*pauses, killedTime) {
-		var err error
-		free := false
+		free, hang := false, false
 		m.do(func() {
 			p := m.of[pod]
 			if p == nil {
-				p = &podChildren{hanging: map[string]int{}}
+				p = &podChildren{}
+				m.of[pod] = p
 			}
-			switch {
-			case p.hanging[j.hangsAt()] > 0:
-				err = fmt.Errorf("%w, and the child before still waits", errHangs)
-			case p.hang() >= most:
-				err = errManyHang
-			case p.running < most:
+			if hang, free = p.hanging >= most, p.running < most; free {
 				p.running++
-				m.of[pod], free = p, true
 			}
 		})
-		if err != nil || free {
-			return err
-		}
-		if time.Now().After(until) {
+		switch {
+		case free:
+			return nil
+		case hang:
+			return errManyHang
+		case time.Now().After(until):
 			return errBusy
 		}
 		time.Sleep(pauses)
