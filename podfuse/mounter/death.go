@@ -2,13 +2,11 @@ package mounter
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,11 +68,16 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 		// First: a descriptor that arrives after the look is of a program that answers after it.
 		var had bool
 		m.do(func() { had, sent = c.Served || c.Left, c.Sent })
-		had = had || time.Since(sent) > grace || isClosed(c.hurry)
+		hurry := c.hurry
+		if isClosed(hurry) {
+			had, hurry = true, nil
+		}
+		had = had || time.Since(sent) > grace
 		began := time.Now()
-		seen := c.holder()
+		seen, err := c.look()
 		pauses = max(pauses, 2*time.Since(began)) // a pod that makes looks slow gets few of them
 		switch {
+		case err != nil: // it cannot look now
 		case seen.found:
 			m.do(func() { c.program, c.doubted = seen.pid, false })
 			c.waitHolder(seen)
@@ -83,15 +86,9 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 			continue
 		case seen.hidden > 0 && hides.IsZero():
 			hides = time.Now()
-		}
-		hurry := c.hurry
-		if seen.hidden == 0 || time.Since(hides) > hiddenTime {
-			if had {
-				m.died(c)
-				return
-			}
-		} else if isClosed(hurry) {
-			hurry = nil // who hides is waited for
+		case had && (seen.hidden == 0 || time.Since(hides) > hiddenTime):
+			m.died(c)
+			return
 		}
 		select {
 		case <-time.After(pauses):
@@ -285,12 +282,12 @@ func isAlive(pid int) bool {
 
 // isStill tells whether a process that was found has the connection open, and counts.
 func (c *connection) isStill(seen sight) bool {
-	is, err := proc.Ask(seen.pid, func() (bool, error) { return c.isOpen(seen.thread, seen.fd), nil })
+	is, err := proc.Ask(seen.pid, func() (bool, error) { return c.isOpen(seen.pid, seen.fd), nil })
 	return err == nil && is && !isKilled(seen.pid)
 }
 
-// isOpen tells whether a descriptor of a thread is the connection. It is a question for Ask.
-func (c *connection) isOpen(thread, fd int) bool {
+// isOpen tells whether a descriptor of a process is the connection. It is a question for Ask.
+func (c *connection) isOpen(pid, fd int) bool {
 	raw, err := c.file.SyscallConn()
 	if err != nil {
 		return false
@@ -298,7 +295,7 @@ func (c *connection) isOpen(thread, fd int) bool {
 	is := false
 	_ = raw.Control(func(ours uintptr) { // by then it may be closed, and is not meanwhile
 		const kcmpFile = 0 // include/uapi/linux/kcmp.h
-		different, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(thread), kcmpFile, ours, uintptr(fd), 0)
+		different, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(pid), kcmpFile, ours, uintptr(fd), 0)
 		is = errno == 0 && different == 0
 	})
 	return is
@@ -306,42 +303,42 @@ func (c *connection) isOpen(thread, fd int) bool {
 
 // sight is what a look at processes has seen.
 type sight struct {
-	found           bool
-	pid, thread, fd int // of a process that has the connection open
-	hidden          int // how many cannot be asked, where none was found
+	found   bool
+	pid, fd int // of a process that has the connection open
+	hidden  int // how many cannot be asked, where none was found
 }
 
-// holder finds a process that has the connection open, and its descriptor. As long as it cannot
-// look, it does not return.
-func (c *connection) holder() (seen sight) {
-	for !isClosed(c.gone) {
-		seen, err := c.look()
-		if err == nil {
-			return seen
-		}
-		time.Sleep(lookAgain / 10)
-	}
-	return seen
-}
+// mostHidden is how many processes of a pod are asked in vain in one look: each may take
+// proc.AskTime, and leave a thread.
+const mostHidden = 16
 
-const (
-	// mostHidden is how many processes of a pod are asked in vain in one look: each may take
-	// proc.AskTime, and leave a thread.
-	mostHidden = 16
-)
-
-// look looks twice at the processes that may have the connection: one may hand it to another that
-// was looked at before. A program that hands it on without an end can be taken for dead, to the
-// harm of its own volume only.
+// look looks at the processes that may have the connection. One that was killed does not count. A
+// program that hands the connection on during a look can be taken for dead, to the harm of its own
+// volume only.
 func (c *connection) look() (seen sight, err error) {
-	for range 2 {
-		seen = sight{}
-		pids, err := c.candidates()
-		if err != nil {
-			return sight{}, err
+	pids, err := c.candidates()
+	if err != nil {
+		return sight{}, err
+	}
+	left := mostDescriptorsOfPod
+	for _, pid := range pids {
+		if pid == os.Getpid() {
+			continue
 		}
-		if err := c.lookAt(pids, &seen); err != nil || seen.found || seen.hidden >= mostHidden {
-			return seen, err
+		fd := -1
+		is, err := c.related(pid)
+		if err == nil && is {
+			fd, err = c.find(pid, &left)
+		}
+		switch {
+		case fd >= 0 && !isKilled(pid):
+			return sight{found: true, pid: pid, fd: fd}, nil
+		case proc.IsShort(err):
+			return sight{}, err
+		case proc.IsUntold(err):
+			if seen.hidden++; seen.hidden == mostHidden {
+				return seen, nil
+			}
 		}
 	}
 	return seen, nil
@@ -356,44 +353,7 @@ func (c *connection) candidates() ([]int, error) {
 	return proc.PIDs()
 }
 
-// lookAt adds some processes to what was seen.
-func (c *connection) lookAt(pids []int, seen *sight) error {
-	left := mostDescriptorsOfPod
-	for _, pid := range pids {
-		if pid == os.Getpid() {
-			continue
-		}
-		thread, fd := 0, -1
-		is, err := c.related(pid)
-		if err == nil && is {
-			thread, fd, err = c.openIn(pid, &left)
-		}
-		switch {
-		case fd >= 0:
-			seen.found, seen.pid, seen.thread, seen.fd = true, pid, thread, fd
-			return nil
-		case proc.IsShort(err):
-			return err
-		case proc.IsUntold(err):
-			if seen.hidden++; seen.hidden == mostHidden {
-				return nil
-			}
-		}
-	}
-	return nil
-}
-
 func isEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
-
-// openIn finds the descriptor of a process as find does, but for one that was killed, which does
-// not count.
-func (c *connection) openIn(pid int, left *int) (thread, fd int, err error) {
-	thread, fd, err = c.find(pid, left)
-	if fd >= 0 && isKilled(pid) {
-		return 0, -1, nil
-	}
-	return thread, fd, err
-}
 
 // related tells whether a process may have got the descriptor. Those of other pods are not even
 // asked: what they execute is nobody else's trouble.
@@ -403,25 +363,11 @@ func (c *connection) related(pid int) (bool, error) {
 	}
 	// The kubelet gives pods no cgroup of their own: by a fork, or by a socket that its container
 	// shares.
-	is, err := proc.Ask(pid, func() (bool, error) { return c.shares(pid) })
+	theirs, err := proc.Link(pid, "ns/mnt")
 	if proc.IsUntold(err) && !c.mayShare(pid) {
 		return false, nil
 	}
-	return is, err
-}
-
-// shares tells whether a process is in the mount namespace of the one that asked. It is a question
-// for Ask.
-func (c *connection) shares(pid int) (bool, error) {
-	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
-	if isEnded(err) {
-		threads, threadsErr := threadsOf(pid)
-		if len(threads) > 1 {
-			return true, nil // only its first thread has ended
-		}
-		return false, cmp.Or(threadsErr, err)
-	}
-	return link == c.Peer.Mounts, err
+	return theirs == c.Peer.Mounts, err
 }
 
 // mayShare tells of a process that cannot be asked whether it has the server volume, as the one
@@ -436,8 +382,6 @@ func podsOf(pid int) (uids []string, err error) {
 	text, err := proc.Read(fmt.Sprintf("/proc/%d/cgroup", pid), make([]byte, 0, 1<<10), podfuse.MostCgroup)
 	return podfuse.Pods(text), err
 }
-
-func threadsOf(pid int) ([]string, error) { return readNames(fmt.Sprintf("/proc/%d/task", pid)) }
 
 // isKilled tells whether a process was killed and has not ended, at two looks in a row.
 func isKilled(pid int) bool {
@@ -457,57 +401,36 @@ const (
 	mostDescriptorsOfPod = 64 << 10
 )
 
-// find finds the descriptor of a process that is the connection, and a thread that has it; -1 for
-// none. The first thread has no descriptors any more when it has ended, and the others have. left
-// is how many descriptors of the pod may still be looked at.
-func (c *connection) find(pid int, left *int) (thread, fd int, err error) {
-	fd, has, err := c.findIn(pid, pid, left)
-	if has || err != nil && !isEnded(err) {
-		return pid, fd, err
+// find finds the descriptor of a process that is the connection, -1 for none. A process whose first
+// thread has ended has none. left is how many descriptors of the pod may still be looked at.
+func (c *connection) find(pid int, left *int) (fd int, err error) {
+	if *left <= 0 {
+		return -1, nil
 	}
-	threads, err := threadsOf(pid)
-	for _, name := range slices.Backward(threads) { // the last that has not ended meanwhile
-		thread, _ = strconv.Atoi(name)
-		if fd, has, err = c.findIn(pid, thread, left); has || err != nil && !isEnded(err) {
-			return thread, fd, err
-		}
-	}
-	return thread, -1, err
-}
-
-// findIn does the same with one thread. some tells whether it has any descriptor.
-func (c *connection) findIn(pid, thread int, left *int) (fd int, some bool, err error) {
-	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", thread))
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
-		return -1, false, err
+		return -1, err
 	}
 	defer dir.Close()
-	const atATime = 1024 // or a process that has very many would seem to hang
-	for looked := 0; looked < mostDescriptors && *left > 0; {
-		names, err := dir.Readdirnames(atATime)
-		if err == io.EOF {
-			return -1, some, nil
-		} else if err != nil {
-			return -1, some, err
-		}
-		some = true
-		looked += len(names)
-		*left -= len(names)
-		fd, err := proc.Ask(pid, func() (int, error) { return c.openAmong(thread, names), nil })
-		if err != nil {
-			return -1, some, err
-		} else if fd >= 0 {
-			return fd, some, nil
-		}
+	names, err := dir.Readdirnames(min(mostDescriptors, *left))
+	if err == io.EOF {
+		return -1, nil
+	} else if err != nil {
+		return -1, err
 	}
-	return -1, some, nil
+	*left -= len(names)
+	fd, err = proc.Ask(pid, func() (int, error) { return c.openAmong(pid, names), nil })
+	if err != nil {
+		return -1, err
+	}
+	return fd, nil
 }
 
-// openAmong is the first of some descriptors of a thread that is the connection, -1 for none. It is
-// a question for Ask.
-func (c *connection) openAmong(thread int, names []string) int {
+// openAmong is the first of some descriptors of a process that is the connection, -1 for none. It
+// is a question for Ask.
+func (c *connection) openAmong(pid int, names []string) int {
 	for _, name := range names {
-		if fd, err := strconv.Atoi(name); err == nil && c.isOpen(thread, fd) {
+		if fd, err := strconv.Atoi(name); err == nil && c.isOpen(pid, fd) {
 			return fd
 		}
 	}

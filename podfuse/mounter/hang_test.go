@@ -181,7 +181,7 @@ func TestWhoWaitsForItself(t *testing.T) {
 	program := c.programs("program")[0]
 	tasks := fmt.Sprintf("/proc/%d/task", program)
 	waits := func() (threads []string) {
-		all, _ := threadsOf(program)
+		all, _ := readNames(tasks)
 		for _, thread := range all {
 			if text, err := os.ReadFile(tasks + "/" + thread + "/status"); err == nil && !strings.Contains(string(text), "State:\tZ") {
 				threads = append(threads, thread)
@@ -286,47 +286,4 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 	c.killProgram()
 	w.died(generation)
-}
-
-// A program lives on when its first thread ends, and is not looked for all the time.
-func TestOnlyItsFirstThreadEnds(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.container(containerOptions{})
-	generation := c.serve(launchOptions{Text: "one", Mode: "first"})
-	var program int
-	w.status("the program is found", func(s Status) bool {
-		program = s.Volumes[0].PID
-		return program != 0
-	})
-	eventually(t, "its first thread has ended", func() bool {
-		status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", program))
-		return err == nil && status.Ended()
-	})
-	if problem := w.attach(generation, c.pid); problem != "" {
-		t.Fatal(problem)
-	}
-	mounter := w.now().PID
-	before := cpuTime(t, mounter)
-	w.quiet("a program without its first thread", 2*time.Second)
-	if took := cpuTime(t, mounter) - before; took > time.Second/2 {
-		t.Errorf("the mounter worked for %v meanwhile", took)
-	}
-	if text, err := c.read("/data/text"); text != "one" {
-		t.Errorf("%q, %v", text, err)
-	}
-	must(t, unix.Kill(program, unix.SIGKILL))
-	w.died(generation)
-}
-
-// cpuTime is what a process has used (man 5 proc_pid_stat, utime and stime, in ticks of 10 ms).
-func cpuTime(t *testing.T, pid int) time.Duration {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	must(t, err)
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+2:]))
-	var user, system int
-	_, err = fmt.Sscan(fields[14-3]+" "+fields[15-3], &user, &system)
-	must(t, err)
-	return time.Duration(user+system) * 10 * time.Millisecond
 }

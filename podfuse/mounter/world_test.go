@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,12 +35,6 @@ import (
 
 // The test binary is also all other processes: the mounter and its children, the first
 // process of a container, a launcher and its program, and a reader.
-func init() {
-	if len(os.Args) > 1 && os.Args[1] == "program" {
-		runtime.LockOSThread() // main has the first thread
-	}
-}
-
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if run := Internal(os.Args[1]); run != nil {
@@ -111,7 +104,6 @@ var roles = map[string]func([]string) error{
 	"sleeper":      func([]string) error { time.Sleep(time.Hour); return nil },
 	slowclose.Verb: slowclose.Main,
 	"sender":       senderMain,
-	"passer":       passerMain,
 	"everyname":    everyNameMain,
 	"hider":        hiderMain,
 	"quitter":      quitterMain,
@@ -793,7 +785,7 @@ type launchOptions struct {
 	User       int
 	Mountpoint string
 	Text       string // that the file "text" has
-	Mode       string // "": the launcher waits; "exit": it does not; "daemon": the program forks; "exec": it is the program; "first": the program's first thread ends
+	Mode       string // "": the launcher waits; "exit": it does not; "daemon": the program forks; "exec": it is the program
 	Options    wire.Options
 	Silent     bool   // the program does not answer before SIGUSR1
 	Hide       string // where it has its descriptor once it serves; see hides
@@ -931,11 +923,6 @@ func programMain(args []string) error {
 	server, err := fuse.NewServer(raw, "/dev/fd/3", &fuse.MountOptions{AllowOther: true})
 	if err != nil {
 		return err
-	}
-	if o.Mode == "first" {
-		go server.Serve()
-		_, _, errno := unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of this thread alone
-		return errno
 	}
 	if o.Itself != "" {
 		go func() { _, _ = os.Stat(o.Itself) }()
