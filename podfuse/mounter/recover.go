@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -94,19 +95,27 @@ func (m *recovery) listLost() bool {
 
 func (m *recovery) recoverAll(listed bool) {
 	for pause := recoverPause; ; pause = min(2*pause, mostRecoverPause) {
-		var lost []volume.ID
+		lost := map[string][]volume.ID{} // by pod: each has one turn, and what hangs keeps its own volumes waiting
 		m.do(func() {
 			listed = listed || m.listLost()
 			for id, client := range m.volumes {
 				if client.lost != nil {
-					lost = append(lost, id)
+					pod := client.lost[0].PodUID
+					lost[pod] = append(lost[pod], id)
 				}
 			}
 			if listed && len(lost) == 0 {
 				m.set.Drop(lostName)
 			}
 		})
-		together(len(lost), mostRecoverPause, func(i int) { _ = m.recover(lost[i]) })
+		pods, until := slices.Collect(maps.Keys(lost)), time.Now().Add(mostRecoverPause)
+		together(len(pods), mostRecoverPause, func(i int) {
+			for _, id := range lost[pods[i]] {
+				if time.Now().Before(until) {
+					_ = m.recover(id)
+				}
+			}
+		})
 		if pause == recoverPause {
 			close(m.recovered)
 		}
@@ -176,6 +185,9 @@ func (m *recovery) recoverLocked(id volume.ID, servers []volume.Record) error {
 		})
 		if living == nil || errors.Is(buryErr, errAgain) || mayPass(buryErr) { // or it is somebody else's
 			err = errors.Join(err, buryErr)
+		}
+		if errors.Is(buryErr, errHangs) || errors.Is(buryErr, errManyHang) {
+			break // the next one would wait, too
 		}
 	}
 	return err
@@ -248,6 +260,8 @@ func (c Config) serverOf(p *process, servers []volume.Record) (id volume.ID, has
 type taken struct {
 	PID    int    `json:"pid"` // of a process that has it
 	Device uint64 `json:"device"`
+
+	file *os.File // the child's
 }
 
 // takeConnection takes the connection of a program that has some mounts; nil: no process has one. A
@@ -257,7 +271,10 @@ func (m *recovery) takeConnection(id volume.ID, servers []volume.Record, mounts 
 	if err != nil {
 		return nil, err
 	}
-	take := job{Kind: "take", PIDs: slices.Concat(own, others)} // others: the kubelet may give pods no cgroup of their own
+	if len(own) > 0 {
+		others = nil // the kubelet gives pods cgroups of their own
+	}
+	take := job{Kind: "take", PIDs: slices.Concat(own, others)}
 	for _, lost := range mounts {
 		take.Devices = append(take.Devices, lost.device)
 	}
@@ -347,15 +364,10 @@ func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted file
 		file.Close()
 		return nil, err
 	}
-	// As serveOn: the volume may have been forgotten before the connection was there.
-	if _, err := m.ServerVolumes().Get(meta.Server); errors.Is(err, fs.ErrNotExist) {
-		m.do(func() { c.forgotten = true })
-	}
 	_, err = m.mount(c, mounted)
 	pause("recover")
-	forgotten := false
 	m.do(func() {
-		if forgotten = c.isUnmounted(); err == nil && !forgotten {
+		if err == nil && !c.isUnmounted() {
 			m.set.Put(c.name(), c.connectionMeta, c.file) // not before: the spare would take it for mounted
 			m.follow(c)
 			return
@@ -366,11 +378,8 @@ func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted file
 		}
 		file.Close()
 	})
-	switch {
-	case forgotten:
-		m.abort([]*connection{c})
-	case err != nil: // its program lives, and is looked for again
-		_, unmountErr := m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
+	if err != nil { // its program lives, and is looked for again, but for that of a volume that was unmounted
+		_, unmountErr := m.send(childTime, job{Kind: "unmount", Dirs: []string{c.dir()}, Force: errors.Is(err, errUnmounted)})
 		err = errors.Join(err, unmountErr)
 	}
 	return c, err
@@ -383,39 +392,31 @@ func take(j job) (done result, err error) {
 	if err != nil {
 		return done, err
 	}
-	type connection struct {
-		file   *os.File
-		device uint64
-	}
-	const atOnce = 128
+	const atOnce = 128 // one that does not answer keeps none of the others waiting
 	var sent atomic.Bool
 	for some := range slices.Chunk(j.PIDs, atOnce) {
-		if sent.Load() {
-			break
-		}
 		var group sync.WaitGroup
 		for _, pid := range some {
 			group.Go(func() {
-				found, askErr := proc.Ask(pid, func() (c connection, err error) {
-					c.file, c.device, err = takeFrom(pid, j.Devices)
-					return c, err
-				})
-				if askErr == nil && found.file != nil && !sent.Swap(true) {
-					err = socket.Send(sendTime, taken{pid, found.device}, found.file)
+				found, _ := proc.Ask(pid, func() (taken, error) { return takeFrom(pid, j.Devices) })
+				if found.file != nil && !sent.Swap(true) {
+					err = socket.Send(sendTime, found, found.file)
 				}
 			})
 		}
-		group.Wait()
+		if group.Wait(); sent.Load() {
+			break
+		}
 	}
 	return done, err
 }
 
-// takeFrom takes the first descriptor of a process that is such a connection; nil: none is. It is a
-// question for Ask.
-func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err error) {
+// takeFrom takes the first descriptor of a process that is such a connection; without a file: none
+// is. It is a question for Ask.
+func takeFrom(pid int, devices []uint64) (none taken, err error) {
 	process, err := proc.Open(pid)
 	if err != nil {
-		return nil, 0, err
+		return none, err
 	}
 	defer process.Close()
 	names, err := readNames(fmt.Sprintf("/proc/%d/fd", pid))
@@ -429,11 +430,11 @@ func takeFrom(pid int, devices []uint64) (file *os.File, device uint64, err erro
 			continue
 		}
 		if device, err := deviceOfConnection(fd); err == nil && slices.Contains(devices, device) {
-			return os.NewFile(uintptr(fd), "/dev/fuse"), device, nil
+			return taken{pid, device, os.NewFile(uintptr(fd), "/dev/fuse")}, nil
 		}
 		unix.Close(fd)
 	}
-	return nil, 0, err
+	return none, err
 }
 
 // deviceOfConnection is the device of what a connection has mounted (Linux 5.14).
