@@ -56,7 +56,6 @@ type result struct {
 }
 
 var errands = map[string]func(job) (result, error){
-	"probe":   probe,
 	"attach":  attachStandIns,
 	"own":     attachOwn,
 	"detach":  detach,

@@ -179,6 +179,7 @@ func TestWhoWaitsForItself(t *testing.T) {
 	}
 	t.Cleanup(c.abort("/m")) // or it never ends, whatever fails here
 	program := c.programs("program")[0]
+	must(t, unix.Kill(program, unix.SIGUSR1))
 	tasks := fmt.Sprintf("/proc/%d/task", program)
 	waits := func() (threads []string) {
 		all, _ := readNames(tasks)

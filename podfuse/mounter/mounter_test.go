@@ -1,7 +1,6 @@
 package mounter
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -201,9 +200,6 @@ func unmountedWithoutAnAnswer(t *testing.T, variables ...string) {
 	}
 	if ended() {
 		t.Fatal("the kernel has ended the connection before it is unmounted")
-	}
-	if len(variables) > 0 { // who is killed has sent one, too
-		eventually(t, "a child waits for the program's answer", func() bool { return len(w.childrenLeft()) > 0 })
 	}
 	if answer := c.refused(0, launchOptions{Unmount: true, Mountpoint: "/m"}); answer != "served" {
 		t.Fatalf("unmount: %s", answer)
@@ -492,61 +488,6 @@ func TestUnmount(t *testing.T) {
 	}
 }
 
-// A program serves when it has answered FUSE_INIT, also if a request that waited for that on the
-// program's own mount is never answered. A child asks then, and the answer may be an error.
-func TestServedWhileAnotherRequestWaits(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.container(containerOptions{})
-	c.launch(0, launchOptions{Text: "one", Silent: true, NoStatFS: true, Mountpoint: "/m", Itself: "/m/never"})
-	own := fmt.Sprintf("/proc/%d/root/m", c.pid)
-	eventually(t, "it is mounted", func() bool { return len(c.mounts("fuse")) == 1 })
-	device, err := deviceAt(unix.AT_FDCWD, own)
-	must(t, err)
-	asked := make(chan error, 1)
-	go func() {
-		_, err := os.Stat(own + "/never")
-		asked <- err
-	}()
-	m := newMounter(&base{})
-	defer m.takesTurns()()
-	eventually(t, "FUSE_INIT and another request wait", func() bool {
-		waiting, err := m.waiting(device)
-		must(t, err)
-		return waiting == 2
-	})
-	served := false
-	eventually(t, "it is served", func() bool {
-		select {
-		case e := <-w.events:
-			served = served || e.Kind == wire.ServedNow
-		default:
-			for _, pid := range c.programs("program") {
-				signalsTo(t, pid)
-			}
-		}
-		return served
-	})
-	must(t, w.client.Forget(w.data.ID()))
-	if err := <-asked; !errors.Is(err, unix.ECONNABORTED) {
-		t.Errorf("the request: %v", err)
-	}
-}
-
-// Where the kernel does not tell how many requests wait, a program is asked itself, and serves.
-func TestServedWithoutFusectl(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "NOFUSECTL=1")
-	c := w.container(containerOptions{})
-	generation := c.serve(launchOptions{Text: "one"})
-	if problem := w.attach(generation, c.pid); problem != "" {
-		t.Fatal(problem)
-	}
-	if text, err := c.read("/data/text"); text != "one" {
-		t.Errorf("%q, %v", text, err)
-	}
-}
-
 // When a program serves, those before it are unmounted in the vault, also where the mounter is
 // killed at it.
 func TestFormerProgramsInTheVault(t *testing.T) {
@@ -562,16 +503,6 @@ func TestFormerProgramsInTheVault(t *testing.T) {
 		t.Fatal("nothing was killed")
 	}
 	eventually(t, "the vault has the second one alone", func() bool { return len(w.inVault()) == 2 })
-}
-
-// signalsTo sends SIGUSR1 to a process that listens for it.
-func signalsTo(t *testing.T, pid int) {
-	t.Helper()
-	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", pid))
-	must(t, err)
-	if caught, err := status.Mask("SigCgt"); err == nil && caught&(1<<(unix.SIGUSR1-1)) != 0 {
-		_ = unix.Kill(pid, unix.SIGUSR1)
-	}
 }
 
 // A pair that does not read for a while is told what it has missed.

@@ -337,8 +337,12 @@ func (c Config) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lo
 	meta = connectionMeta{Volume: id, Server: server, Device: found.Device, Sent: time.Now(), Pod: podfuse.PlainUID(servers[0].PodUID)}
 	meta.Peer = identity{Mounts: asks.Mounts, Pod: asks.Pod, Group: asks.Group}
 	for _, lost := range mounts {
-		if lost.own && lost.device == found.Device {
+		switch {
+		case lost.device != found.Device:
+		case lost.own:
 			meta.Mountpoint, meta.Peer.Mounts = lost.path, lost.namespace.Name
+		default:
+			meta.Served = true // or it was on no stand-in
 		}
 	}
 	status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", p.PID))
@@ -366,8 +370,12 @@ func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted file
 	}
 	_, err = m.mount(c, mounted)
 	pause("recover")
+	ended := m.ended(c)
 	m.do(func() {
 		if err == nil && !c.isUnmounted() {
+			if c.Served = c.Served && !ended; c.Served {
+				m.begins(c)
+			}
 			m.set.Put(c.name(), c.connectionMeta, c.file) // not before: the spare would take it for mounted
 			m.follow(c)
 			return

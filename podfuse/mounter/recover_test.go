@@ -6,11 +6,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/e2e/slowclose"
 	"example.com/pod-info-fuse/internal/packet"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
@@ -98,6 +100,31 @@ func TestProgramsOfALostMounter(t *testing.T) {
 				t.Errorf("%q, %v", text, err)
 			}
 		})
+	}
+}
+
+// A program that has not answered before the mounter was lost serves when it does, and not before.
+func TestAProgramOfALostMounterHasNotAnswered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	program := c.silent("/m")
+	before := w.now().Volumes[0].Generation
+	w.loses()
+	found := w.status("it is found", func(s Status) bool { return len(s.Volumes) == 1 && s.Volumes[0].PID == program })
+	w.quiet("it has not answered", time.Second)
+	if now := w.now().Volumes[0]; now.Served || found.Volumes[0].Served {
+		t.Errorf("it is said to serve: %+v", now)
+	}
+	eventually(t, "it listens", func() bool {
+		status, err := proc.StatusIn(fmt.Sprintf("/proc/%d", program))
+		must(t, err)
+		caught, err := status.Mask("SigCgt")
+		return err == nil && caught&(1<<(unix.SIGUSR1-1)) != 0
+	})
+	must(t, unix.Kill(program, unix.SIGUSR1))
+	if problem := w.attach(w.recovered(before), c.pid); problem != "" {
+		t.Error(problem)
 	}
 }
 

@@ -448,9 +448,7 @@ func (m *programs) waitServed(c *connection) {
 			return
 		}
 		if !c.Served {
-			c.Served = true
-			m.remember(c.Volume, 1)
-			m.tell(wire.Event{Kind: wire.ServedNow, Volume: c.Volume, Generation: c.Generation})
+			m.begins(c)
 		}
 		for _, dead := range m.client(c.Volume).former {
 			if dead.Dead && !dead.Unmounted {
@@ -476,40 +474,28 @@ func (m *programs) waitServed(c *connection) {
 	}
 }
 
-const (
-	// mostAnswerPause is the longest pause between two looks for a program's first answer.
-	mostAnswerPause = 2 * time.Second
-	// askTimeout is how long other requests may hide a program's first answer, before a child asks
-	// for another one.
-	askTimeout = 2 * time.Second
-	// mostAsking is how many children of a pod may be under way when one more asks: mounts need the
-	// others.
-	mostAsking = 2
-)
+// begins notes that a program serves its volume, and tells the pair.
+func (m *programs) begins(c *connection) {
+	c.Served = true
+	m.remember(c.Volume, 1)
+	m.tell(wire.Event{Kind: wire.ServedNow, Volume: c.Volume, Generation: c.Generation})
+}
+
+// mostAnswerPause is the longest pause between two looks for a program's first answer.
+const mostAnswerPause = 2 * time.Second
 
 // awaitAnswer returns when a program has answered FUSE_INIT, or serves the volume no more. The
 // kernel tells how many requests wait for an answer, and FUSE_INIT is one of them until it is
-// answered. Other requests come by the program's own mount, or of a program that was recovered by
-// any, and some may never be answered, or the kernel does not tell: then a child asks statfs(2),
-// less and less often.
+// answered. Others come by the program's own mount only: its own container can have one wait there
+// that is never answered, and so its volume is not served.
 func (m *programs) awaitAnswer(c *connection) {
-	began, next := time.Now(), askTimeout
-	for {
+	for began := time.Now(); ; {
 		waiting, err := m.waiting(c.Device)
-		if err == nil && waiting == 0 && !m.ended(c) {
+		ended := m.ended(c)
+		if err == nil && waiting == 0 && !ended {
 			return
-		}
-		asks := false
-		m.do(func() {
-			others := m.of[c.Pod]
-			asks = (err != nil || c.Mountpoint != "" || c.Order == "") && (others == nil || others.running < mostAsking)
-		})
-		if asks && time.Since(began) >= next {
-			err := m.enter(c.Pod, mostAsking, childTime, job{Kind: "probe", Dir: c.dir()})
-			if err == nil && !m.ended(c) {
-				return
-			}
-			next = 2 * time.Since(began)
+		} else if err != nil && !ended {
+			m.do(func() { m.logFailure(c.Volume, "look for the first answer of the program", err) })
 		}
 		select {
 		case <-time.After(min(max(time.Since(began)/8, firstPause), mostAnswerPause)):

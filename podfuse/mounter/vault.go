@@ -282,8 +282,8 @@ func mountReadOnly(path string, flags uintptr) error {
 var errNoVault = errors.New("there is no vault")
 
 // openConnections opens fusectl, the kernel's file system of FUSE connections. It is mounted
-// nowhere. In a test, it fails.
-var openConnections = func() (*os.File, error) {
+// nowhere.
+func openConnections() (*os.File, error) {
 	context, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("fsopen fusectl", err)
@@ -326,25 +326,6 @@ func (m *base) waiting(device uint64) (n int, err error) {
 }
 
 // The errands. They run in a child.
-
-// probe returns when the program has answered, be it with an error: many have no statfs(2), or have
-// what they serve from a file system that fails. The kernel answers for a connection that has
-// ended: see ended.
-func probe(j job) (result, error) {
-	return result{}, mount.Inside(vaultFD, func() error {
-		path := "/" + j.Dir
-		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // asks no program
-		if err != nil {
-			return &os.PathError{Op: "open", Path: path, Err: err}
-		}
-		defer unix.Close(fd)
-		var stat unix.Statfs_t
-		if err := unix.Fstatfs(fd, &stat); err == nil && stat.Type != unix.FUSE_SUPER_MAGIC {
-			return fmt.Errorf("nothing is mounted on %s", path)
-		}
-		return nil
-	})
-}
 
 // mountAgain makes another mount of a connection, in a namespace of its own. The connection may be
 // mounted in containers only (fs/fuse/inode.c, fuse_get_tree; Linux 5.14).

@@ -45,9 +45,6 @@ func TestMain(m *testing.M) {
 			if os.Getenv("NORESEND") != "" {
 				resend = func(int) error { return unix.EINVAL }
 			}
-			if os.Getenv("NOFUSECTL") != "" {
-				openConnections = func() (*os.File, error) { return nil, unix.EPERM }
-			}
 			attackOf(os.Getenv("ATTACK"))
 			if os.Getenv("LINUX") == "6.4" {
 				peerPIDFD = func(int) (int, error) { return -1, unix.ENOPROTOOPT }
@@ -789,8 +786,7 @@ type launchOptions struct {
 	Options    wire.Options
 	Silent     bool   // the program does not answer before SIGUSR1
 	Hide       string // where it has its descriptor once it serves; see hides
-	NoStatFS   bool   // it answers statfs(2) with an error
-	Itself     string // a file that the program asks itself for, and does not answer: Mountpoint/never
+	Itself     string // a file that the program asks itself for at SIGUSR1, and does not answer: Mountpoint/never
 	Unmount    bool   // of an asker: the mount point
 	Encloses   bool   // an asker sends a descriptor
 	Hostile    *hostile
@@ -901,12 +897,8 @@ func programMain(args []string) error {
 		})
 		return err
 	}
-	var node gofs.InodeEmbedder = &gofs.Inode{}
-	if o.NoStatFS {
-		node = &noStatFS{}
-	}
-	root := node.EmbeddedInode()
-	raw := gofs.NewNodeFS(node, &gofs.Options{OnAdd: func(ctx context.Context) {
+	root := &gofs.Inode{}
+	raw := gofs.NewNodeFS(root, &gofs.Options{OnAdd: func(ctx context.Context) {
 		add := func(parent *gofs.Inode, name string, node gofs.InodeEmbedder, mode uint32) *gofs.Inode {
 			child := parent.NewPersistentInode(ctx, node, gofs.StableAttr{Mode: mode})
 			parent.AddChild(name, child, false)
@@ -920,12 +912,14 @@ func programMain(args []string) error {
 			add(root, "never", &never{}, fuse.S_IFREG)
 		}
 	}})
+	if o.Itself != "" { // before it answers
+		told := make(chan os.Signal, 1)
+		signal.Notify(told, unix.SIGUSR1)
+		go func() { <-told; _, _ = os.Stat(o.Itself) }()
+	}
 	server, err := fuse.NewServer(raw, "/dev/fd/3", &fuse.MountOptions{AllowOther: true})
 	if err != nil {
 		return err
-	}
-	if o.Itself != "" {
-		go func() { _, _ = os.Stat(o.Itself) }()
 	}
 	server.Serve()
 	return nil
@@ -935,10 +929,6 @@ func programMain(args []string) error {
 type never struct{ gofs.Inode }
 
 func (*never) Getattr(context.Context, gofs.FileHandle, *fuse.AttrOut) syscall.Errno { select {} }
-
-type noStatFS struct{ gofs.Inode }
-
-func (*noStatFS) Statfs(context.Context, *fuse.StatfsOut) syscall.Errno { return syscall.EIO }
 
 // programs lists the processes of a role in the container, by their numbers on the host.
 func (c *pod) programs(role string) (pids []int) {
