@@ -243,7 +243,6 @@ func (c Config) standIns(record volume.Record, p *process) ([]standIn, error) {
 func findStandIns(mounts, own []*mountinfo.Info, ours map[uint64]bool, record volume.Record, fsType, source string) (found []standIn, err error) {
 	on := map[int]*mountinfo.Info{} // by what they cover
 	byID := identified(mounts)
-	hidden := 0
 	for _, info := range mounts {
 		on[info.Parent] = pick(on[info.Parent], info)
 	}
@@ -264,18 +263,12 @@ func findStandIns(mounts, own []*mountinfo.Info, ours map[uint64]bool, record vo
 			return nil, fmt.Errorf("what is mounted on %s in the container would appear on the host; remove mountPropagation: Bidirectional from the container", info.Mountpoint)
 		}
 		if covered(info, on, byID) {
-			if hidden++; hidden > mostStandIns {
-				return nil, fmt.Errorf("the container has the volume on more than %d paths that others cover", mostStandIns)
-			}
 			continue // what covers it may have a copy, see cloneWithBelow
 		}
 		s := standIn{Path: info.Mountpoint, Sub: sub, ReadOnly: slices.Contains(strings.Split(info.Options, ","), "ro"), Top: deviceOf(info), Device: deviceOf(info)}
 		for _, other := range mounts {
 			if rest, is := cutPath(other.Mountpoint, info.Mountpoint); is && rest != "" && other.Parent == info.ID && !slices.Contains(s.Below, rest) {
 				s.Below = append(s.Below, rest)
-			}
-			if len(s.Below) > mostStandIns {
-				return nil, fmt.Errorf("the container has more than %d volumes below %s", mostStandIns, info.Mountpoint)
 			}
 		}
 		for top := on[info.ID]; top != nil && top.Mountpoint == info.Mountpoint; top = on[top.ID] {
