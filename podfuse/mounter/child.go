@@ -58,7 +58,6 @@ type result struct {
 var errands = map[string]func(job) (result, error){
 	"attach":  attachStandIns,
 	"own":     attachOwn,
-	"detach":  detach,
 	"uncover": uncover,
 	"unmount": unmountInVault,
 	"receive": receive,

@@ -97,7 +97,7 @@ func TestFewHang(t *testing.T) {
 	paths := 0
 	enter := func(pod string, most int, limit time.Duration) error {
 		paths++
-		return m.enter(pod, most, limit, job{Kind: "detach", PID: c.pid, Path: fmt.Sprint("/mine/", name, paths), Device: 1}, process)
+		return m.enter(pod, most, limit, job{Kind: "uncover", PID: c.pid, StandIns: []standIn{{Path: fmt.Sprint("/mine/", name, paths), Above: 1, Top: 1}}}, process)
 	}
 	if err := enter("one", mostHanging, hang); errors.Is(err, errHangs) || errors.Is(err, errManyHang) {
 		t.Fatal(err)

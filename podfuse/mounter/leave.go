@@ -153,7 +153,8 @@ func (m *programs) uncoverAll(c *connection, until time.Time) error {
 	})
 }
 
-// uncover is the errand of a child: it removes what programs have on stand-ins.
+// uncover is the errand of a child: it removes what programs have on stand-ins, or on a mount point
+// of their own.
 func uncover(j job) (result, error) {
 	return result{}, inContainer(j.PID, func() error {
 		for _, s := range j.StandIns {

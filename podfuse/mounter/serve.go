@@ -584,7 +584,12 @@ func (m *programs) detachOwn(c *connection) error {
 		return nil
 	}
 	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, cgroup{c.Peer.Pod, c.Peer.Group}, func(p *process) error {
-		return m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "detach", PID: p.PID, Path: path, Device: device}, p.File)
+		own := []standIn{{Path: path, Above: 1, Top: device}}
+		err := m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "uncover", PID: p.PID, StandIns: own}, p.File)
+		if errors.Is(err, errAgain) {
+			return nil // it is not there
+		}
+		return err
 	})
 	if err == nil {
 		m.do(func() { c.Mountpoint = "" }) // or another one might be removed that has its device's number by then

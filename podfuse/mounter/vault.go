@@ -640,34 +640,6 @@ func mayMount(stat *unix.Stat_t, uid uint32, gids []uint32) error {
 	return nil
 }
 
-// detach removes a program's mount from a path in its container, if it is there.
-func detach(j job) (result, error) {
-	return result{}, inContainer(j.PID, func() error {
-		fd, err := openNoLinks(filepath.Dir(j.Path))
-		if err != nil {
-			return err
-		}
-		base := filepath.Base(j.Path)
-		for {
-			device, err := deviceAt(fd, base)
-			switch {
-			case errors.Is(err, os.ErrNotExist) || err == nil && device != j.Device:
-				return nil
-			case errors.Is(err, unix.EIO): // its program has made the root directory a bad one (fs/fuse/fuse_i.h, fuse_make_bad)
-			case err != nil:
-				return err
-			}
-			// umount2(2) takes no descriptor.
-			if err := unix.Fchdir(fd); err != nil {
-				return &os.PathError{Op: "chdir", Path: j.Path, Err: err}
-			}
-			if err := unix.Unmount("./"+base, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-				return &os.PathError{Op: "unmount", Path: j.Path, Err: err}
-			}
-		}
-	})
-}
-
 // deviceAt is the device of what is mounted on a name in a directory, or of the directory. No
 // server is asked.
 func deviceAt(fd int, name string) (uint64, error) {
