@@ -224,44 +224,34 @@ func (c Client) launch() error {
 	set := keep.New()
 	set.Put(controlName, controlMeta{rand.Text()}, control)
 	defer set.Close()
-	process, err := c.startWith(set)
+	link, process, err := c.start()
 	if err != nil {
 		return err
 	}
-	set.Forget() // it has all, and takes over
+	defer link.Close()
 	go func() { _, _ = process.Wait() }()
+	if err := set.Feed(link, func() { _ = process.Kill() }); err != nil {
+		return err
+	}
+	set.Forget() // it has all, and takes over
 	return nil
 }
 
-// startWith starts a mounter as the spare of a set's owner.
-func (c Client) startWith(set *keep.Set) (*os.Process, error) {
+// start starts a mounter as a spare of this process, outside of the kubelet's cgroup, and returns
+// our end of its link.
+func (c Client) start() (link *os.File, process *os.Process, err error) {
 	log, err := c.Log.Open()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer log.Close()
-	link, process, err := c.Config.start(slices.Concat(environment, c.more), log)
-	if err != nil {
-		return nil, err
+	if link, process, err = c.Config.start(slices.Concat(environment, c.more), log); err != nil || c.Settle == nil {
+		return link, process, err
 	}
-	defer link.Close()
-	c.settle(process)
-	kill := func() { _ = process.Kill() }
-	if err := set.Feed(link, kill); err != nil {
-		_, _ = process.Wait()
-		return nil, err
-	}
-	return process, nil
-}
-
-// settle moves a process out of the kubelet's cgroup, while it has no children.
-func (c Client) settle(process *os.Process) {
-	if c.Settle == nil {
-		return
-	}
-	if err := c.Settle(process.Pid); err != nil {
+	if err := c.Settle(process.Pid); err != nil { // while it has no children
 		c.Log.Line("mounter: %v; a restart of the kubelet may kill it", err)
 	}
+	return link, process, nil
 }
 
 // replace starts a mounter of this version, and has the one of another version give it all. The new
@@ -272,17 +262,11 @@ func (c Client) replace() error {
 	} else if !errors.Is(err, errNone) {
 		return err
 	}
-	log, err := c.Log.Open()
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	link, process, err := c.Config.start(slices.Concat(environment, c.more), log)
+	link, process, err := c.start()
 	if err != nil {
 		return err
 	}
 	defer link.Close()
-	c.settle(process)
 	defer func() { go func() { _, _ = process.Wait() }() }() // not before: until then, nobody else has its number
 	answer, _, err := c.askOnce(request{Kind: askReplace, Child: process.Pid}, time.Now().Add(forgetTime), []*os.File{link})
 	switch {

@@ -460,7 +460,7 @@ func deviceOfConnection(fd int) (uint64, error) {
 		return 0, err
 	}
 	defer unix.Close(again)
-	return deviceAt(again, "")
+	return deviceAt(again)
 }
 
 // bury is the errand of a child: it removes a mount whose program is dead, as the kernel says. A
@@ -474,7 +474,7 @@ func bury(j job) (result, error) {
 		defer unix.Close(fd)
 		// Whatever else is there by now, such as the stand-in, is not asked: it may have this child
 		// wait.
-		if device, err := deviceAt(fd, ""); err != nil {
+		if device, err := deviceAt(fd); err != nil {
 			return err
 		} else if device != j.Device {
 			return again(mount.ErrGone)

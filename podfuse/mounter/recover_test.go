@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/e2e/slowclose"
+	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
@@ -348,9 +349,10 @@ func TestALookAtADeviceMountsNothing(t *testing.T) {
 	dir := t.TempDir()
 	must(t, unix.Mount("test", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)))
 	defer func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
-	mounted, err := deviceAt(unix.AT_FDCWD, dir)
+	point, err := mount.Open(dir)
 	must(t, err)
-	if device, err := deviceOfConnection(fd); err != nil || device != mounted {
-		t.Errorf("it serves device %#x: %#x, %v", mounted, device, err)
+	defer point.Close()
+	if device, err := deviceOfConnection(fd); err != nil || device != point.Device() {
+		t.Errorf("it serves device %#x: %#x, %v", point.Device(), device, err)
 	}
 }

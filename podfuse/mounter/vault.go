@@ -554,7 +554,7 @@ func attachOwn(j job) (done result, err error) {
 		if err != nil {
 			return err
 		}
-		device, err := deviceAt(fd, "")
+		device, err := deviceAt(fd)
 		if err != nil || device == j.Device {
 			return err // it is there already
 		}
@@ -640,16 +640,11 @@ func mayMount(stat *unix.Stat_t, uid uint32, gids []uint32) error {
 	return nil
 }
 
-// deviceAt is the device of what is mounted on a name in a directory, or of the directory. No
-// server is asked.
-func deviceAt(fd int, name string) (uint64, error) {
-	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_STATX_DONT_SYNC | unix.AT_NO_AUTOMOUNT
-	if name == "" {
-		flags |= unix.AT_EMPTY_PATH
-	}
+// deviceAt is the device of what is open. No server is asked.
+func deviceAt(fd int) (uint64, error) {
 	var stat unix.Statx_t
-	if err := unix.Statx(fd, name, flags, unix.STATX_TYPE, &stat); err != nil {
-		return 0, &os.PathError{Op: "statx", Path: name, Err: err}
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &stat); err != nil {
+		return 0, os.NewSyscallError("statx", err)
 	}
 	return unix.Mkdev(stat.Dev_major, stat.Dev_minor), nil
 }
