@@ -16,6 +16,7 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse/mounter/keep"
 	"example.com/pod-info-fuse/podfuse/wire"
+	"example.com/pod-info-fuse/survive/volume"
 )
 
 // loses kills the mounter and its spare, and starts another mounter.
@@ -253,6 +254,38 @@ func TestKilledWhileItLooksForPrograms(t *testing.T) {
 	c.killProgram()
 	if died := w.died(one); len(died.files) != 1 {
 		t.Errorf("%+v", died)
+	}
+}
+
+// A pod has one turn in a recovery, however many of its volumes have others at work on them.
+func TestAPodHasOneTurnInARecovery(t *testing.T) {
+	t.Parallel()
+	const other = volume.ID(1)
+	looked := make(chan struct{}, 1000)
+	m := newMounter(&base{set: keep.New(), log: func(format string, args ...any) {
+		if strings.HasPrefix(fmt.Sprintf(format, args...), "recovery of volume "+other.String()+":") { // its attributes are none
+			looked <- struct{}{}
+		}
+	}})
+	go func() { // without an end, as what is looked for
+		for turn := range m.turns {
+			turn()
+		}
+	}()
+	m.do(func() {
+		for id := range volume.ID(cap(looked)) {
+			c := m.client(id)
+			if c.lost = []volume.Record{{PodUID: "another", Attributes: []byte("1")}}; id != other {
+				c.lost[0].PodUID = "one"
+				c.busy <- struct{}{}
+			}
+		}
+	})
+	go m.recoverAll(true)
+	select {
+	case <-looked:
+	case <-time.After(2 * orderTime):
+		t.Error("the other pod has no turn")
 	}
 }
 
