@@ -73,7 +73,11 @@ func init() {
 		return result{}, nil
 	}
 	errands["die"] = func(job) (result, error) { return result{}, unix.Kill(os.Getpid(), unix.SIGKILL) }
-	errands["stop"] = func(job) (result, error) { return result{}, unix.Kill(os.Getpid(), unix.SIGSTOP) }
+	errands["stop"] = func(job) (result, error) {
+		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+		time.Sleep(hang) // this thread may go on for a while
+		return result{}, nil
+	}
 }
 
 // Children that hang in the containers of a pod are few, and nobody waits for their end. Those of
