@@ -64,6 +64,7 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 	}
 	pauses := firstPause
 	var hides time.Time // since when some process cannot be asked, or another one; zero: none
+	missed := false     // by the last look
 	for !isClosed(c.gone) {
 		// First: a descriptor that arrives after the look is of a program that answers after it.
 		var had bool
@@ -82,13 +83,17 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 			m.do(func() { c.program, c.doubted = seen.pid, false })
 			c.waitHolder(seen)
 			m.do(func() { c.doubted = true })
-			pauses, hides = firstPause, time.Time{}
+			pauses, hides, missed = firstPause, time.Time{}, false
 			continue
 		case seen.hidden > 0 && hides.IsZero():
 			hides = time.Now()
 		case had && (seen.hidden == 0 || time.Since(hides) > hiddenTime):
-			m.died(c)
-			return
+			if missed {
+				m.died(c)
+				return
+			}
+			missed = true // a daemon forks twice, and has it in a process that began during the look
+			continue
 		}
 		select {
 		case <-time.After(pauses):
@@ -313,8 +318,8 @@ type sight struct {
 const mostHidden = 16
 
 // look looks at the processes that may have the connection. One that was killed does not count. A
-// program that hands the connection on during a look can be taken for dead, to the harm of its own
-// volume only.
+// program that hands the connection on during two looks can be taken for dead, to the harm of its
+// own volume only.
 func (c *connection) look() (seen sight, err error) {
 	pids, err := c.candidates()
 	if err != nil {
