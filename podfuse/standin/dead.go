@@ -2,6 +2,7 @@ package standin
 
 import (
 	"errors"
+	"hash/fnv"
 	"os"
 	"slices"
 	"sync"
@@ -26,6 +27,7 @@ type dead struct {
 	volume     volume.ID
 	generation uint64
 	file       *os.File
+	pod        uint64 // the key of its looks: all volumes of a pod take one turn
 
 	mu    sync.Mutex      // guards what follows
 	again map[uint64]bool // the requests of which the kernel is about to tell again
@@ -108,7 +110,7 @@ func (d *dead) handle(request []byte) {
 		if waits {
 			// The program's restart may depend on the thread that makes it: it must not wait for
 			// the restart.
-			d.looks.Add(uint64(d.volume), func() {
+			d.looks.Add(d.pod, func() {
 				if d.isOwn(d.volume, head.Pid) {
 					d.outages.answerOwn(d.volume, caller{d, id})
 				}
@@ -205,7 +207,8 @@ type connections struct {
 	*service
 	scratch scratch
 	// looks tell whether threads whose requests came are of the program's own container. They are
-	// made one after the other: each may wait for the kernel, with a thread of this process.
+	// made one after the other: each may wait for the kernel, with a thread of this process. Pods
+	// take turns, however many volumes they have.
 	looks later.Queue
 
 	mu      sync.Mutex // guards what follows
@@ -225,7 +228,10 @@ const (
 
 // add serves a connection, which it takes over.
 func (c *connections) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
-	d := &dead{connections: c, volume: id, generation: generation, file: file, again: map[uint64]bool{}}
+	record, _ := c.fs.layout.Clients().Get(id) // without one, as of a pod that is not known
+	pod := fnv.New64a()
+	_, _ = pod.Write([]byte(record.PodUID))
+	d := &dead{connections: c, volume: id, generation: generation, file: file, pod: pod.Sum64(), again: map[uint64]bool{}}
 	c.mu.Lock()
 	of := c.volumes[id]
 	known := slices.ContainsFunc(of, func(other *dead) bool { return other.generation == generation })
