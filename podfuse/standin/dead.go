@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -27,7 +28,8 @@ type dead struct {
 	volume     volume.ID
 	generation uint64
 	file       *os.File
-	pod        uint64 // the key of its looks: all volumes of a pod take one turn
+	pod        uint64       // the key of its looks: all volumes of a pod take one turn
+	looked     atomic.Int32 // how many of its looks wait
 
 	mu    sync.Mutex      // guards what follows
 	again map[uint64]bool // the requests of which the kernel is about to tell again
@@ -40,6 +42,10 @@ const (
 	// program that hides its descriptor has them queued again, and reading them keeps the pair from
 	// other volumes.
 	mostRepeats = 4096
+	// mostLooks is how many looks of a connection wait. Threads that ask and are killed, again and
+	// again, would otherwise add looks without an end. A request beyond them waits for the next
+	// program, as all others do.
+	mostLooks = 1024
 )
 
 // usesHandle tells whether a request is about something that the program had opened.
@@ -107,10 +113,12 @@ func (d *dead) handle(request []byte) {
 		d.fail(id, fuse.Status(unix.ESTALE))
 	default:
 		waits, again := d.outages.lose(d.volume, head.Pid, caller{d, id})
-		if waits {
+		if waits && d.looked.Load() < mostLooks { // only the goroutine that reads adds one
 			// The program's restart may depend on the thread that makes it: it must not wait for
 			// the restart.
+			d.looked.Add(1)
 			d.looks.Add(d.pod, func() {
+				defer d.looked.Add(-1)
 				if d.isOwn(d.volume, head.Pid) {
 					d.outages.answerOwn(d.volume, caller{d, id})
 				}
