@@ -356,6 +356,8 @@ func (c Config) recoveredMeta(id volume.ID, servers []volume.Record, mounts []lo
 // addRecovered mounts what a connection serves in the vault, where it is mounted for containers to
 // come.
 func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted fileSystem) (c *connection, err error) {
+	served := meta.Served
+	meta.Served = false // until it is mounted: a pair that says hello would be told, and nobody tells it of a failure
 	m.do(func() {
 		if m.client(meta.Volume).living != nil { // the look took longer than another program waits for its end
 			err = errBusy
@@ -373,7 +375,7 @@ func (m *recovery) addRecovered(meta connectionMeta, file *os.File, mounted file
 	ended := m.ended(c)
 	m.do(func() {
 		if err == nil && !c.isUnmounted() {
-			if c.Served = c.Served && !ended; c.Served {
+			if served && !ended {
 				m.begins(c)
 			}
 			m.set.Put(c.name(), c.connectionMeta, c.file) // not before: the spare would take it for mounted
