@@ -176,8 +176,9 @@ func (m *recovery) recoverLocked(id volume.ID, servers []volume.Record) error {
 			return err
 		}
 	}
+	hang := map[string]bool{} // namespaces in which the next child would wait, too
 	for _, lost := range mounts {
-		if living != nil && lost.device == living.Device {
+		if living != nil && lost.device == living.Device || hang[lost.namespace.Name] {
 			continue
 		}
 		buryErr := inNamespace(lost.namespace, pod, func(p *process) error {
@@ -186,9 +187,7 @@ func (m *recovery) recoverLocked(id volume.ID, servers []volume.Record) error {
 		if living == nil || errors.Is(buryErr, errAgain) || mayPass(buryErr) { // or it is somebody else's
 			err = errors.Join(err, buryErr)
 		}
-		if errors.Is(buryErr, errHangs) || errors.Is(buryErr, errManyHang) {
-			break // the next one would wait, too
-		}
+		hang[lost.namespace.Name] = errors.Is(buryErr, errHangs)
 	}
 	return err
 }
