@@ -108,13 +108,15 @@ func openProcess(thread int) (*process, error) {
 
 func (p *process) path(name string) string { return fmt.Sprintf("/proc/%d/%s", p.PID, name) }
 
-// mounts lists what the process has mounted below its root directory, if the pair does.
+// mounts lists what the process has mounted below its root directory, unless its mountinfo is too
+// long for the pair, too.
 func (p *process) mounts() ([]*mountinfo.Info, error) {
 	return mount.Namespace{PID: p.PID}.All(wire.MostMounts)
 }
 
-// tables has a place for each function that has tables of mounts in memory, and waits for nothing
-// meanwhile. That of the host is long, and hundreds of programs may ask at the same time.
+// tables bounds how many functions have parsed tables of mounts in memory: that of the host is long,
+// and hundreds of programs may ask at the same time. Who has a place waits for no lock, no program
+// and no second place.
 var tables = make(chan struct{}, 4)
 
 // takeTables waits for a place.

@@ -224,6 +224,7 @@ func (c Config) lostMounts(id volume.ID, servers []volume.Record, pod cgroup) (f
 			case err != nil && !serves:
 				return nil // this container has nothing of the volume
 			}
+			defer takeTables()()
 			mounts, err := p.mounts()
 			standIns := map[int]string{}
 			for _, info := range mounts {
