@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -62,6 +63,16 @@ func TestAChildWithoutAnErrand(t *testing.T) {
 	}
 }
 
+// A child that is on an errand ends with its mounter, whatever it waits for.
+func TestAChildEndsWithItsMounter(t *testing.T) {
+	t.Parallel()
+	c, err := newChild(0)
+	must(t, err)
+	defer c.close()
+	must(t, errors.Join(json.NewEncoder(c.errand).Encode(job{Kind: "wait"}), c.errand.Close()))
+	c.ends(t)
+}
+
 // These errands are for tests: the children are of this binary.
 func init() {
 	errands["nothing"] = func(job) (result, error) { return result{}, nil }
@@ -72,6 +83,7 @@ func init() {
 		}
 		return result{}, nil
 	}
+	errands["wait"] = func(job) (result, error) { time.Sleep(time.Hour); return result{}, nil }
 	errands["die"] = func(job) (result, error) { return result{}, unix.Kill(os.Getpid(), unix.SIGKILL) }
 	errands["stop"] = func(job) (result, error) {
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
@@ -121,7 +133,7 @@ func TestFewHang(t *testing.T) {
 			})
 			return hanging == i+1
 		})
-		most := m.enter("one", mostHanging, time.Second/2, job{Kind: "nothing"}, process)
+		most := m.enter("one", mostHanging, hang, job{Kind: "nothing"}, process)
 		if full := errors.Is(most, errManyHang); full != (i+1 >= mostHanging) {
 			t.Errorf("%d hang, and another one to mount: %v", i+1, most)
 		}
