@@ -60,8 +60,9 @@ func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) err
 }
 
 // eachContainer calls a function with a process of each mount namespace that has a volume inside a
-// container, until a time: a pod can have thousands. Its errors are joined. Whoever cannot be asked
-// executes something, and waits for no volume.
+// container, and joins its errors. A pod can have thousands of namespaces: at the time until, it
+// stops with errNoTime. It leaves out a process that cannot be asked, which is in execve(2) and
+// waits for no volume.
 func (m *programs) eachContainer(record volume.Record, until time.Time, f func(*process, []standIn) error) error {
 	group := m.cgroupOf(record)
 	namespaces, err := group.namespaces()

@@ -227,8 +227,8 @@ type connections struct {
 }
 
 // mostDead is how many connections of dead programs are kept of one volume, and mostDeadOfAll of
-// all volumes, far below the limit of descriptors. The oldest is closed first, of all volumes that of
-// the volume which has most, and its users get ECONNABORTED.
+// all volumes, far below the limit of descriptors. One too many closes the oldest of its volume, or
+// that of the volume which has most (see makeRoom): the users of that connection get ECONNABORTED.
 const (
 	mostDead      = 8
 	mostDeadOfAll = 2048
@@ -268,8 +268,8 @@ func (c *connections) add(id volume.ID, generation uint64, since time.Time, file
 	}()
 }
 
-// makeRoom closes the oldest connection of the volume that has most, if those are more than a volume
-// with so many would have with one more. The caller has locked c.
+// makeRoom closes the oldest connection of the volume that has most, for one more of a volume that
+// has so many. It returns false if the first one would then have fewer. The caller has locked c.
 func (c *connections) makeRoom(has int) bool {
 	var most volume.ID
 	for id, of := range c.volumes {
