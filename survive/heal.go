@@ -207,6 +207,10 @@ func (n healing) healOthers() (healed []Healed) {
 	return healed
 }
 
+// mostDead is how many dead mounts a namespace may have: those of all are kept in memory until they
+// are healed. A node agent that sees the volumes of all pods has fewer.
+const mostDead = 4096
+
 var errUntold = errors.New("the kernel does not tell which namespace it is in, while it executes a program; call again")
 
 // isUnseen tells whether an error says that we could not look, and not that a process has ended.
@@ -232,6 +236,8 @@ func (n healing) survey(all dead, until time.Time, tries int) (others []affected
 				found = append(found, affected{namespace, nil, lookErr})
 			case lookErr != nil:
 				err = lookErr
+			case len(stacks) > mostDead:
+				found = append(found, affected{namespace, nil, mount.ErrLong})
 			default:
 				found = append(found, affected{namespace, stacks, why})
 			}

@@ -169,8 +169,8 @@ func (m *children) enter(pod string, most int, limit time.Duration, j job, files
 	return err
 }
 
-// awaitTurn waits until a child may be sent, and counts it. It does not wait if as many as may run
-// hang: an order that waits takes a place of other pods' orders, see mostOrders.
+// awaitTurn waits until a child may be sent, and counts it. Where all that may run hang, it does not
+// wait: an order that waits takes a place of other pods' orders, see mostOrders.
 func (m *children) awaitTurn(pod string, most int, until time.Time) error {
 	for pauses := firstPause; ; pauses = min(2*pauses, killedTime) {
 		free, hang := false, false

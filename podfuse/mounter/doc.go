@@ -33,8 +33,9 @@
 //
 // The table of volumes belongs to one goroutine, which never waits longer than for the spare to
 // read. What asks a file system of somebody else's, or follows a path in a container, is done by a
-// child: a process of this binary for one errand, which is killed when its time is up, and ends with the mounter. A child also
-// opens the descriptors that come with an order, as to close them may take for ever (receive.go).
-// What the kernel may not tell of a process, as long as that executes a program, is asked by a
-// thread that is left behind, and of the volume's own pod only (package proc, Ask; death.go).
+// child: a process of this binary for one errand, which is killed when its time is up, and ends
+// with the mounter. A child also opens the descriptors that come with an order, as to close them
+// may take for ever (receive.go). What the kernel may not tell of a process, as long as that
+// executes a program, is asked by a thread that is left behind, and of the volume's own pod only
+// (package proc, Ask; death.go).
 package mounter
