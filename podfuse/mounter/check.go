@@ -114,9 +114,9 @@ func (p *process) mounts() ([]*mountinfo.Info, error) {
 	return mount.Namespace{PID: p.PID}.All(wire.MostMounts)
 }
 
-// tables bounds how many functions have parsed tables of mounts in memory: that of the host is long,
-// and hundreds of programs may ask at the same time. Who has a place waits for no lock, no program
-// and no second place.
+// tables bounds how many functions have parsed tables of mounts in memory: that of the host is
+// long, and hundreds of programs may ask at the same time. Who has a place waits for no lock, no
+// program and no second place.
 var tables = make(chan struct{}, 4)
 
 // takeTables waits for a place.

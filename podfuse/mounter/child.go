@@ -169,8 +169,8 @@ func (m *children) enter(pod string, most int, limit time.Duration, j job, files
 	return err
 }
 
-// awaitTurn waits until a child may be sent, and counts it. Where all that may run hang, it does not
-// wait: an order that waits takes a place of other pods' orders, see mostOrders.
+// awaitTurn waits until a child may be sent, and counts it. Where all that may run hang, it does
+// not wait: an order that waits takes a place of other pods' orders, see mostOrders.
 func (m *children) awaitTurn(pod string, most int, until time.Time) error {
 	for pauses := firstPause; ; pauses = min(2*pauses, killedTime) {
 		free, hang := false, false
@@ -283,8 +283,8 @@ func errand(args []string) error {
 	} else if err != nil {
 		return err
 	}
-	// The end of the pipe is the mounter's death: the next mounter sends a child of its own, and does
-	// not count this one, which could keep a program's connection from ending.
+	// The end of the pipe is the mounter's death: the next mounter sends a child of its own, and
+	// does not count this one, which could keep a program's connection from ending.
 	var done atomic.Bool
 	go func() {
 		_, _ = io.Copy(io.Discard, pipe)

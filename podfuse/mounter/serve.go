@@ -321,8 +321,8 @@ func (c Config) fileSystem(server volume.Record, client volume.ID, o wire.Option
 	return fileSystem{Type: fsType, Source: serves.Serves, Options: options, Flags: flags}, nil
 }
 
-// checkMountpoint refuses a path that is none, and one below which the host would see the mount. The
-// program is in a container: see checkServer.
+// checkMountpoint refuses a path that is none, and one below which the host would see the mount.
+// The program is in a container: see checkServer.
 func checkMountpoint(path string, p *process) error {
 	if path == "" {
 		return nil
