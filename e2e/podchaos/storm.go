@@ -36,7 +36,7 @@ func (t *trial) storm(ctx context.Context, _ int) error {
 	if err == nil {
 		err = await(ctx, stepTimeout, func() error {
 			var s stormed
-			if err := json.Unmarshal([]byte(c.said()[strings.LastIndexByte(c.said(), '\n')+1:]), &s); err != nil || s.Threads < stormThreads || s.Refused == 0 || s.Connections < 100 || s.Processes < 100 {
+			if err := json.Unmarshal([]byte(c.said()[strings.LastIndexByte(c.said(), '\n')+1:]), &s); err != nil || s.Threads < stormThreads || s.Refused == 0 || s.Connections < 100 || s.Processes < 20 {
 				return fmt.Errorf("the storm has not begun: %+v, %q", s, c.said())
 			}
 			return nil
