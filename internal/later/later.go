@@ -5,18 +5,18 @@ import "sync"
 
 // Queue calls functions one at a time: those with the same key in their order, and the keys in
 // turn. Its zero value is ready for use.
-type Queue struct {
-	mu    sync.Mutex          // guards what follows
-	turn  chan struct{}       // taken by who is called
-	waits map[uint64][]func() // by key; each has a goroutine
+type Queue[K comparable] struct {
+	mu    sync.Mutex     // guards what follows
+	turn  chan struct{}  // taken by who is called
+	waits map[K][]func() // by key; each has a goroutine
 }
 
 // Add has a function called. It does not wait.
-func (q *Queue) Add(key uint64, call func()) {
+func (q *Queue[K]) Add(key K, call func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waits == nil {
-		q.turn, q.waits = make(chan struct{}, 1), map[uint64][]func(){}
+		q.turn, q.waits = make(chan struct{}, 1), map[K][]func(){}
 	}
 	all, begun := q.waits[key]
 	q.waits[key] = append(all, call)
@@ -26,7 +26,7 @@ func (q *Queue) Add(key uint64, call func()) {
 }
 
 // callAll calls the functions of a key until there are no more.
-func (q *Queue) callAll(key uint64) {
+func (q *Queue[K]) callAll(key K) {
 	for {
 		q.mu.Lock()
 		all := q.waits[key]

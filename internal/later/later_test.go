@@ -10,14 +10,14 @@ import (
 func TestKeysTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, each = 4000, 10 * time.Millisecond
-		q, began := new(Queue), time.Now()
+		q, began := new(Queue[string]), time.Now()
 		made, at, lone := 0, time.Duration(0), time.Duration(0)
 		for range many {
-			q.Add(1, func() { time.Sleep(each); made++ })
+			q.Add("one", func() { time.Sleep(each); made++ })
 		}
 		time.Sleep(10*each + each/2)
 		at = time.Since(began)
-		q.Add(2, func() { lone = time.Since(began) - at })
+		q.Add("two", func() { lone = time.Since(began) - at })
 		time.Sleep(2 * many * each)
 		synctest.Wait()
 		if lone > 2*each {

@@ -2,7 +2,6 @@ package standin
 
 import (
 	"errors"
-	"hash/fnv"
 	"os"
 	"slices"
 	"sync"
@@ -28,7 +27,7 @@ type dead struct {
 	volume     volume.ID
 	generation uint64
 	file       *os.File
-	pod        uint64       // the key of its looks: all volumes of a pod take one turn
+	pod        string       // its UID, the key of its looks: all volumes of a pod take one turn
 	looked     atomic.Int32 // how many of its looks wait
 
 	mu    sync.Mutex      // guards what follows
@@ -217,7 +216,7 @@ type connections struct {
 	// looks tell whether threads whose requests came are of the program's own container. They are
 	// made one after the other: each may wait for the kernel, with a thread of this process. Pods
 	// take turns, however many volumes they have.
-	looks later.Queue
+	looks later.Queue[string]
 
 	mu      sync.Mutex // guards what follows
 	ended   bool
@@ -237,9 +236,7 @@ const (
 // add serves a connection, which it takes over.
 func (c *connections) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
 	record, _ := c.fs.layout.Clients().Get(id) // without one, as of a pod that is not known
-	pod := fnv.New64a()
-	_, _ = pod.Write([]byte(record.PodUID))
-	d := &dead{connections: c, volume: id, generation: generation, file: file, pod: pod.Sum64(), again: map[uint64]bool{}}
+	d := &dead{connections: c, volume: id, generation: generation, file: file, pod: record.PodUID, again: map[uint64]bool{}}
 	c.mu.Lock()
 	of := c.volumes[id]
 	known := slices.ContainsFunc(of, func(other *dead) bool { return other.generation == generation })

@@ -22,7 +22,7 @@ import (
 type link struct {
 	socket *packet.Socket
 	by     int // the descriptor by which alone this process can send others
-	orders later.Queue
+	orders later.Queue[struct{}]
 }
 
 // openLink uses a socket, which stays the caller's, and open.
@@ -52,7 +52,7 @@ func (l *link) begin(event func(wire.Event, *os.File), gone func(error)) {
 // send sends an order, later, and takes over the descriptors. A mounter that does not read keeps
 // only the queue waiting.
 func (l *link) send(order wire.Order, files ...*os.File) {
-	l.orders.Add(0, func() {
+	l.orders.Add(struct{}{}, func() {
 		// No order is too long (wire.LongestPath): an error is the link's end, which its reader
 		// finds, too.
 		_ = l.socket.SendBy(l.by, packet.NoLimit, order, files...)

@@ -21,7 +21,7 @@ import (
 // Delayed requests are looked at one after the other: a look that waits for the kernel takes a
 // thread, and this process ends where its cgroup has no room for another thread.
 type pace struct {
-	looks later.Queue // delayed
+	looks later.Queue[volume.ID] // delayed
 
 	mu      sync.Mutex // guards what follows
 	volumes map[volume.ID]*timeSpent
@@ -76,7 +76,7 @@ func (p *pace) park(id volume.ID, c caller, look func()) bool {
 		return false
 	}
 	p.parked[c] = time.AfterFunc(period, func() {
-		p.looks.Add(uint64(id), func() {
+		p.looks.Add(id, func() {
 			if p.leave(c) {
 				look()
 			}

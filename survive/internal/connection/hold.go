@@ -40,7 +40,7 @@ type held struct {
 	// looks are made at who was sent a signal. One waits for a lock of that process, which its
 	// threads can keep busy: neither the worker that reads requests waits for it, nor other volumes
 	// behind thousands.
-	looks later.Queue
+	looks later.Queue[uint64]
 
 	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
 	ids map[uint64]waiter // by the id of the request
