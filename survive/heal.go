@@ -207,8 +207,8 @@ func (n healing) healOthers() (healed []Healed) {
 	return healed
 }
 
-// mostDead is how many dead mounts a namespace may have: those of all are kept in memory until they
-// are healed. A node agent that sees the volumes of all pods has fewer.
+// mostDead is how many dead mounts of a namespace are healed: the dead mounts of all namespaces are
+// in memory at the same time. A node agent that sees the volumes of all pods has fewer.
 const mostDead = 4096
 
 var errUntold = errors.New("the kernel does not tell which namespace it is in, while it executes a program; call again")

@@ -135,7 +135,7 @@ func (n Namespace) All(most int) ([]*mountinfo.Info, error) { return n.mounts(mo
 // twenty layers: 5,000 of them.
 const mostTable = 8 << 20
 
-// ErrLong says that it is as long or longer.
+// ErrLong says that the mountinfo of a namespace is too long to be read.
 var ErrLong = errors.New("the container has too many mounts; start it anew with fewer")
 
 // LocalMount returns the mount point that a path without links leads to last. The error is

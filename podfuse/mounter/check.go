@@ -108,8 +108,8 @@ func openProcess(thread int) (*process, error) {
 
 func (p *process) path(name string) string { return fmt.Sprintf("/proc/%d/%s", p.PID, name) }
 
-// mounts lists what the process has mounted below its root directory, unless its mountinfo is too
-// long for the pair, too.
+// mounts lists what the process has mounted below its root directory. A mountinfo that the pair
+// does not read, because it is too long, is not read here.
 func (p *process) mounts() ([]*mountinfo.Info, error) {
 	return mount.Namespace{PID: p.PID}.All(wire.MostMounts)
 }
@@ -209,7 +209,7 @@ type standIn struct {
 // standIns finds those of a client volume, which the process's namespace must have inside a
 // container.
 func (c Config) standIns(record volume.Record, p *process) ([]standIn, error) {
-	// Nearly all processes do not have the volume, and need no place among the tables for that.
+	// Nearly all processes do not have the volume. To see that, no table is parsed.
 	text, err := proc.Read(p.path("mountinfo"), nil, wire.MostMounts)
 	if err == nil && !bytes.Contains(text, []byte(record.ID().String())) {
 		return nil, fmt.Errorf("process %d does not have volume %s", p.PID, record.ID())

@@ -169,8 +169,8 @@ func (m *children) enter(pod string, most int, limit time.Duration, j job, files
 	return err
 }
 
-// awaitTurn waits until a child may be sent, and counts it. Where all that may run hang, it does
-// not wait: an order that waits takes a place of other pods' orders, see mostOrders.
+// awaitTurn waits until a child may be sent, and counts it. It does not wait for children that
+// hang: an order that waits takes one of the places that the orders of all pods have (mostOrders).
 func (m *children) awaitTurn(pod string, most int, until time.Time) error {
 	for pauses := firstPause; ; pauses = min(2*pauses, killedTime) {
 		free, hang := false, false
@@ -285,10 +285,10 @@ func errand(args []string) error {
 	}
 	// The end of the pipe is the mounter's death: the next mounter sends a child of its own, and
 	// does not count this one, which could keep a program's connection from ending.
-	var done atomic.Bool
+	var answers atomic.Bool
 	go func() {
 		_, _ = io.Copy(io.Discard, pipe)
-		if !done.Load() {
+		if !answers.Load() {
 			os.Exit(1)
 		}
 	}()
@@ -296,19 +296,19 @@ func errand(args []string) error {
 	if carryOut == nil {
 		return fmt.Errorf("there is no errand %q", j.Kind)
 	}
-	has, err := carryOut(j)
+	done, err := carryOut(j)
 	if err != nil {
-		has.Error, has.Again = err.Error(), errors.Is(err, errAgain)
-		if len(has.Error) > 4096 {
-			has.Error = has.Error[:4096]
+		done.Error, done.Again = err.Error(), errors.Is(err, errAgain)
+		if len(done.Error) > 4096 {
+			done.Error = done.Error[:4096]
 		}
 	}
-	done.Store(true) // the mounter closes the pipe when it has the result
+	answers.Store(true) // the mounter closes the pipe when it has the result
 	// Who waits for it need not wait for what comes then, nor for this process's end.
 	result := os.NewFile(resultFD, "result")
-	err = errors.Join(json.NewEncoder(result).Encode(has), result.Close())
-	if has.then != nil {
-		has.then()
+	err = errors.Join(json.NewEncoder(result).Encode(done), result.Close())
+	if done.then != nil {
+		done.then()
 	}
 	return err
 }

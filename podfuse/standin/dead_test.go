@@ -62,20 +62,11 @@ func TestOthersDeadProgramsAreKept(t *testing.T) {
 			t.Fatalf("%d dead programs of a volume are kept, want %d", got, want)
 		}
 	}
-	eventuallyIs(t, "others are closed", func() bool {
+	eventually(t, "others are closed", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.count <= mostDeadOfAll
 	})
-}
-
-func eventuallyIs(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for began := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > soon {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // Looks at those who ask dead programs are made one after the other, whichever connection they ask
@@ -118,7 +109,7 @@ func TestLooksOfDeadConnectionsAreOneAfterTheOther(t *testing.T) {
 		t.Error(err)
 	}
 	writer.Close()
-	eventuallyIs(t, "both are answered", func() bool {
+	eventually(t, "both are answered", func() bool {
 		s.outages.mu.Lock()
 		defer s.outages.mu.Unlock()
 		return len(s.outages.callers) == 0

@@ -518,9 +518,14 @@ func (f *FileSystem) heldThreads() (all []uint32) {
 // eventually waits until something is so.
 func (r *rig) eventually(what string, is func() bool) {
 	r.t.Helper()
+	eventually(r.t, what, is)
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
 	for deadline := time.Now().Add(soon); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("never: %s", what)
+			t.Fatalf("never: %s", what)
 		}
 	}
 }
