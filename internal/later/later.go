@@ -6,23 +6,29 @@ import "sync"
 // Queue calls functions one at a time: those with the same key in their order, and the keys in
 // turn. Its zero value is ready for use.
 type Queue[K comparable] struct {
+	Most int // how many of a key wait at most; 0: any number
+
 	mu    sync.Mutex     // guards what follows
 	turn  chan struct{}  // taken by who is called
 	waits map[K][]func() // by key; each has a goroutine
 }
 
-// Add has a function called. It does not wait.
-func (q *Queue[K]) Add(key K, call func()) {
+// Add has a function called. It does not wait. It returns false where no more of the key can wait.
+func (q *Queue[K]) Add(key K, call func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waits == nil {
 		q.turn, q.waits = make(chan struct{}, 1), map[K][]func(){}
 	}
 	all, begun := q.waits[key]
+	if q.Most > 0 && len(all) >= q.Most {
+		return false
+	}
 	q.waits[key] = append(all, call)
 	if !begun {
 		go q.callAll(key)
 	}
+	return true
 }
 
 // callAll calls the functions of a key until there are no more.

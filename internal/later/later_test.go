@@ -28,3 +28,26 @@ func TestKeysTakeTurns(t *testing.T) {
 		}
 	})
 }
+
+func TestMostOfAKeyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, made := &Queue[string]{Most: 10}, 0
+		add := func(key string) bool { return q.Add(key, func() { time.Sleep(time.Second); made++ }) }
+		add("one")
+		synctest.Wait() // it is called
+		added := 0
+		for range 12 {
+			if add("one") {
+				added++
+			}
+		}
+		if !add("two") || added != 10 {
+			t.Errorf("%d of the first key wait, and one of the other", added)
+		}
+		time.Sleep(time.Minute)
+		if made != 12 || !add("one") {
+			t.Errorf("%d calls were made", made)
+		}
+		time.Sleep(time.Minute)
+	})
+}

@@ -5,14 +5,12 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/devfuse"
-	"example.com/pod-info-fuse/internal/later"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -27,8 +25,7 @@ type dead struct {
 	volume     volume.ID
 	generation uint64
 	file       *os.File
-	pod        string       // its UID, the key of its looks: all volumes of a pod take one turn
-	looked     atomic.Int32 // how many of its looks wait
+	pod        string // its UID
 
 	mu    sync.Mutex      // guards what follows
 	again map[uint64]bool // the requests of which the kernel is about to tell again
@@ -41,10 +38,6 @@ const (
 	// program that hides its descriptor has them queued again, and reading them keeps the pair from
 	// other volumes.
 	mostRepeats = 4096
-	// mostLooks is how many looks of a connection wait. Threads that ask and are killed, again and
-	// again, would otherwise add looks without an end. A request beyond them waits for the next
-	// program, as all others do.
-	mostLooks = 1024
 )
 
 // usesHandle tells whether a request is about something that the program had opened.
@@ -103,7 +96,8 @@ func (d *dead) handle(request []byte) {
 	switch op := head.Opcode; {
 	case op == devfuse.OpInterrupt:
 		if in := devfuse.Message[fuse.InterruptIn](request); in != nil {
-			d.interrupt(id, in.Unique)
+			interrupted := in.Unique // the memory is used again
+			d.looks.Add(d.pod, func() { d.interrupt(id, interrupted) })
 		}
 	case !devfuse.Waits(op):
 	case op == devfuse.OpRelease, op == devfuse.OpReleaseDir, op == devfuse.OpDestroy:
@@ -112,12 +106,10 @@ func (d *dead) handle(request []byte) {
 		d.fail(id, fuse.Status(unix.ESTALE))
 	default:
 		waits, again := d.outages.lose(d.volume, head.Pid, caller{d, id})
-		if waits && d.looked.Load() < mostLooks { // only the goroutine that reads adds one
+		if waits {
 			// The program's restart may depend on the thread that makes it: it must not wait for
-			// the restart.
-			d.looked.Add(1)
+			// the restart. Beyond the looks that there can be, it waits, as all others do.
 			d.looks.Add(d.pod, func() {
-				defer d.looked.Add(-1)
 				if d.isOwn(d.volume, head.Pid) {
 					d.outages.answerOwn(d.volume, caller{d, id})
 				}
@@ -213,10 +205,6 @@ func (s *scratch) free() {
 type connections struct {
 	*service
 	scratch scratch
-	// looks tell whether threads whose requests came are of the program's own container. They are
-	// made one after the other: each may wait for the kernel, with a thread of this process. Pods
-	// take turns, however many volumes they have.
-	looks later.Queue[string]
 
 	mu      sync.Mutex // guards what follows
 	ended   bool

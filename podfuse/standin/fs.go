@@ -4,7 +4,7 @@
 //
 //	fs.go      what a stand-in looks like
 //	who.go     whose view a process has: its container's, or the host's
-//	pace.go    how much time looking at processes may take
+//	look.go    when processes are looked at
 //	outage.go  which requests wait for what, and when they are answered
 //	dead.go    the connection of a program that has died
 //	socket.go  the requests of pods
@@ -190,11 +190,7 @@ func (f *FileSystem) Hold(r hold.Request) bool {
 		return false
 	}
 	for _, id := range f.idsOf(r.Node) {
-		record, status := f.Record(volume.Node(id, 0))
-		if !status.Ok() {
-			continue
-		}
-		if s.hold(record, r.PID, caller{s.standins, r.ID}) {
+		if record, status := f.Record(volume.Node(id, 0)); status.Ok() && s.hold(record, r) {
 			return true
 		}
 	}
@@ -204,7 +200,7 @@ func (f *FileSystem) Hold(r hold.Request) bool {
 // Interrupted forgets a request.
 func (f *FileSystem) Interrupted(id uint64) {
 	if s := f.service.Load(); s != nil {
-		s.interrupted(caller{s.standins, id})
+		s.outages.interrupted(caller{s.standins, id})
 	}
 }
 
@@ -232,7 +228,7 @@ type service struct {
 	fs        *FileSystem
 	standins  standins
 	processes *processes
-	pace      *pace
+	looks     looks
 	outages   *outages
 	dead      *connections
 	link      *link     // nil: there is none
@@ -251,7 +247,7 @@ func (s *service) begin() {
 	if _, err := s.processes.cgroup("1"); err != nil {
 		s.log("%v: processes are hidden, as by the mount option hidepid of /proc; nobody whom this process does not see waits, and he finds an empty directory", err)
 	}
-	s.pace = newPace()
+	s.looks.Most = mostLooks
 	s.outages = newOutages(s)
 	s.dead = &connections{service: s, volumes: map[volume.ID][]*dead{}}
 	if len(s.fs.companionFiles) < 2 {
@@ -275,7 +271,6 @@ func (s *service) begin() {
 
 // end leaves everything to the process that serves next.
 func (s *service) end() {
-	s.pace.end()
 	s.outages.end()
 	if s.requests != nil {
 		s.requests.end()

@@ -29,12 +29,15 @@ import (
 // die is let go. Another one is not, since open(2) and its like fail with EINTR on no local
 // file system; EAGAIN in the place of an answer has the kernel tell again.
 type held struct {
-	holder hold.Holder
-	device *device
-	counts *counters.Counters
-	note   *suspects.Note
-	end    func()        // of the Holder
-	limit  time.Duration // for how long a request is held; 0: for ever
+	holder   hold.Holder
+	device   *device
+	protocol protocol
+	counts   *counters.Counters
+	note     *suspects.Note // of who asks the Holder
+	serving  sync.Mutex     // one request at a time is answered by Serve: guards served
+	served   *suspects.Note
+	end      func()        // of the Holder
+	limit    time.Duration // for how long a request is held; 0: for ever
 
 	volumeOf func(node uint64) uint64
 	// looks are made at who was sent a signal. One waits for a lock of that process, which its
@@ -55,10 +58,11 @@ type waiter struct {
 // errHeld says that a request was read, and is the Holder's: there is nothing to answer now.
 var errHeld = errors.New("the request is held")
 
-func newHeld(fs FileSystem, agreed Params, d *device, counts *counters.Counters, volumeOf func(node uint64) uint64) *held {
+func newHeld(fs FileSystem, agreed Params, d *device, p protocol, counts *counters.Counters, volumeOf func(node uint64) uint64) *held {
 	if holder, is := fs.(hold.Holder); is {
 		return &held{
-			holder: holder, device: d, counts: counts, note: counts.Suspects.Note(suspects.MostWorkers - 1),
+			holder: holder, device: d, protocol: p, counts: counts,
+			note: counts.Suspects.Note(suspects.MostWorkers - 1), served: counts.Suspects.Note(suspects.MostWorkers - 2),
 			limit: agreed.HoldTimeout(), volumeOf: volumeOf,
 		}
 	}
@@ -99,7 +103,7 @@ func (h *held) take(request []byte) bool {
 	h.mu.Unlock()
 	h.note.Begin(subjectOf(request), firstID(request), time.Now())
 	defer h.note.End()
-	if h.holder.Hold(hold.Request{ID: id, Node: head.NodeId, Opcode: head.Opcode, PID: head.Pid}) {
+	if h.holder.Hold(hold.Request{ID: id, Node: head.NodeId, Opcode: head.Opcode, PID: head.Pid, Message: request}) {
 		h.counts.Held()
 		h.expire(id)
 		return true
@@ -123,14 +127,14 @@ func (h *held) expire(id uint64) {
 	case h.limit == 0:
 	case id&resent != 0:
 		end(fuse.Status(unix.ESTALE))
-	case !h.has(id): // the Holder has answered already, and a timer would stay for all of its time
+	case !h.Waits(id): // the Holder has answered already, and a timer would stay for all of its time
 	default:
 		time.AfterFunc(h.limit, func() { end(fuse.Status(unix.ENOTCONN)) })
 	}
 }
 
-// has tells whether a request is held.
-func (h *held) has(id uint64) bool {
+// Waits implements hold.Answerer.
+func (h *held) Waits(id uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, is := h.ids[id]
@@ -182,12 +186,32 @@ func (h *held) Fail(id uint64, status fuse.Status) { h.fail(id, status) }
 
 // fail answers a request if it is held, and tells whether it was.
 func (h *held) fail(id uint64, status fuse.Status) (was bool) {
+	return h.reply(id, devfuse.Error(id, status))
+}
+
+// Serve implements hold.Answerer.
+func (h *held) Serve(message []byte) {
+	id := devfuse.Header(message).Unique
+	if !h.Waits(id) {
+		return
+	}
+	h.serving.Lock()
+	defer h.serving.Unlock()
+	reply := make([]byte, h.protocol.replySize())
+	h.served.Begin(subjectOf(message), firstID(message), time.Now())
+	n := h.protocol.handle([][]byte{message}, [][]byte{reply})
+	h.served.End()
+	h.reply(id, reply[:n])
+}
+
+// reply answers a request if it is held, and tells whether it was.
+func (h *held) reply(id uint64, packet []byte) (was bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, held := h.ids[id]; !held {
 		return false
 	}
 	delete(h.ids, id)
-	_ = h.device.write(devfuse.Error(id, status)) // ENODEV: unmounted, and nobody waits any more
+	_ = h.device.write(packet) // ENODEV: unmounted, and nobody waits any more
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -52,6 +53,7 @@ func (l *late) Hold(r hold.Request) bool {
 	if l.open || r.Opcode != l.opcode || r.Node == fuse.FUSE_ROOT_ID {
 		return false
 	}
+	r.Message = slices.Clone(r.Message)
 	l.held[r.ID] = r
 	return true
 }
@@ -381,6 +383,34 @@ func TestAnAnswerMayComeAtOnce(t *testing.T) {
 		if err := await(t, m.ask("name")); err != unix.ENXIO {
 			t.Fatalf("the reader gets %v, want ENXIO", err)
 		}
+	}
+}
+
+func TestWhatIsHeldMayBeAnsweredAsUsual(t *testing.T) {
+	m := mountOne(t)
+	l := m.late(opGetAttr)
+	m.serveLate(l)
+	asked := m.ask("nothing")
+	l.await(t, 1)
+	l.mu.Lock()
+	var r hold.Request
+	for _, r = range l.held {
+	}
+	l.mu.Unlock()
+	if !l.answerer.Waits(r.ID) {
+		t.Error("nobody waits for it")
+	}
+	l.mu.Lock()
+	l.open = true // the kernel asks more
+	l.mu.Unlock()
+	for range 2 { // the second one is ignored
+		l.answerer.Serve(r.Message)
+		if l.answerer.Waits(r.ID) {
+			t.Error("somebody still waits for it")
+		}
+	}
+	if err := await(t, asked); err != unix.ENOENT {
+		t.Errorf("the reader gets %v, want ENOENT", err)
 	}
 }
 
