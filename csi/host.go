@@ -18,26 +18,22 @@ import (
 )
 
 // onHost calls a function on a thread in the namespaces of process 1, which ends with it, with the
-// path of the driver that is installed there, "" for none. Processes that the function starts are
-// in the namespaces, too. A panic is an error.
-//
-// install enters the kubelet's namespaces instead. Looking for the kubelet costs time with the
-// number of processes, for each request, and a node with CSI alone may have no kubelet with a
-// plugin directory. A kubelet in another mount namespace sees what is mounted below its directory
-// in the namespace of process 1, as every CSI plugin needs it.
+// path of the driver that is installed there, "" for none. A panic is an error.
 func (p *Plugin) onHost(f func(binary string) error) error {
-	return proc.OnThread(func() (err error) {
+	entered := false
+	err := proc.OnNode(func() (err error) {
 		defer p.recovered(&err) // nobody else can on this thread
-		if err := proc.Join(1); err != nil {
-			return status.Errorf(codes.FailedPrecondition,
-				"enter the host's namespaces: %v; the pod needs hostPID: true, and its container must be privileged", err)
-		}
+		entered = true
 		binary, err := p.findBinary()
 		if err != nil {
 			return status.Errorf(codes.FailedPrecondition, "find the installed driver: %v", err)
 		}
 		return f(binary)
 	})
+	if !entered {
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return err
 }
 
 // initialize calls init of a driver that is new, so that a new version takes over. A kubelet does

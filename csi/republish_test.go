@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -211,4 +212,52 @@ func TestAVolumeWhoseRecordIsLostIsHealed(t *testing.T) {
 	w.mustUnpublish(other)
 	w.isGone(target)
 	w.isGone(other)
+}
+
+// A kubelet in a mount namespace of its own, as OpenShift's kubens, has both doors: each mounts on
+// the node, and a loss is healed once, whoever comes first.
+func TestBothDoorsOfAKubeletInAnotherMountNamespace(t *testing.T) {
+	w := serve(t)
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		t.Fatal(err)
+	}
+	kubelet := func(args ...string) string {
+		script := `mount --make-rshared / && exec "$@"`
+		output, err := exec.Command("unshare", append([]string{"--mount", "--propagation", "slave", "sh", "-c", script, "sh"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%q: %v: %s", args, err, output)
+		}
+		return string(output)
+	}
+	callOut := func(args ...string) {
+		t.Helper()
+		if answer := kubelet(append([]string{w.binary}, args...)...); !strings.Contains(answer, `"Success"`) {
+			t.Errorf("%q: %s", args, answer)
+		}
+	}
+	byFlex, byCSI := filepath.Join(w.kubelet, "pods", otherUID, "volumes", filepath.Base(filepath.Dir(w.binary)), "info"), w.target(podUID, "info")
+	if err := os.MkdirAll(byFlex, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	callOut("mount", byFlex, `{"kubernetes.io/pod.uid":"`+otherUID+`"}`)
+	w.mustPublish(byCSI)
+	for _, heal := range []func(){func() { callOut("init") }, func() { w.mustPublish(byCSI) }} {
+		w.kill()
+		heal()
+		pair := w.pair()
+		callOut("init")
+		w.mustPublish(byCSI)
+		if now := w.pair(); !slices.Equal(now, pair) {
+			t.Errorf("the processes %v became %v", pair, now)
+		}
+		for uid, dir := range map[string]string{otherUID: byFlex, podUID: byCSI} {
+			w.readsOf(uid, dir)
+			if got := kubelet("cat", filepath.Join(dir, "pod.uid")); got != uid+"\n" {
+				t.Errorf("the kubelet reads %q, want %s", got, uid)
+			}
+		}
+	}
+	callOut("unmount", byFlex)
+	w.mustUnpublish(byCSI)
+	w.isGone(byCSI)
 }

@@ -96,7 +96,7 @@ func TestALookThatFailsChangesNothing(t *testing.T) {
 	testnode.WriteFact(t, "eu-1\n", facts, "zone")
 	volume := d.Mount()
 	blind := d.Execute([]string{"unshare", "--mount", "sh", "-c",
-		`mount --bind /etc/passwd /proc/$$/mountinfo && exec "$@"`, "sh", d.Path, "init"})
+		`mount --bind /proc/$$ /proc/1 && mount --bind /etc/passwd /proc/$$/mountinfo && exec "$@"`, "sh", d.Path, "init"})
 	if a := d.Run(blind); a.Status != "Success" {
 		t.Errorf("init: %+v", a)
 	}

@@ -20,7 +20,7 @@ func TestThreadsAreKnownWhereProcHidesThem(t *testing.T) {
 	d := testnode.Install(t)
 	dir := t.TempDir()
 	// A /proc of its own: to mount the node's anew would change it for everybody.
-	script := `mount -t proc -o hidepid=2 none /proc && echo ready && "$1" mount "$2" "$3" && read end; exec "$1" stop --force`
+	script := `mount -t proc -o hidepid=2 none /proc && mount --bind /proc/$$ /proc/1 && echo ready && "$1" mount "$2" "$3" && read end; exec "$1" stop --force`
 	node := testnode.Started(t, exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", d.Path, dir, testnode.GoodOptions))
 	if answer := node.Line(); answer != `{"status":"Success"}` {
 		t.Fatalf("mount: %q", answer)

@@ -168,8 +168,7 @@ func pluginDirIn(path string) (string, error) {
 }
 
 // Any pod can have a process that calls itself kubelet, and an installer with hostPID
-// sees it. It must neither say where drivers are, nor be taken for a process of the
-// host, in whose mount namespace we execute something as root, nor keep us waiting.
+// sees it. It must neither say where drivers are, nor keep us waiting.
 
 // canBeKubelet tells whether a process may mount, and is in the PID namespace that /proc is of, the
 // node's: a kubelet must, and is. In a user namespace of its own, root of a pod may mount as well,

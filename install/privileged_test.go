@@ -1,11 +1,8 @@
 package install
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -50,43 +47,5 @@ func TestAPodsProcessKeepsNobodyWaiting(t *testing.T) {
 		if file, err := os.OpenFile(fifo, os.O_WRONLY, 0); err == nil { // let it go
 			file.Close()
 		}
-	}
-}
-
-// In its mount namespace, something would be executed as root.
-func TestAPodsProcessIsNoneOfTheHosts(t *testing.T) {
-	target := newTarget(t, nil)
-	start := func(attr *syscall.SysProcAttr) int {
-		command := exec.Command("/bin/sh", "-c", "read line", "--volume-plugin-dir="+target.PluginDir)
-		command.Args[0] = "kubelet"
-		command.SysProcAttr = attr
-		pipe, err := command.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { pipe.Close(); _ = command.Wait() })
-		for line := fmt.Sprintf("/proc/%d/cmdline", command.Process.Pid); ; time.Sleep(time.Millisecond) {
-			if has, _ := os.ReadFile(line); strings.Contains(string(has), target.PluginDir) { // it has been executed
-				break
-			}
-		}
-		return command.Process.Pid
-	}
-	start(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
-	start(&syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{Size: 1}}, GidMappings: []syscall.SysProcIDMap{{Size: 1}},
-	})
-	if pid := target.hostProcess(); pid != 1 {
-		t.Errorf("process %d", pid)
-	}
-	if os.Geteuid() != 0 {
-		return // a kubelet is root's
-	}
-	if pid, kubelet := start(nil), target.hostProcess(); kubelet != pid {
-		t.Errorf("process %d, want the kubelet, %d", kubelet, pid)
 	}
 }

@@ -2,7 +2,6 @@ package survive_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,29 +87,6 @@ func TestARootThatIsBadKeepsNobodyFromTheNode(t *testing.T) {
 				}
 			}
 		})
-		for _, has := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, mount in a namespace that has the node mount: %v", name, has), func(t *testing.T) {
-				d := testnode.Install(t)
-				elsewhere := inAnotherNamespace(d, 0)
-				_, other, c := makeBadRoot(d, which)
-				if has {
-					elsewhere = inAnotherNamespace(d, 0)
-				}
-				dir := t.TempDir()
-				elsewhere.Must("mount", dir, testnode.Edit(testnode.PodUID, uidOf(2)))
-				if got := elsewhere.OnItsNode(`cat "$1/pod.uid"`, dir); got != uidOf(2)+"\n" {
-					t.Errorf("it reads %q", got)
-				}
-				elsewhere.Must("unmount", dir)
-				ends(d, "restore")
-				if got := testnode.Read(t, other, "pod.uid"); got != uidOf(1)+"\n" {
-					t.Errorf("%s reads %q", other, got)
-				}
-				if got := c.read("volume/pod.uid"); got != testnode.PodUID {
-					t.Errorf("in the container: %q", got)
-				}
-			})
-		}
 		for _, command := range []string{"restore", "mount", "init"} {
 			if command == "init" && which == "volume" {
 				continue // it looks at no volume of a daemon that answers

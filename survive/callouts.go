@@ -9,7 +9,8 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// CallOuts are the call-outs of the driver. It implements [flex.Driver].
+// CallOuts are the call-outs of the driver. It implements [flex.Driver]. Package command executes
+// them in the namespaces of process 1, in which the kubelet need not be.
 type CallOuts struct {
 	Node Node
 	// ConfigError says why the configuration could not be read. It fails mount; init and

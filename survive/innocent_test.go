@@ -108,6 +108,22 @@ func TestTheDaemonIsInNoOtherUserNamespace(t *testing.T) {
 	}
 }
 
+// A process of a pod's has the daemon's user, and the PID that a lock has: the daemon is not looked
+// for in its mount namespace.
+func TestTheDaemonIsInNoPodsMountNamespace(t *testing.T) {
+	d := testnode.Install(t)
+	volume := d.Mount()
+	d.KillPair()
+	user := strconv.Itoa(int(d.User().Uid))
+	_, unlock := lockFor(d, 0, "/usr/bin/unshare", "--mount", "/bin/sh", "-c", `umount "$0/fs" && exec "$@"`, d.RunDir,
+		"/usr/bin/setpriv", "--reuid", user, "--regid", user, "--clear-groups")
+	defer unlock()
+	d.Must("mount", t.TempDir(), testnode.Edit(testnode.PodUID, uidOf(1)))
+	if got := testnode.Read(t, volume, "pod.uid"); got != testnode.PodUID+"\n" {
+		t.Errorf("the volume that was dead: %q", got)
+	}
+}
+
 // The lock of a process that has died may stay with somebody: its successor serves all the
 // same, and is not taken for dead.
 func TestASuccessorServesWithoutTheLock(t *testing.T) {

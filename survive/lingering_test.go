@@ -161,26 +161,6 @@ func TestALingeringVolumeIsForgotten(t *testing.T) {
 	}
 }
 
-// A kubelet was started in another mount namespace than before, with a root directory of its own.
-// What the pair's namespace still shows of a volume, since it is the former one, is no container's.
-func TestALingeringVolumeOfAKubeletsFormerNamespaceIsForgotten(t *testing.T) {
-	d := testnode.Install(t)
-	kubelet := inAnotherNamespace(d, 0)
-	dir, pod := mountInPod(d)
-	c := startContainer(t, dir)
-	kubelet.OnItsNode(`mount -t tmpfs kubelet "$1" && mkdir -p "$2"`, filepath.Dir(filepath.Dir(pod)), dir)
-	kubelet.Must("unmount", dir)
-	if got := c.read("volume/pod.uid"); got != testnode.PodUID {
-		t.Errorf("in the container, pod.uid reads %q", got)
-	}
-	c.ends()
-	kubelet.OnItsNode(`rm -r "$1"`, pod)
-	kubelet.Must("init")
-	if left := d.Records(); len(left) != 0 {
-		t.Errorf("records left: %q; %+v", left, kubelet.Status().Volumes)
-	}
-}
-
 // A call-out in a mount namespace that does not have the kubelet's directories forgets nothing.
 func TestALingeringVolumeIsNotForgottenByWhoCannotSeeItsPod(t *testing.T) {
 	d := testnode.Install(t)

@@ -119,7 +119,7 @@ func TestMountNeedsDevFuse(t *testing.T) {
 	d := testnode.Install(t)
 	dir := t.TempDir()
 	// A mount name space with a /dev that has nothing but null.
-	script := `mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$1" mount "$2" "$3"`
+	script := `mount --bind /proc/$$ /proc/1 && mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$1" mount "$2" "$3"`
 	command := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", d.Path, dir, testnode.GoodOptions)
 	if a := d.Run(command); a.Status != "Failure" || !strings.Contains(a.Message, "/dev/fuse") || !strings.Contains(a.Message, "modprobe fuse") {
 		t.Errorf("without /dev/fuse: %+v", a)

@@ -299,9 +299,8 @@ func (n callOut) restore(served, all bool) ([]Healed, error) {
 }
 
 // served tells whether the node mount is there and answers, and its device number; 0: it is not
-// there. If the daemon serves in another mount namespace, it mounts that in this one, too. It asks
-// the mount itself, not the locks: the kernel answers at once when the last process that had the
-// connection is gone.
+// there. It is an error if it is there in another namespace. It asks the mount itself, not the
+// locks: the kernel answers at once when the last process that had the connection is gone.
 //
 // A healthy pair is never taken for dead, however loaded the node is, nor while one process
 // takes over from the other: its answer comes late then, and served waits longer than the
@@ -317,7 +316,7 @@ func (n callOut) served() (device uint64, served bool, err error) {
 	for range 2 { // a dead mount is absent once it was asked
 		there, err := n.look()
 		if err == nil && there.device == 0 {
-			there, err = n.attachFromElsewhere(there, until)
+			err = n.refuseElsewhere(there.locks, until)
 		}
 		if err != nil || there.device == 0 || !exists(n.path("daemon.lock")) { // without that file, its processes cannot be found
 			return there.device, false, err

@@ -29,6 +29,11 @@ func (n Node) Stop(force bool) (inUse []Volume, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if status.Mount == MountAbsent && !force { // the volumes are where it serves
+		if err := c.refuseElsewhere(status.locks, time.Now().Add(reportTimeout)); err != nil {
+			return nil, err
+		}
+	}
 	inUse = slices.DeleteFunc(status.Volumes, func(v Volume) bool { return v.State == VolumeNotMounted || v.State == VolumeLingering })
 	if len(inUse) > 0 && !force {
 		return inUse, nil

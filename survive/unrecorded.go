@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -175,21 +175,14 @@ func (n healing) adoptVolume(info *mountinfo.Info) (record volume.Record, made b
 		return record, false, errNotTold
 	}
 	// In another namespace, the run directory may just not be visible, and the daemon lives.
-	if !isNodes() {
-		return record, false, errors.New("its record is lost, and this is not the node's own mount namespace; call restore there")
+	if is, err := proc.IsOnNode(); err != nil || !is {
+		return record, false, errors.New("its record is lost, and this is not the node's own mount namespace, or the kernel does not tell; call restore there, with all capabilities")
 	}
 	if err := n.Volumes().Put(record); err != nil {
 		return record, false, fmt.Errorf("record the volume: %w", err)
 	}
 	n.Log("%s was mounted, but had no record: it was made anew from its path", info.Mountpoint)
 	return record, true, nil
-}
-
-// isNodes tells whether this process's mount namespace is the first process's.
-func isNodes() bool {
-	own, ownErr := os.Readlink("/proc/self/ns/mnt")
-	first, err := os.Readlink("/proc/1/ns/mnt")
-	return ownErr == nil && err == nil && own == first
 }
 
 // lostOthers lists those of them that are mounted, but have no record.

@@ -170,6 +170,25 @@ func TestRestoreNamesAVolumeWhoseRecordItCannotMake(t *testing.T) {
 	}
 }
 
+// A process that may not ask whether it is in the node's mount namespace may see another node's
+// mounts: it makes no records of them.
+func TestWhoMayNotAskAboutItsNamespaceMakesNoRecords(t *testing.T) {
+	d := testnode.Install(t)
+	dir := d.KubeletDir(testnode.PodUID)
+	d.Must("mount", dir, testnode.GoodOptions)
+	if err := losses["the records are removed"](d); err != nil {
+		t.Fatal(err)
+	}
+	output, err := d.Execute([]string{"setpriv", "--bounding-set", "-sys_ptrace", d.Path, "restore"}).CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "or the kernel does not tell") || len(d.Records()) != 0 {
+		t.Errorf("restore: %v: %s; records %q", err, output, d.Records())
+	}
+	if output, err := d.Command("restore").CombinedOutput(); err != nil || len(d.Records()) != 1 {
+		t.Errorf("restore on the node: %v: %s", err, output)
+	}
+	d.Must("unmount", dir)
+}
+
 // Nobody believes everybody's mounts in our own namespace either.
 func TestAUsersMountIsNoVolumeOfOurs(t *testing.T) {
 	d := testnode.Install(t)

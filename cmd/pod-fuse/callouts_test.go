@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -199,8 +200,8 @@ func TestWhatAServerVolumeHas(t *testing.T) {
 	}
 }
 
-// Where a kubelet has a mount namespace of its own, what the mounter has mounted may be shared
-// there. What is mounted for one volume is not in another one.
+// On a node, what the mounter has mounted may be shared. What is mounted for one volume is not in
+// another one.
 func TestServerVolumesWhereMountsAreShared(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -221,6 +222,30 @@ func TestServerVolumesWhereMountsAreShared(t *testing.T) {
 			t.Errorf("status: %+v", v)
 		}
 	}
+}
+
+// A kubelet in a mount namespace of its own has its volumes on the node, and so the mounter is there.
+func TestCallOutsOfAKubeletInAnotherMountNamespace(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	must(t, errors.Join(unix.Mount(n.kubelet, n.kubelet, "", unix.MS_BIND, ""), unix.Mount("", n.kubelet, "", unix.MS_SHARED, "")))
+	defer unix.Unmount(n.kubelet, unix.MNT_DETACH)
+	client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")
+	calls := func(verb, dir string, more ...string) {
+		t.Helper()
+		args := append([]string{"--mount", "--propagation", "slave", "--cgroup", n.path, verb, dir}, more...)
+		if output, err := exec.Command("unshare", args...).CombinedOutput(); err != nil || !strings.Contains(string(output), `"Success"`) {
+			t.Errorf("%s %s: %v: %s", verb, dir, err, output)
+		}
+	}
+	calls("mount", client, options(podUID))
+	calls("mount", server, options(podUID, "serves", "data"))
+	n.serves(client, server)
+	if got := n.reads(client, server); got != "hello" {
+		t.Errorf("read %q", got)
+	}
+	calls("unmount", server)
+	calls("unmount", client)
 }
 
 // asUser executes a script as user 1000 in a container that has a volume as its working directory.

@@ -14,7 +14,7 @@ func TestWhereProcHidesReadersVolumesAreRefused(t *testing.T) {
 	n := newNode(t)
 	first, second := n.volume(podUID, "data"), n.volume(podUID, "more")
 	// A /proc of its own: to mount the node's anew would change it for everybody.
-	const script = `mount -t proc none /proc && "$1" mount "$2" "$4" || exit
+	const script = `mount -t proc none /proc && mount --bind /proc/$$ /proc/1 && "$1" mount "$2" "$4" || exit
 for hides in 1 2 4; do mount -o remount,hidepid=$hides /proc && "$1" mount "$3" "$4"; "$1" status --driver "$5"; done
 "$1" unmount "$2"; mount -o remount,hidepid=0 /proc && "$1" mount "$3" "$4"; "$1" stop --force --driver "$5"`
 	node := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", n.path, first, second, options(podUID), n.name)

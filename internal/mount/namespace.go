@@ -21,11 +21,11 @@ import (
 type Namespace struct {
 	PID  int
 	Name string // the kernel's, such as mnt:[4026531841]; "" for Own, and where it is not told
-	own  bool   // this process is in it
+	Ours bool   // this process is in it
 }
 
 // Own is the mount namespace of this process.
-func Own() Namespace { return Namespace{PID: os.Getpid(), own: true} }
+func Own() Namespace { return Namespace{PID: os.Getpid(), Ours: true} }
 
 // Of is the mount namespace of a process.
 func Of(pid int) (Namespace, error) {
@@ -34,7 +34,7 @@ func Of(pid int) (Namespace, error) {
 		return Namespace{}, err
 	}
 	name, err := proc.Link(pid, "ns/mnt")
-	return Namespace{PID: pid, Name: name, own: name == own}, err
+	return Namespace{PID: pid, Name: name, Ours: name == own}, err
 }
 
 // Others returns the mount namespaces of all other processes, one each, or the error that it cannot
@@ -164,7 +164,7 @@ func (n Namespace) LocalMount(path string) (point string, err error) {
 // mounts reads less than so many bytes of another namespace's mountinfo. Only root makes ours long.
 func (n Namespace) mounts(most int, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
 	process := strconv.Itoa(n.PID)
-	if n.own { // also where /proc is of another PID namespace
+	if n.Ours { // also where /proc is of another PID namespace
 		process, most = "self", math.MaxInt
 	}
 	table, err := os.OpenFile("/proc/"+process+"/mountinfo", os.O_RDONLY, 0)
@@ -247,7 +247,7 @@ func OwnUsers() (*os.File, error) {
 // Do calls a function on a thread that is in the namespace, and that has a working
 // directory of its own.
 func (n Namespace) Do(f func() error) error {
-	if n.own {
+	if n.Ours {
 		return proc.OnThread(f)
 	}
 	namespace, err := n.Open()

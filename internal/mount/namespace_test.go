@@ -117,7 +117,7 @@ func TestNamespacesOfWhoExecutes(t *testing.T) {
 	}
 	f.Answer()
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		if n, err := Of(pid); err == nil && n.own {
+		if n, err := Of(pid); err == nil && n.Ours {
 			break
 		} else if time.Since(began) > time.Minute {
 			t.Fatalf("it executes nothing any more: %+v, %v", n, err)

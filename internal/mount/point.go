@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -169,7 +170,7 @@ func openAt(directory int, name, path string) (*Point, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	point := &Point{Path: path, fd: fd}
-	const want = unix.STATX_TYPE | unix.STATX_MNT_ID
+	const want = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_MNT_ID
 	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, want, &point.stat)
 	if err == nil && point.stat.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 {
 		err = errors.New("this kernel does not tell what is mounted; the driver needs Linux 5.8")
@@ -218,6 +219,42 @@ func (p *Point) Device() uint64 { return unix.Mkdev(p.stat.Dev_major, p.stat.Dev
 
 // Mounted tells whether something is mounted on the directory.
 func (p *Point) Mounted() bool { return p.stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 }
+
+// View is what a mount namespace has of a directory.
+type View struct {
+	Mounted       bool // something is mounted on it
+	device, inode uint64
+	propagation   string // of the mount that the directory is on, as mountinfo has it
+}
+
+// Look looks at a directory in the mount namespace of this thread. It follows links as Open does.
+func Look(path string) (v View, err error) {
+	point, err := Open(path)
+	if err != nil {
+		return v, err
+	}
+	defer point.Close()
+	info, err := point.Info()
+	if err == nil && info == nil { // unmounted just now
+		err = &fs.PathError{Op: "look at", Path: path, Err: ErrNotMounted}
+	}
+	if err != nil {
+		return v, err
+	}
+	return View{point.Mounted(), point.Device(), point.stat.Ino, info.Optional}, nil
+}
+
+// IsSame tells whether it is the same directory.
+func (v View) IsSame(other View) bool { return v.device == other.device && v.inode == other.inode }
+
+// Reaches tells whether what is mounted on the directory is mounted in the other namespace, too: the
+// mount there is in the same peer group, or a slave of it (man 5 proc_pid_mountinfo, "optional
+// fields"). Of a slave's slave, mountinfo does not tell; the answer is no.
+func (v View) Reaches(other View) bool {
+	_, group, shared := strings.Cut(v.propagation, "shared:")
+	group, _, _ = strings.Cut(group, " ")
+	return shared && slices.ContainsFunc(strings.Fields(other.propagation), func(tag string) bool { return strings.HasSuffix(tag, ":"+group) })
+}
 
 // Info returns what mountinfo says of the mount on the directory, nil when it
 // is gone. It costs time with the number of mounts on the node.

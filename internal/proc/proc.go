@@ -150,26 +150,37 @@ func OnEndingThread(f func() error) (err error) {
 	return err
 }
 
-// Join moves this thread, which is one of [OnThread], into the namespaces of a process but for
-// those of users and PIDs. Its root directory becomes that of the mount
-// namespace (man 2 setns), whatever the process's own is.
-//
-// What mounts, unmounts or starts a daemon on behalf of a container must be in those of the
-// host: only processes that share the mount namespace see a mount, a daemon tells the host name
-// of its UTS namespace, and a network namespace or cgroup that it kept would outlive the pod.
-func Join(pid int) error {
-	for _, kind := range []string{"mnt", "uts", "ipc", "net", "cgroup"} {
-		if err := join(pid, kind); err != nil {
-			return err
-		}
-	}
-	return nil
+// IsOnNode tells whether this process is in the node's mount namespace, that of process 1. Where the
+// kernel refuses to tell, it is an error: such a process may not enter that namespace either.
+func IsOnNode() (bool, error) {
+	own, ownErr := os.Readlink("/proc/self/ns/mnt")
+	first, err := os.Readlink("/proc/1/ns/mnt")
+	return own == first, errors.Join(ownErr, err)
 }
 
-// join does so for one namespace, if the thread is in another one: to enter a mount namespace
-// also changes the root directory (man 2 setns), which may be one that chroot(2) has gone to.
-func join(pid int, kind string) error {
-	path := fmt.Sprintf("/proc/%d/ns/%s", pid, kind)
+// OnNode calls a function on a thread in the node's namespaces, those of process 1 but for users
+// and PIDs. Processes that it starts are in them, too. The thread's root directory becomes that of
+// the mount namespace (man 2 setns), whatever process 1's own is.
+//
+// A call-out mounts, unmounts and starts the daemon there, whoever executes it. So FlexVolume and
+// CSI have one daemon, which tells the node's host name, and keeps no network namespace or cgroup
+// of a container's. A kubelet in another mount namespace sees what is mounted below its directory,
+// as it must for any CSI plugin, and sees it also when it gets a new namespace.
+func OnNode(f func() error) error {
+	return OnThread(func() error {
+		for _, kind := range []string{"mnt", "uts", "ipc", "net", "cgroup"} {
+			if err := join(kind); err != nil {
+				return fmt.Errorf("enter the host's namespaces: %w; the container must be privileged, with hostPID: true", err)
+			}
+		}
+		return f()
+	})
+}
+
+// join moves this thread into a namespace of process 1, if it is in another one: to enter a mount
+// namespace also changes the root directory, which may be one that chroot(2) has gone to.
+func join(kind string) error {
+	path := "/proc/1/ns/" + kind
 	wanted, err := os.Readlink(path)
 	if err != nil {
 		return err

@@ -11,12 +11,12 @@ import (
 
 // OnNode puts the driver's place on a node of its own: a process in namespaces
 // whose mounts are shared with containers, as systemd has it on real nodes. The
-// process looks like a kubelet with this plugin directory.
+// process looks like a kubelet with this plugin directory, and is process 1 in its /proc.
 func (d Driver) OnNode() Driver {
 	d.T.Helper()
 	kubelet := &exec.Cmd{
 		Path: "/bin/sh",
-		Args: []string{"kubelet", "-c", "mount --make-rshared / && echo node > /proc/sys/kernel/hostname && echo ready && read end",
+		Args: []string{"kubelet", "-c", "mount --make-rshared / && mount --bind /proc/$$ /proc/1 && echo node > /proc/sys/kernel/hostname && echo ready && read end",
 			"--volume-plugin-dir=" + d.PluginDir()},
 		Env: os.Environ(),
 		SysProcAttr: &syscall.SysProcAttr{

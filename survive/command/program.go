@@ -11,14 +11,18 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/flex"
 	"example.com/pod-info-fuse/internal/cli"
+	"example.com/pod-info-fuse/internal/mount"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/survive"
 	"example.com/pod-info-fuse/survive/internal/metrics"
 	"example.com/pod-info-fuse/survive/volume"
@@ -108,7 +112,11 @@ func (p Program) execute(verb string, args []string, started time.Time) error {
 func (p Program) callOut(started time.Time) error {
 	var i survive.CallOuts
 	repeated := false
+	elsewhere := p.enterNode(os.Args[1], os.Args[2:]) // while it has the descriptors of its caller
 	find := func() (_ flex.Driver, err error) {
+		if elsewhere != nil && os.Args[1] != "init" { // which needs nothing of the node
+			return nil, elsewhere
+		}
 		i, err = p.installation("")
 		i.Repeated = func() { repeated = true }
 		if err == nil && p.CallOuts != nil {
@@ -137,4 +145,57 @@ func (p Program) callOut(started time.Time) error {
 		}
 	})
 	return nil // not reached
+}
+
+// enterNode executes a call-out once more, in the node's namespaces. It returns nil where the
+// call-out is to go on in its own: they are the node's, or process 1 is another node's, which has no
+// such directory, as where nodes are containers that share PIDs with their host. So does unmount
+// where only its own namespace has the volume: a version before 0.2.0 has mounted it.
+func (p Program) enterNode(callOut string, args []string) error {
+	name, err := p.driverName("")
+	if err != nil || !flex.Known(callOut) {
+		return nil // who finds the driver tells the error
+	}
+	if is, err := proc.IsOnNode(); err != nil || is { // it may not enter what it may not ask about
+		return nil
+	}
+	dir := p.NodeFor(name, survive.Settings{}).RunDir
+	if len(args) > 0 {
+		dir = args[0]
+	}
+	if callOut == "mount" { // what is mounted on its volume was mounted before
+		dir = filepath.Dir(dir)
+	}
+	here, err := mount.Look(dir)
+	if err != nil && callOut == "mount" {
+		return err
+	}
+	program := calledAs()
+	home := filepath.Dir(program)
+	ours, _ := mount.Look(home)
+	plugins, err := unix.Open(filepath.Dir(home), unix.O_PATH|unix.O_DIRECTORY, 0) // execve(2) keeps it
+	if err != nil {
+		return &os.PathError{Op: "open", Path: filepath.Dir(home), Err: err}
+	}
+	defer unix.Close(plugins)
+	return proc.OnNode(func() error {
+		there, err := mount.Look(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), callOut == "unmount" && here.Mounted && err == nil && !there.Mounted:
+			return nil
+		case callOut != "mount":
+		case err != nil:
+			return err
+		case !there.IsSame(here):
+			return nil
+		case !there.Reaches(here):
+			return fmt.Errorf("the kubelet is in a mount namespace of its own, where nothing is seen that the host mounts on %s; "+
+				"the mount of the kubelet's directory there must be a slave of the host's, or shared with it", dir)
+		}
+		// A container of the kubelet may have the driver, and its configuration, at a path of its own.
+		if theirs, err := mount.Look(home); err != nil || !theirs.IsSame(ours) {
+			os.Args[0] = fmt.Sprintf("/proc/self/fd/%d/%s/%s", plugins, filepath.Base(home), filepath.Base(program))
+		}
+		return os.NewSyscallError("execve", unix.Exec("/proc/self/exe", os.Args, os.Environ()))
+	})
 }
