@@ -13,7 +13,7 @@ import (
 
 // looks are made at the processes whose requests have come: does a process have the view of a
 // container, which waits for the program, or of the host, which does not? Is it of the program's own
-// container?
+// container? Which server volumes does it have?
 //
 // The kernel lists the mounts of a process under a lock that a pod can keep busy: while a process
 // copies tens of thousands of mounts, each look at any process takes a tenth of a second

@@ -83,13 +83,14 @@ func (q *requests) accept() {
 		if err == nil {
 			group, err = q.processes.cgroup(fmt.Sprint(pid))
 		}
-		if err != nil || !q.enter(conn, whose(group)) {
+		pod := whose(group)
+		if err != nil || !q.enter(conn, pod) {
 			conn.End()
 			continue
 		}
 		go func() {
 			defer q.leave(conn)
-			q.serve(conn, pid, at)
+			q.serve(conn, pod, pid, at)
 		}()
 	}
 }
@@ -139,7 +140,7 @@ func peerOf(conn *packet.Socket) (pid int, err error) {
 }
 
 // serve answers one client.
-func (q *requests) serve(conn *packet.Socket, pid int, accepted time.Duration) {
+func (q *requests) serve(conn *packet.Socket, pod string, pid int, accepted time.Duration) {
 	text, withFiles, err := conn.Peek(time.Now().Add(q.fs.requestTime))
 	if err != nil && err != packet.ErrTooLong {
 		return
@@ -152,7 +153,7 @@ func (q *requests) serve(conn *packet.Socket, pid int, accepted time.Duration) {
 	} else if err != nil {
 		err = fmt.Errorf("the request is longer than %d bytes", packet.Max)
 	} else {
-		answer, err = q.request(conn, pid, accepted, text)
+		answer, err = q.request(conn, pod, pid, accepted, text)
 	}
 	if err != nil {
 		answer = &wire.Answer{Error: err.Error(), Again: errors.Is(err, errTemporary)}
@@ -165,13 +166,20 @@ func (q *requests) serve(conn *packet.Socket, pid int, accepted time.Duration) {
 }
 
 // request does what a client wants. A nil answer was given by the mounter.
-func (q *requests) request(conn *packet.Socket, pid int, accepted time.Duration, text []byte) (*wire.Answer, error) {
+func (q *requests) request(conn *packet.Socket, pod string, pid int, accepted time.Duration, text []byte) (*wire.Answer, error) {
 	r, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	record, err := q.serverOf(pid, r.Server)
-	if err != nil {
+	var record volume.Record
+	looked := make(chan struct{})
+	if !q.looks.Add(pod, func() {
+		defer close(looked)
+		record, err = q.serverOf(pid, r.Server)
+	}) {
+		return nil, errTemporary
+	}
+	if <-looked; err != nil {
 		return nil, err
 	}
 	client, err := podfuse.Client(record)
