@@ -1,6 +1,7 @@
 package standin
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"slices"
@@ -215,7 +216,7 @@ type connections struct {
 
 // mostDead is how many connections of dead programs are kept of one volume, and mostDeadOfAll of
 // all volumes, far below the limit of descriptors. One too many closes the oldest of its volume, or
-// that of the volume which has most (see makeRoom): the users of that connection get ECONNABORTED.
+// one of the pod that has most (see makeRoom): the users of that connection get ECONNABORTED.
 const (
 	mostDead      = 8
 	mostDeadOfAll = 2048
@@ -228,7 +229,7 @@ func (c *connections) add(id volume.ID, generation uint64, since time.Time, file
 	c.mu.Lock()
 	of := c.volumes[id]
 	known := slices.ContainsFunc(of, func(other *dead) bool { return other.generation == generation })
-	full := c.count >= mostDeadOfAll && !known && !c.ended && !c.makeRoom(len(of))
+	full := c.count >= mostDeadOfAll && !known && !c.ended && !c.makeRoom(d.pod)
 	if known || full || c.ended {
 		c.mu.Unlock()
 		file.Close()
@@ -253,21 +254,25 @@ func (c *connections) add(id volume.ID, generation uint64, since time.Time, file
 	}()
 }
 
-// makeRoom closes the oldest connection of the volume that has most, for one more of a volume that
-// has so many. It returns false if the first one would then have fewer. The caller has locked c.
-func (c *connections) makeRoom(has int) bool {
-	var most volume.ID
-	for id, of := range c.volumes {
-		if len(of) > len(c.volumes[most]) {
-			most = id
+// makeRoom closes a connection of the pod that has most, the oldest of that pod's volume with most,
+// for one more of a pod. It returns false if the other pod would then have fewer. The caller has
+// locked c.
+func (c *connections) makeRoom(pod string) bool {
+	of := map[string]int{}
+	for _, all := range c.volumes {
+		of[all[0].pod] += len(all)
+	}
+	var most []*dead
+	for _, all := range c.volumes {
+		if most == nil || cmp.Or(of[all[0].pod]-of[most[0].pod], len(all)-len(most)) > 0 {
+			most = all
 		}
 	}
-	of := c.volumes[most]
-	if len(of) <= has+1 {
+	if most == nil || of[most[0].pod] <= of[pod]+1 {
 		return false
 	}
-	of[0].file.Close()
-	c.volumes[most] = slices.Clone(of[1:])
+	most[0].file.Close()
+	c.forgetOne(most[0])
 	return true
 }
 
@@ -276,15 +281,20 @@ func (c *connections) remove(d *dead) {
 	d.file.Close()
 	c.outages.ends(d.volume, d)
 	c.mu.Lock()
-	c.volumes[d.volume] = slices.DeleteFunc(c.volumes[d.volume], func(other *dead) bool { return other == d })
-	if len(c.volumes[d.volume]) == 0 {
-		delete(c.volumes, d.volume)
-	}
+	c.forgetOne(d)
 	c.count--
 	ended := c.ended
 	c.mu.Unlock()
 	if !ended {
 		c.spent(d.volume, d.generation)
+	}
+}
+
+// forgetOne takes a connection from those of its volume. The caller has locked c.
+func (c *connections) forgetOne(d *dead) {
+	c.volumes[d.volume] = slices.DeleteFunc(c.volumes[d.volume], func(other *dead) bool { return other == d })
+	if len(c.volumes[d.volume]) == 0 {
+		delete(c.volumes, d.volume)
 	}
 }
 

@@ -3,6 +3,7 @@ package standin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,32 +42,46 @@ func pipe(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// Volumes that have as many dead programs as are kept leave room for those of another.
+// A pod whose volumes have as many dead programs as are kept leaves room for those of another.
 func TestOthersDeadProgramsAreKept(t *testing.T) {
-	c := deadOnes(t, &service{fs: &FileSystem{}})
-	for id := range volume.ID(mostDeadOfAll / mostDead) {
-		for generation := range uint64(mostDead) {
-			file, _ := pipe(t)
-			c.add(1000+id, generation+1, time.Now(), file)
-		}
+	s := &service{fs: &FileSystem{layout: podfuse.Layout{RunDir: t.TempDir()}}}
+	c := deadOnes(t, s)
+	clients := s.fs.layout.Clients()
+	if err := os.MkdirAll(clients.Dir, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	of := func(id volume.ID) int {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.volumes[id])
+	die := func(pod, name string, generation uint64) volume.ID {
+		t.Helper()
+		record := clientRecord
+		record.PodUID, record.Dir = pod, "/"+name
+		if err := clients.Put(record); err != nil {
+			t.Fatal(err)
+		}
+		file, _ := pipe(t)
+		c.add(record.ID(), generation, time.Now(), file)
+		return record.ID()
+	}
+	for number := range mostDeadOfAll {
+		die(podUID, fmt.Sprint(number), 1)
 	}
 	for generation := range uint64(mostDead) {
-		file, _ := pipe(t)
-		c.add(one, generation+1, time.Now(), file)
-		if got, want := of(one), min(int(generation)+1, mostDead-1); got != want {
-			t.Fatalf("%d dead programs of a volume are kept, want %d", got, want)
+		id := die(otherUID, "volume", generation+1)
+		c.mu.Lock()
+		if got := len(c.volumes[id]); got != int(generation)+1 {
+			t.Errorf("%d dead programs are kept, want %d", got, generation+1)
 		}
+		c.mu.Unlock()
 	}
-	eventually(t, "others are closed", func() bool {
+	eventually(t, "the hostile pod's are closed", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.count <= mostDeadOfAll
 	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.volumes) != mostDeadOfAll-mostDead+1 {
+		t.Errorf("%d volumes have dead programs", len(c.volumes))
+	}
 }
 
 // Looks at those who ask dead programs are made one after the other, whichever connection they ask
