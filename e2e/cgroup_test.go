@@ -11,8 +11,7 @@ import (
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
-// leftCgroups removes the cgroups that the driver has left, and tells which. systemd
-// takes a moment to remove a scope.
+// leftCgroups removes the cgroups that the driver has left, and tells which.
 func (d *driver) leftCgroups() error {
 	err := harness.Eventually(time.Minute, func() error {
 		if left := d.Cgroups(); len(left) > 0 {

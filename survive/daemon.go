@@ -1,7 +1,6 @@
 package survive
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -114,7 +113,7 @@ func (n daemon) kill(holder pair.Holder) error {
 // note: the daemon that the process replaces is still in the one noted before. problem says
 // why the process could not be moved, and err that the note could not be written.
 func (n daemon) settle(pid int) (ours cgroup.Group, problem, err error) {
-	where, failed := cgroup.Escape(context.Background(), n.cgroupName(), pid, cgroup.MaxThreads)
+	where, failed := cgroup.Escape(n.cgroupName(), pid, cgroup.MaxThreads)
 	if errors.Is(failed, os.ErrProcessDone) {
 		return nil, nil, nil // who started it says that it died
 	}
@@ -182,7 +181,7 @@ func (n daemon) noteCgroup(problem error) {
 }
 
 func (n daemon) Escape(pid, threads int) error {
-	_, err := cgroup.Escape(context.Background(), n.cgroupName(), pid, threads)
+	_, err := cgroup.Escape(n.cgroupName(), pid, threads)
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("move it out of the kubelet's cgroup: %w", err)
 	}

@@ -20,9 +20,8 @@ const (
 	driverDir  = "/e2e/plugins/example.com~pod-info-fuse"
 	driverPath = driverDir + "/pod-info-fuse"
 	volume     = "/var/lib/kubelet/pods/" + podUID + "/volumes/example.com~pod-info-fuse/pod-info"
-	// ownCgroup begins the name of what the driver makes where there is no systemd.
+	// ownCgroup begins the name of what the driver makes.
 	ownCgroup = "/pod-info-fuse-example.com~pod-info-fuse~"
-	scopes    = "pod-info-fuse-example.com-pod-info-fuse-*.scope"
 )
 
 //go:embed testdata/kubelet.sh
@@ -45,7 +44,6 @@ func (m *machine) install() string {
 	}
 	if err := errors.Join(
 		copyFile(driverBinary, filepath.Join(plugin, "pod-info-fuse")),
-		copyFile(cgroupTest, filepath.Join(shared, "cgroup.test")),
 		copyFile(self, filepath.Join(shared, "reader")),
 		os.WriteFile(filepath.Join(plugin, "config.json"), []byte(`{"log": "/e2e/log"}`), 0o644),
 		os.WriteFile(filepath.Join(shared, "kubelet.sh"), kubeletScript, 0o755),
@@ -116,7 +114,7 @@ func (m *machine) stop() {
 	m.t.Helper()
 	m.callOut("unmount", volume)
 	m.must(driverPath, "stop")
-	// Not one by one: a process takes its time to end, and systemd to see it.
+	// Not one by one: a process takes its time to end.
 	m.eventually(time.Minute, func() error {
 		left := m.must("sh", "-c", `
 			readlink /proc/[0-9]*/exe | grep -x "$DRIVER"

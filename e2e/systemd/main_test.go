@@ -4,7 +4,7 @@
 // everything in its cgroup with it.
 //
 // Machines are containers of systemd-nspawn, with name spaces and cgroups of
-// their own; the kernel is shared. With systemd, the tests are of scopes, and of
+// their own; the kernel is shared. With systemd, the tests are of
 // systemd's idea of killing a service. Without, the first process only waits,
 // and the tests kill what is in a cgroup themselves. Each is done on cgroup v1
 // and on v2: the former is name=systemd only, since nspawn hands nothing else over.
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if volume := os.Getenv(readerVariable); volume != "" {
 		os.Exit(readMain(volume))
 	}
-	for _, need := range []string{debian, driverBinary, cgroupTest, zipBinary} {
+	for _, need := range []string{debian, driverBinary, zipBinary} {
 		if _, err := os.Stat(need); err != nil {
 			fmt.Fprintf(os.Stderr, "%v; make build, then e2e/systemd/run.sh\n", err)
 			os.Exit(1)
@@ -37,7 +37,6 @@ func TestMain(m *testing.M) {
 // What run.sh and the Makefile make.
 const (
 	debian       = "../bin/debian"
-	cgroupTest   = "../bin/cgroup.test"
 	driverBinary = "../../bin/pod-info-fuse"
 )
 

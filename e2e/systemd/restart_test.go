@@ -3,8 +3,6 @@
 package systemd
 
 import (
-	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -20,28 +18,14 @@ func TestARestartOfTheService(t *testing.T) {
 		m := boot(t, layout)
 		m.startService()
 		before := m.served()
-		scope := path.Base(before.Daemon.Cgroup)
-		if ok, _ := path.Match(scopes, scope); !ok || before.Daemon.CgroupError != "" {
-			t.Errorf("the daemon's cgroup is %q, %q", before.Daemon.Cgroup, before.Daemon.CgroupError)
-		}
-		for _, pid := range before.pids() {
-			if in := m.cgroupOf(pid); strings.Contains(in, "kubelet.service") || !strings.Contains(in, ":/system.slice/"+scope+"\n") {
-				t.Errorf("process %d is in\n%s", pid, in)
-			}
-			if unit := m.must("systemctl", "status", "--no-pager", fmt.Sprint(pid)); !strings.Contains(strings.SplitN(unit, "\n", 2)[0], scope) {
-				t.Errorf("process %d belongs to\n%s", pid, unit)
-			}
-		}
+		m.isOut(before, "kubelet.service\n")
 		m.survives(before, func() { m.must("systemctl", "restart", "kubelet") })
+		m.survives(before, func() {
+			m.must("sh", "-c", "systemctl daemon-reload && systemctl daemon-reexec && systemctl restart kubelet")
+		})
 
 		m.must("systemctl", "stop", "kubelet")
 		m.stop()
-		m.eventually(time.Minute, func() error {
-			if left := m.must("systemctl", "list-units", "--all", "--plain", "--no-legend", "pod-info-fuse*"); left != "" {
-				return fmt.Errorf("left: %s", left)
-			}
-			return nil
-		})
 		t.Logf("off after %v", m.off(2*time.Minute).Round(10*time.Millisecond))
 	})
 }
@@ -53,14 +37,7 @@ func TestARestartWithoutSystemd(t *testing.T) {
 		group := m.hierarchy() + "/kubelet"
 		m.startProcess(group)
 		before := m.served()
-		if !strings.HasPrefix(before.Daemon.Cgroup, ownCgroup) || before.Daemon.CgroupError != "" {
-			t.Errorf("the daemon's cgroup is %q, %q", before.Daemon.Cgroup, before.Daemon.CgroupError)
-		}
-		for _, pid := range before.pids() {
-			if in := m.cgroupOf(pid); strings.Contains(in, "kubelet\n") || !strings.Contains(in, ":"+before.Daemon.Cgroup+"\n") {
-				t.Errorf("process %d is in\n%s", pid, in)
-			}
-		}
+		m.isOut(before, "kubelet\n")
 		m.survives(before, func() {
 			m.killAll(group)
 			m.startProcess(group)
@@ -69,6 +46,19 @@ func TestARestartWithoutSystemd(t *testing.T) {
 		m.killAll(group)
 		m.stop()
 	})
+}
+
+// isOut checks that both processes are in the driver's own cgroup, and in none whose name ends so.
+func (m *machine) isOut(s status, kubelets string) {
+	m.t.Helper()
+	if !strings.HasPrefix(s.Daemon.Cgroup, ownCgroup) || s.Daemon.CgroupError != "" {
+		m.t.Errorf("the daemon's cgroup is %q, %q", s.Daemon.Cgroup, s.Daemon.CgroupError)
+	}
+	for _, pid := range s.pids() {
+		if in := m.cgroupOf(pid); strings.Contains(in, kubelets) || !strings.Contains(in, ":"+s.Daemon.Cgroup+"\n") {
+			m.t.Errorf("process %d is in\n%s", pid, in)
+		}
+	}
 }
 
 // survives restarts the kubelet under load, after which everything must be as

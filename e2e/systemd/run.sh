@@ -11,6 +11,5 @@ command -v systemd-nspawn >/dev/null || ../install.sh systemd-container
 ../debian.sh
 
 export CGO_ENABLED=0
-go test -c -o ../bin/cgroup.test ../../survive/internal/cgroup
 go build -o ../bin/zip ../../examples/zip
 exec go test -tags systemd -count=1 -timeout 30m "$@" .

@@ -12,18 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cgroups are the cgroups that the driver has made for its daemon: its own ones below the root of a
-// hierarchy or, if that is all it sees, below the cgroup of its container; and systemd's scopes.
+// Cgroups are the cgroups that the driver has made for its daemon, below the root of a hierarchy or,
+// if that is all it sees, below the cgroup of its container.
 // The machines of e2e/systemd have a driver of the same name, and theirs are none of them.
 func (d *Driver) Cgroups() []string {
 	var found []string
-	for _, place := range []string{"", "system.slice", podCgroup + "/*"} {
+	for _, place := range []string{"", podCgroup + "/*"} {
 		for _, hierarchy := range hierarchies {
-			for _, slash := range []string{"~", "-"} { // see package cgroup
-				name := d.Program() + "-" + strings.ReplaceAll(d.Name, "/", slash) + "*"
-				dirs, _ := filepath.Glob(filepath.Join(hierarchy, place, name))
-				found = append(found, dirs...)
-			}
+			name := d.Program() + "-" + strings.ReplaceAll(d.Name, "/", "~") + "*" // see package cgroup
+			dirs, _ := filepath.Glob(filepath.Join(hierarchy, place, name))
+			found = append(found, dirs...)
 		}
 	}
 	slices.Sort(found)

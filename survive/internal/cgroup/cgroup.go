@@ -4,15 +4,11 @@
 // service by killing everything that is in its cgroup: systemd calls this
 // KillMode=control-group, the default, and kubeadm's kubelet.service keeps it
 // (systemd.kill(5)). So a restart of the kubelet would take all volumes down, unless the
-// daemon is moved:
+// daemon is moved: into a cgroup of its own, right below the root of each hierarchy; of a cpuset
+// of v1, into the root. systemd leaves a cgroup alone that is not of one of its units. A kubelet
+// that makes the cgroups of pods by itself (cgroupDriver: cgroupfs) has them there, too.
 //
-//  1. Where systemd runs, it is asked for a scope: a unit for processes that
-//     systemd did not start. Scopes are visible to systemctl, and end in order
-//     when the machine shuts down.
-//  2. Where no systemd runs, or it refuses, the process is written into a
-//     cgroup of its own, right below the root of each hierarchy; of a cpuset of v1, into the root.
-//
-// Either one has limits: of threads ([MaxThreads], or what the caller says), and of memory
+// The cgroup has limits: of threads ([MaxThreads], or what the caller says), and of memory
 // ([MaxMemory]). Active and standby share them. When the memory is used up, the kernel kills the
 // larger one and lets the other one be: memory.oom.group is 0 by default ("memory.oom.group" in
 // cgroup-v2.rst), and v1 has no such file. A cgroup for each would need root, or a process that
@@ -44,7 +40,6 @@
 package cgroup
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -63,31 +58,22 @@ import (
 // The process, and those that it starts, share limits of threads and memory there, as far
 // as that can be had: of so many threads, and of [MaxMemory]. See [LimitsOf].
 //
-// An error is worth a warning in either case: with a cgroup it says why the
-// process is not in a scope of systemd although systemd runs, or not limited. The context
-// limits the time that systemd may take, and so does a limit of five seconds. The error is
-// os.ErrProcessDone if the process has ended: the kernel shows it in some cgroup until it is
+// An error is worth a warning in either case: with a cgroup it says why the process is not limited.
+// It is os.ErrProcessDone if the process has ended: the kernel shows it in some cgroup until it is
 // reaped, in the root of v1.
-func Escape(ctx context.Context, driver string, pid, most int) (where string, err error) {
+func Escape(driver string, pid, most int) (where string, err error) {
 	defer func() {
 		if ended(pid) {
 			where, err = "", fmt.Errorf("move process %d: %w", pid, os.ErrProcessDone)
 		}
 	}()
 	_ = remove(driver, 0) // cgroups of a dead daemon; EBUSY: a daemon lives
-	refused := toScope(ctx, driver, pid, most)
-	var unlimited error
-	if refused != nil {
-		if errors.Is(refused, errNoSystemd) {
-			refused = nil // the usual case on such a machine
-		}
-		var stays error
-		if stays, unlimited = toOwn(driver, pid, most); stays != nil {
-			return "", fmt.Errorf("process %d stays in the cgroup of the kubelet, and its restart kills it: %w", pid, join(refused, stays))
-		}
+	stays, unlimited := toOwn(driver, pid, most)
+	if stays != nil {
+		return "", fmt.Errorf("process %d stays in the cgroup of the kubelet, and its restart kills it: %w", pid, stays)
 	}
 	where, err = Of(pid)
-	return where, join(refused, unlimited, err)
+	return where, join(unlimited, err)
 }
 
 // ended tells whether a process has ended, be it reaped or not. It does not take one for ended

@@ -20,7 +20,7 @@ type Group []string
 func GroupOf(driver string, pid int) (g Group) {
 	all, _ := hierarchies(pid)
 	for _, h := range all {
-		if dir := h.dir(); dir != "" && isOurs(driver, path.Base(h.path)) {
+		if dir := h.dir(); dir != "" && isOwn(driver, path.Base(h.path)) {
 			g = append(g, dir)
 		}
 	}
@@ -41,33 +41,15 @@ func (g Group) Processes() (pids []int) {
 	return pids
 }
 
-// A name ends in the PID of the process that was moved: this tells the cgroup of its children
-// from those of its successors.
-
-// scopeName is the name of the scope of a driver's process. A unit's name may have letters,
-// digits and :-_.\ in it (systemd.unit(5)): of what a driver's name may have, the slash is the
-// only other character, and becomes a dash. Two drivers' names may look alike then, but never
-// with the same PID.
-func scopeName(driver string, pid int) string {
-	return fmt.Sprintf("%s-%d.scope", strings.ReplaceAll(driver, "/", "-"), pid)
-}
-
-// ownName is the name of the cgroup of a driver's process, in every hierarchy. The slash
-// becomes a tilde, as in the kubelet's plugin directory; no driver's name has one.
+// ownName is the name of the cgroup of a driver's process, in every hierarchy. It ends in the PID of
+// the process that was moved, which tells the cgroup of its children from those of its successors.
+// The slash becomes a tilde, as in the kubelet's plugin directory; no driver's name has one.
 func ownName(driver string, pid int) string {
 	return fmt.Sprintf("%s~%d", strings.ReplaceAll(driver, "/", "~"), pid)
 }
 
-// isOurs tells whether a cgroup was made for a process of the driver.
-func isOurs(driver, name string) bool {
-	return isOwn(driver, name) || name == scopeName(driver, pidIn(name))
-}
-
-func isOwn(driver, name string) bool { return name == ownName(driver, pidIn(name)) }
-
-// pidIn returns the PID in a name. It may be any number in a name that is not ours.
-func pidIn(name string) int {
-	name = strings.TrimSuffix(name, ".scope")
-	pid, _ := strconv.Atoi(name[strings.LastIndexAny(name, "-~")+1:])
-	return pid
+// isOwn tells whether a cgroup was made for a process of the driver.
+func isOwn(driver, name string) bool {
+	pid, _ := strconv.Atoi(name[strings.LastIndex(name, "~")+1:]) // any number in a name that is not ours
+	return name == ownName(driver, pid)
 }

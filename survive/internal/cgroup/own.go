@@ -84,9 +84,8 @@ func advise(err error) error {
 // was killed: a process leaves its cgroup late in its exit.
 const emptying = time.Second
 
-// Remove removes the driver's own cgroups, which [Escape] made where there was
-// no systemd, in all hierarchies. No process may be in them any more, but for one that
-// is ending. It is not an error when there are none; systemd removes its scopes itself.
+// Remove removes the driver's own cgroups, which [Escape] made, in all hierarchies. No process may
+// be in them any more, but for one that is ending. It is not an error when there are none.
 func Remove(driver string) error { return remove(driver, emptying) }
 
 // remove waits for processes that are ending until the limit.

@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -25,7 +24,7 @@ func TestAProcessLeavesTheKubeletsCgroupInEveryHierarchy(t *testing.T) {
 	if where, err := Of(pid); err != nil || where != "/"+kubelets {
 		t.Fatalf("before: %q, %v", where, err)
 	}
-	where, err := Escape(context.Background(), driver, pid, MaxThreads)
+	where, err := Escape(driver, pid, MaxThreads)
 	if err != nil || where != "/"+ownName(driver, pid) {
 		t.Errorf("%q, %v", where, err)
 	}
@@ -40,7 +39,7 @@ func TestAProcessLeavesTheKubeletsCgroupInEveryHierarchy(t *testing.T) {
 		}
 	}
 	// Once more changes nothing: the cgroup is there.
-	if again, err := Escape(context.Background(), driver, pid, MaxThreads); err != nil || again != where {
+	if again, err := Escape(driver, pid, MaxThreads); err != nil || again != where {
 		t.Errorf("again: %q, %v", again, err)
 	}
 }
@@ -51,7 +50,7 @@ func TestAProcessInTheRootLeavesItForLimitsOnly(t *testing.T) {
 	}
 	all := mountedHierarchies(t)
 	pid := kubelet(t, all[:1])
-	if _, err := Escape(context.Background(), driver, pid, MaxThreads); err != nil {
+	if _, err := Escape(driver, pid, MaxThreads); err != nil {
 		t.Error(err)
 	}
 	for i, dir := range all {
@@ -73,7 +72,7 @@ func TestHierarchiesThatDoNotLetGoAreNamed(t *testing.T) {
 	mount(t, "none", last, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 	defer mount(t, "none", last, "", unix.MS_REMOUNT|unix.MS_BIND, "")
 
-	where, err := Escape(context.Background(), driver, pid, MaxThreads)
+	where, err := Escape(driver, pid, MaxThreads)
 	if where != "" || !errors.Is(err, unix.EROFS) {
 		t.Errorf("%q, %v", where, err)
 	}
@@ -98,7 +97,7 @@ func TestHierarchiesThatAreNotMountedAreNamed(t *testing.T) {
 	if err := unix.Unmount(all[0], unix.MNT_DETACH); err != nil {
 		t.Fatal(err)
 	}
-	where, err := Escape(context.Background(), driver, pid, MaxThreads)
+	where, err := Escape(driver, pid, MaxThreads)
 	if where != "" || err == nil || !strings.Contains(err.Error(), "hierarchy "+filepath.Base(all[0])+": it is not mounted") {
 		t.Errorf("%q, %v", where, err)
 	}
@@ -111,7 +110,7 @@ func TestHierarchiesThatAreNotMountedAreNamed(t *testing.T) {
 }
 
 func TestAProcessThatIsGoneCannotEscape(t *testing.T) {
-	if where, err := Escape(context.Background(), driver, 1<<30, MaxThreads); where != "" || !errors.Is(err, os.ErrProcessDone) {
+	if where, err := Escape(driver, 1<<30, MaxThreads); where != "" || !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("%q, %v", where, err)
 	}
 }
@@ -125,7 +124,7 @@ func TestAProcessThatHasDiedIsInNoCgroup(t *testing.T) {
 	if err := errors.Join(unix.Kill(pid, unix.SIGKILL), unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)); err != nil {
 		t.Fatal(err)
 	}
-	if where, err := Escape(context.Background(), driver, pid, MaxThreads); where != "" || !errors.Is(err, os.ErrProcessDone) {
+	if where, err := Escape(driver, pid, MaxThreads); where != "" || !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("%q, %v", where, err)
 	}
 }
@@ -137,7 +136,7 @@ func TestAProcessThatProcDoesNotShowHasNotEnded(t *testing.T) {
 	}
 	pid := kubelet(t, mountedHierarchies(t))
 	mount(t, "none", "/proc", "tmpfs", 0, "")
-	where, err := Escape(context.Background(), driver, pid, MaxThreads)
+	where, err := Escape(driver, pid, MaxThreads)
 	if err := unix.Unmount("/proc", unix.MNT_DETACH); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +150,7 @@ func TestRemoveDoesNotTakeACgroupInUse(t *testing.T) {
 		return
 	}
 	pid := kubelet(t, mountedHierarchies(t))
-	if _, err := Escape(context.Background(), driver, pid, MaxThreads); err != nil {
+	if _, err := Escape(driver, pid, MaxThreads); err != nil {
 		t.Fatal(err)
 	}
 	if err := Remove(driver); !errors.Is(err, unix.EBUSY) {
@@ -175,7 +174,7 @@ func TestTheNewCgroupIsLimited(t *testing.T) {
 	if got := LimitsOf(pid); got != (Limits{}) {
 		t.Errorf("before: %+v", got)
 	}
-	if _, err := Escape(context.Background(), driver, pid, MaxThreads); err != nil {
+	if _, err := Escape(driver, pid, MaxThreads); err != nil {
 		t.Error(err)
 	}
 	var want Limits
@@ -199,7 +198,7 @@ func TestTheProcessThatTakesTheMemoryIsKilledAlone(t *testing.T) {
 		return
 	}
 	pid := kubelet(t, mountedHierarchies(t))
-	if _, err := Escape(context.Background(), driver, pid, MaxThreads); err != nil {
+	if _, err := Escape(driver, pid, MaxThreads); err != nil {
 		t.Fatal(err)
 	}
 	if LimitsOf(pid).Memory == 0 {
@@ -244,7 +243,7 @@ func TestAGroupHasTheProcessAndItsChildren(t *testing.T) {
 	}
 	defer func() { other.Process.Kill(); other.Wait() }()
 	for _, pid := range []int{one, other.Process.Pid} {
-		if _, err := Escape(context.Background(), driver, pid, MaxThreads); err != nil {
+		if _, err := Escape(driver, pid, MaxThreads); err != nil {
 			t.Fatal(err)
 		}
 	}
