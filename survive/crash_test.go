@@ -32,10 +32,10 @@ func TestTheLastWordsAreOfTheNewProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer given.close()
-		if _, err := given.crash.WriteString(row.says); err != nil {
+		if _, err := given.Crash.WriteString(row.says); err != nil {
 			t.Fatal(err)
 		}
-		if got := withLastWords(errors.New("it fails"), given.crash); got.Error() != row.want {
+		if got := withLastWords(errors.New("it fails"), given.Crash); got.Error() != row.want {
 			t.Errorf("got %q, want %q", got, row.want)
 		}
 	}

@@ -12,18 +12,17 @@ import (
 	"time"
 
 	"example.com/pod-info-fuse/survive/internal/counters"
+	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// given is what a process of the pair is started with, beside what serves. If something else is
-// there by now, the next call-out starts the pair anew, as in an upgrade.
+// given is what a process of the pair is started with, beside the device, the lock and the control
+// socket. If something else is there by now, the next call-out starts the pair anew, as in an
+// upgrade.
 type given struct {
-	input    *os.File   // see openInput
-	counters *os.File   // nil: nothing is counted
-	crash    *os.File   // see crash.go; nil: the text of a crash is lost
-	files    []*os.File // of the companion, and the state
-	fresh    []string   // files that are not kept yet
-	notes    map[string]string
+	pair.Resources
+	fresh []string // files that are not kept yet
+	notes map[string]string
 }
 
 // give opens it for a process that is about to be started. With knows, it is told which requests
@@ -32,23 +31,27 @@ func (n daemon) give(knows bool) (g given, err error) {
 	if err := checkConfig(n.Config); err != nil {
 		return given{}, err
 	}
-	g.notes = map[string]string{noteOfVersion: n.Version}
+	g.notes, g.Config = map[string]string{noteOfVersion: n.Version}, n.Config
 	if n.Companion != nil {
 		if g.notes[noteOfCompanion], err = n.ensureCompanion(); err != nil {
 			return given{}, err
 		}
-		if g.files, err = n.Companion(n.Node).Give(); err != nil {
+		if g.Given, err = n.Companion(n.Node).Give(); err != nil {
 			return given{}, fmt.Errorf("get the descriptors of the daemon's companion: %w", err)
 		}
 	}
+	if g.Log, err = n.log.Open(); err != nil {
+		g.close()
+		return given{}, fmt.Errorf("open the log: %w", err)
+	}
 	var problem error
-	if g.input, g.notes[noteOfInput], problem = n.openInput(); problem != nil && !errors.Is(problem, fs.ErrNotExist) {
+	if g.Input, g.notes[noteOfInput], problem = n.openInput(); problem != nil && !errors.Is(problem, fs.ErrNotExist) {
 		n.Log("it starts without the directory %s: %v", n.Input, problem)
 	}
 	if knows {
-		g.counters, problem = counters.Open(n.path(counters.FileName))
+		g.Counters, problem = counters.Open(n.path(counters.FileName))
 	} else {
-		g.counters, problem = counters.Fresh(n.path(unkept(counters.FileName)), n.path(counters.FileName))
+		g.Counters, problem = counters.Fresh(n.path(unkept(counters.FileName)), n.path(counters.FileName))
 		if problem == nil {
 			g.fresh = append(g.fresh, counters.FileName)
 		}
@@ -56,10 +59,10 @@ func (n daemon) give(knows bool) (g given, err error) {
 	if problem != nil {
 		n.Log("what the daemon does is not counted: %v", problem) // volumes work without
 	}
-	if g.crash, problem = openCrash(n.path("crash")); problem != nil {
+	if g.Crash, problem = openCrash(n.path("crash")); problem != nil {
 		n.Log("why the daemon dies is not logged: %v", problem) // volumes work without
 	} else {
-		logCrash(takeCrash(g.crash), n.Log) // of a process before this one
+		logCrash(takeCrash(g.Crash), n.Log) // of a process before this one
 	}
 	state, fresh, err := n.openState()
 	if err != nil {
@@ -70,7 +73,7 @@ func (n daemon) give(knows bool) (g given, err error) {
 		g.fresh = append(g.fresh, stateFile)
 	}
 	if n.State > 0 {
-		g.files = append(g.files, state)
+		g.Given = append(g.Given, state)
 	} else {
 		state.Close()
 	}
@@ -78,10 +81,7 @@ func (n daemon) give(knows bool) (g given, err error) {
 }
 
 func (g given) close() {
-	g.input.Close()
-	g.counters.Close()
-	g.crash.Close()
-	for _, file := range g.files {
+	for _, file := range append(g.Given, g.Log, g.Input, g.Counters, g.Crash) {
 		file.Close()
 	}
 }

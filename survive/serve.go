@@ -28,13 +28,13 @@ type process struct{ Node }
 // has started with serveArgs. It may read nothing but the run directory, the input, and the
 // driver's Reads.
 func (d Driver) serve(args []string) error {
-	if !pair.Inherited() || len(args) < 3 {
+	proc.KeepMonitorAwake()
+	given, inherited := pair.Inherited()
+	if !inherited || len(args) < 3 {
 		return notByHand(pair.Verb)
 	}
-	proc.KeepMonitorAwake()
 	inherits := len(args) == 3 // confinement: a standby
-	given := pair.InheritedGiven()
-	companion, stateFile := d.split(given)
+	companion, stateFile := d.split(given.Given)
 	var sender *os.File
 	if d.Sockets && len(companion) > 0 {
 		sender = companion[len(companion)-1]
@@ -48,10 +48,9 @@ func (d Driver) serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	n := process{d.NodeFor(name, Settings{Config: pair.InheritedConfig()})}
+	n := process{d.NodeFor(name, Settings{Config: given.Config})}
 	n.log = pair.InheritedLog(d.Program)
 	limitFiles(n.log.IsFile())
-	input := pair.InheritedInput()
 	state, err := d.mapState(stateFile)
 	if err != nil {
 		return err
@@ -60,25 +59,22 @@ func (d Driver) serve(args []string) error {
 		companion = slices.Clone(companion) // the standby is given what this process was
 		companion[len(companion)-1] = confine.Sender()
 	}
-	file := pair.InheritedCounters()
-	counts, err := counters.Map(file)
+	counts, err := counters.Map(given.Counters)
 	if err != nil {
 		n.Log("it counts nothing: %v", err)
 	}
 	// Once the process is confined: what a standby cannot open, the first process must not have.
 	files := sync.OnceValue(func() FileSystem {
-		return n.fileSystem(Site{Input: input, CompanionFiles: companion, State: state})
+		return n.fileSystem(Site{Input: given.Input, CompanionFiles: companion, State: state})
 	})
 	err = pair.Main(pair.Config{
 		Args:        n.serveArgs("--confined"),
 		Version:     n.Version,
-		Confine:     func() (bool, error) { return n.confine(input, inherits) },
+		Confine:     func() (bool, error) { return n.confine(given.Input, inherits) },
 		Open:        n.opener(files, counts),
 		TookOver:    func(cause pair.Cause) { n.tookOver(files(), counts, cause, inherits) },
 		LostStandby: n.lostStandby,
-		Input:       input,
-		Counters:    file,
-		Given:       given,
+		Resources:   given,
 		Log:         n.Log,
 	})
 	if err != nil {

@@ -96,17 +96,12 @@ func (n callOut) startDaemon(device int) error {
 		return fmt.Errorf("make the control socket: %w", err)
 	}
 	defer control.Close()
-	log, err := n.log.Open()
-	if err != nil {
-		return fmt.Errorf("open the log: %w", err)
-	}
-	defer log.Close()
 	given, err := n.give(false)
 	if err != nil {
 		return err
 	}
 	defer given.close()
-	resources := pair.Resources{Device: device, Lock: lock, Control: control, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files, Config: n.Config}
+	given.Device, given.Lock, given.Control = device, lock, control
 	keepNotes, err := n.noteStarted(given)
 	if err == nil {
 		err = keepNotes()
@@ -115,12 +110,12 @@ func (n callOut) startDaemon(device int) error {
 		return err
 	}
 	n.forgetFailedUpgrade() // this version serves from now on, or none
-	err = n.pair().Start(n.firstArgs(), resources, n.Log, func(pid int) error {
+	err = n.pair().Start(n.firstArgs(), given.Resources, n.Log, func(pid int) error {
 		_, problem, err := n.settle(pid)
 		n.noteCgroup(problem)
 		return err
 	})
-	return withLastWords(err, given.crash)
+	return withLastWords(err, given.Crash)
 }
 
 // listen makes the control socket. Only its owner, root, can connect to it.

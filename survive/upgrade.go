@@ -134,11 +134,6 @@ const upgradeTimeout = 15 * time.Second
 
 // replaceDaemon has a daemon of this version take over. The caller holds the exclusive lock.
 func (n callOut) replaceDaemon() error {
-	log, err := n.log.Open()
-	if err != nil {
-		return fmt.Errorf("open the log: %w", err)
-	}
-	defer log.Close()
 	given, err := n.give(n.note(noteOfVersion) == n.Version) // what has ended one version may not end another
 	if err != nil {
 		return err
@@ -156,7 +151,7 @@ func (n callOut) replaceDaemon() error {
 	var ours cgroup.Group
 	var escaped error
 	left, err := n.pair().Upgrade(there.device, pair.Successor{
-		Args: n.firstArgs(), Version: n.Version, Log: log, Input: given.input, Counters: given.counters, Crash: given.crash, Given: given.files, Config: n.Config,
+		Args: n.firstArgs(), Version: n.Version, Resources: given.Resources,
 		Settle: func(pid int) (err error) { ours, escaped, err = n.settle(pid); return err },
 		Sweep:  func() { n.endBefore(ours) },
 	}, time.Now().Add(upgradeTimeout))
@@ -168,7 +163,7 @@ func (n callOut) replaceDaemon() error {
 		}
 		return err
 	} else if err != nil {
-		return withLastWords(err, given.crash)
+		return withLastWords(err, given.Crash)
 	}
 	// It serves. A later failure is no failed upgrade.
 	n.forgetFailedUpgrade()

@@ -18,8 +18,8 @@ var builds = map[string][]Edit{
 		n.attack()
 	}
 `),
-		{"survive/serve.go", "return n.fileSystem(Site{Input: input, CompanionFiles: companion, State: state})",
-			"return n.lie(companion, n.fileSystem(Site{Input: input, CompanionFiles: companion, State: state}))"},
+		{"survive/serve.go", "return n.fileSystem(Site{Input: given.Input, CompanionFiles: companion, State: state})",
+			"return n.lie(companion, given.Counters, n.fileSystem(Site{Input: given.Input, CompanionFiles: companion, State: state}))"},
 		before("survive/internal/pair/main.go", "	service, err := p.Open(deviceFD)\n	if err != nil {\n		return err", `	p.attack()
 `),
 		{"survive/internal/pair/main.go", "	return a.run()", `	err = a.run()

@@ -109,15 +109,9 @@ func (at Place) say(what string, deadline time.Time) (reply, error) {
 
 // Successor describes the process of this binary that shall serve in the place of a pair.
 type Successor struct {
-	Args    []string // of its command
-	Version string
-	Log     *os.File // see Resources; it may differ from the one before, as
-	Input   *os.File // this may, and
-	Given   []*os.File
-	Config  string // as this may
-	// Counters is what the process counts in, which may be what the one before does; see Resources.
-	Counters *os.File
-	Crash    *os.File // see Resources
+	Args      []string // of its command
+	Version   string
+	Resources // but for Device, Lock and Control, which are those of the pair
 	// Settle is called with the process before it serves, to move it to where it shall
 	// stay. Its error fails the upgrade.
 	Settle func(pid int) error
@@ -189,13 +183,10 @@ func (at Place) takeOverFrom(active *proc.Process, mount uint64, next Successor,
 		return nil, err
 	}
 	defer conn.End()
-	resources, err := at.takeResources(active, mount)
-	if err != nil {
+	if err := at.takeResources(active, mount, &next.Resources); err != nil {
 		return nil, err
 	}
-	defer resources.close()
-	resources.Log, resources.Input, resources.Counters, resources.Given = next.Log, next.Input, next.Counters, next.Given
-	resources.Crash, resources.Config = next.Crash, next.Config
+	defer next.close()
 	theirs, ours, err := packet.Pair()
 	if err != nil {
 		return nil, err
@@ -206,7 +197,7 @@ func (at Place) takeOverFrom(active *proc.Process, mount uint64, next Successor,
 		ours.Close()
 		return nil, err
 	}
-	return at.start(next.Args, resources, ours, func(process *os.Process) error {
+	return at.start(next.Args, next.Resources, ours, func(process *os.Process) error {
 		if err := next.Settle(process.Pid); err != nil {
 			return err
 		}
@@ -226,10 +217,10 @@ func (at Place) takeOverFrom(active *proc.Process, mount uint64, next Successor,
 
 // takeResources takes from the active process the descriptors that only it has, and opens the
 // lock. A new control socket in the place of the old one would leave a moment without any.
-func (at Place) takeResources(active *proc.Process, mount uint64) (r Resources, err error) {
+func (at Place) takeResources(active *proc.Process, mount uint64, r *Resources) (err error) {
 	r.Device, err = take(active, deviceFD, func(fd int) error { return checkDevice(fd, mount) })
 	if err != nil {
-		return r, err
+		return err
 	}
 	control, err := take(active, controlFD, func(fd int) error { return checkListener(fd, at.Socket) })
 	if err == nil {
@@ -239,11 +230,11 @@ func (at Place) takeResources(active *proc.Process, mount uint64) (r Resources, 
 	if err != nil {
 		r.close()
 	}
-	return r, err
+	return err
 }
 
-// close closes all but the log.
-func (r Resources) close() {
+// close closes what was taken, and the lock.
+func (r *Resources) close() {
 	unix.Close(r.Device)
 	r.Control.Close()
 	r.Lock.Close()

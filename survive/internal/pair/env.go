@@ -35,21 +35,6 @@ type system struct {
 	lockless sync.Once // logs that locks do not work
 }
 
-// inherited is the system with the descriptors that spawn gives.
-func inherited(config Config) *system {
-	for _, fd := range []int{deviceFD, lockFD, controlFD, logFD, inputFD, countersFD} {
-		unix.CloseOnExec(fd)
-	}
-	for i := range config.Given {
-		unix.CloseOnExec(givenFD + i)
-	}
-	return &system{args: config.Args, log: config.Log, Resources: Resources{
-		Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"),
-		Control: os.NewFile(controlFD, "control socket"), Log: os.NewFile(logFD, "log"),
-		Input: config.Input, Counters: config.Counters, Crash: os.Stderr, Given: config.Given, Config: InheritedConfig(),
-	}}
-}
-
 // The process must not close any descriptor of the file while it has a lock: that would
 // release all of its locks (man 2 fcntl_locking).
 func (s *system) take(b int64) bool {

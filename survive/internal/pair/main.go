@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,9 +50,7 @@ type Config struct {
 	TookOver func(Cause)
 	// LostStandby is told that the standby is dead, and whether that is one of many in a row.
 	LostStandby func(oneOfMany bool)
-	Input       *os.File   // see InheritedInput
-	Counters    *os.File   // see InheritedCounters
-	Given       []*os.File // see InheritedGiven
+	Resources   Resources // see Inherited
 	Log         Logger
 }
 
@@ -67,47 +66,43 @@ type process struct {
 	hasActive, hasStandby bool // the locks
 }
 
-// Inherited tells whether this process was started by spawn.
-func Inherited() bool { return isFUSE(deviceFD) }
-
 // InheritedLog is the log that this process was started with.
 func InheritedLog(tag string) calllog.Log { return calllog.Inherit(tag, logFD) }
 
-// InheritedInput returns the directory that this process was started with, nil where there is
-// none. Call it once: to close its result closes the descriptor.
-func InheritedInput() *os.File {
-	var stat unix.Stat_t
-	if err := unix.Fstat(inputFD, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFDIR && stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil
+// Inherited returns what this process was started with; false: not by spawn. Call it once, and close
+// none of it, which goes to the processes that this one starts.
+func Inherited() (r Resources, is bool) {
+	if !isFUSE(deviceFD) {
+		return r, false
 	}
-	return os.NewFile(inputFD, "input")
-}
-
-// InheritedCounters returns the file that this process was started with to count in, nil where
-// there is none. Call it once, and do not close its result, which goes to the processes that this
-// one starts.
-func InheritedCounters() *os.File {
-	var stat unix.Stat_t
-	if err := unix.Fstat(countersFD, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil
+	r = Resources{
+		Device: deviceFD, Lock: os.NewFile(lockFD, "daemon.lock"),
+		Control: os.NewFile(controlFD, "control socket"), Log: os.NewFile(logFD, "log"),
+		Input: inherited(inputFD, "input", unix.S_IFDIR, unix.S_IFREG), Counters: inherited(countersFD, "counters", unix.S_IFREG),
+		Crash: os.Stderr, Config: os.Getenv(configVariable),
 	}
-	return os.NewFile(countersFD, "counters")
-}
-
-// InheritedGiven returns the other descriptors that this process was started with. Call it once,
-// and close none of its result, which goes to the processes that this one starts.
-func InheritedGiven() (given []*os.File) {
-	for fd := givenFD; ; fd++ {
+	fd := givenFD
+	for ; ; fd++ {
 		// What this process has opened itself is closed at execve(2).
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
-			return given
+			break
 		}
-		given = append(given, os.NewFile(uintptr(fd), "descriptor "+strconv.Itoa(fd)))
+		r.Given = append(r.Given, os.NewFile(uintptr(fd), "descriptor "+strconv.Itoa(fd)))
 	}
+	for fd--; fd >= deviceFD; fd-- {
+		unix.CloseOnExec(fd)
+	}
+	return r, true
 }
 
-// InheritedConfig is the file system's configuration that this process was started with.
-func InheritedConfig() string { return os.Getenv(configVariable) }
+// inherited is a descriptor of one of some types; nil: there is none.
+func inherited(fd int, name string, types ...uint32) *os.File {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil || !slices.Contains(types, stat.Mode&unix.S_IFMT) {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), name)
+}
 
 // Main is the life of a process of the pair: first it stands by, then it
 // serves. It returns when its successor serves, or when it is not needed.
@@ -120,7 +115,7 @@ func Main(config Config) error {
 	terminate := make(chan os.Signal, 1)
 	signal.Notify(terminate, unix.SIGTERM)
 	p := &process{
-		Config: config, env: inherited(config),
+		Config: config, env: &system{Resources: config.Resources, args: config.Args, log: config.Log},
 		self:    Process{PID: os.Getpid(), Version: config.Version, Started: time.Now().Round(0)},
 		starter: starter, terminate: terminate,
 	}

@@ -24,7 +24,7 @@ import (
 // The files with the life of a process, and what in them says nothing of it.
 var (
 	mutated = []string{"main.go", "standby.go", "active.go", "upgrade.go", "child.go", "role.go", "control.go"}
-	spared  = []string{"Log", "Main", "Inherited", "InheritedLog", "InheritedInput", "InheritedCounters", "InheritedGiven", "control", "listen"}
+	spared  = []string{"Log", "Main", "Inherited", "InheritedLog", "inherited", "control", "listen"}
 )
 
 // redirected is what a name is replaced by.

@@ -9,7 +9,6 @@ import (
 
 	"example.com/pod-info-fuse/e2e/attack"
 	"example.com/pod-info-fuse/survive/internal/counters"
-	"example.com/pod-info-fuse/survive/internal/pair"
 	"example.com/pod-info-fuse/survive/internal/suspects"
 )
 
@@ -27,9 +26,9 @@ func (n process) attack() {
 }
 
 // lie is how the process answers, as the version of the build says.
-func (n process) lie(given []*os.File, files FileSystem) FileSystem {
+func (n process) lie(given []*os.File, counts *os.File, files FileSystem) FileSystem {
 	if name, condemns := strings.CutPrefix(n.Version, "condemns:"); condemns {
-		go condemn(name)
+		go condemn(name, counts)
 	}
 	if n.Version == attack.Orders {
 		orders := func() { attack.OnMounter(n.RunDir, given[1], given[0], n.Log) }
@@ -39,8 +38,8 @@ func (n process) lie(given []*os.File, files FileSystem) FileSystem {
 }
 
 // condemn notes again and again that two processes have died of a look-up in the root.
-func condemn(name string) {
-	counts, err := counters.Map(pair.InheritedCounters())
+func condemn(name string, file *os.File) {
+	counts, err := counters.Map(file)
 	if err != nil {
 		panic(err)
 	}
