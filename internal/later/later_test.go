@@ -45,6 +45,7 @@ func TestMostOfAKeyWait(t *testing.T) {
 			t.Errorf("%d of the first key wait, and one of the other", added)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if made != 12 || !add("one") {
 			t.Errorf("%d calls were made", made)
 		}
