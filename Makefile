@@ -245,23 +245,27 @@ STRICT = --driver-binary e2e/bin/pod-fuse-strict --beside bin/pod-info-fuse
 # How often a program is killed, and how often beside something else.
 KILLS ?= $(call long,30,3)
 FEW ?= $(call long,5,1)
+# The short form kills every program alone, by each way. Beside something else, which concerns the driver's own
+# processes, it kills one program in C and one in Go.
+comma = ,
+C_AND_GO = $(if $(SHORT),--programs bindfs$(comma)rclone)
 podchaos-builds: build
 	e2e/podfuse/setup.sh
 	go build -o $(PODCHAOS) ./e2e/podchaos
 	go build -ldflags '-X main.version=$(VERSION)-other' -o e2e/bin/pod-fuse-other ./cmd/pod-fuse
 	go build $(call with,strict) -o e2e/bin/pod-fuse-strict ./cmd/pod-fuse
 chaos-pod-fuse: podchaos-builds
-	$(ASIDE) $(PODCHAOS) kill --control --programs all --kills 0
-	$(ASIDE) $(PODCHAOS) kill --control --kills 5
+	$(call long,$(ASIDE) $(PODCHAOS) kill --control --programs all --kills 0)
+	$(ASIDE) $(PODCHAOS) kill --control --kills 5 $(C_AND_GO)
 	$(ASIDE) $(PODCHAOS) stop --control --programs bindfs
-	$(ASIDE) $(PODCHAOS) programs $(STRICT)
-	$(ASIDE) $(PODCHAOS) programs $(POD_FUSE) --uid 0
-	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --by fusermount,run --kills $(KILLS)
-	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --by fd --programs sshfs,gocryptfs --kills $(FEW)
-	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with pair
-	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with hang
-	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with upgrade --other-binary e2e/bin/pod-fuse-other
-	$(ASIDE) $(PODCHAOS) kill $(STRICT) --kills $(FEW) --with mounter
+	$(ASIDE) $(PODCHAOS) programs $(STRICT) --kills $(call long,3,1)
+	$(ASIDE) $(PODCHAOS) programs $(POD_FUSE) --kills $(call long,3,1) --uid 0
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --by $(if $(SHORT),run,fusermount,run) --kills $(KILLS)
+	$(call long,$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --by fd --programs sshfs$(comma)gocryptfs --kills $(FEW))
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with pair $(C_AND_GO)
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with hang $(C_AND_GO)
+	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with upgrade --other-binary e2e/bin/pod-fuse-other $(C_AND_GO)
+	$(ASIDE) $(PODCHAOS) kill $(STRICT) --kills $(FEW) --with mounter $(C_AND_GO)
 	$(ASIDE) $(PODCHAOS) kill $(STRICT) --kills $(FEW) --with attach --programs bindfs,loopback
 	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with storm --programs bindfs
 	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with silent --programs bindfs
