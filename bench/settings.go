@@ -42,7 +42,7 @@ var (
 		nextRounds: 3, nextLength: 500 * time.Millisecond, kills: "30", killDuration: "10s",
 	}
 	stable = settings{
-		levels: []int{1, 500}, load: time.Second, idle: 45 * time.Second,
+		levels: []int{500}, load: time.Second, idle: 45 * time.Second,
 		readRounds: 15, readLength: 100 * time.Millisecond, threads: []int{1},
 	}
 )
