@@ -21,5 +21,5 @@ cp "$podfuse" "$tree/plugins/example.com~pod-fuse/pod-fuse"
 cp "$loopback" "$tree/loopback"
 ./policy.sh "$tree/policies"
 
-APPEND='security=selinux selinux=1 enforcing=1' TREE=$tree LIMIT=${LIMIT:-900} \
+APPEND='security=selinux selinux=1 enforcing=1' TREE=$tree \
 	../linux-6.1/run.sh "$(cat suite.sh)"
