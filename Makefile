@@ -156,12 +156,12 @@ csi-sanity: build
 # Debian's containerd 1.6 and runc 1.1, for kubelets before 1.36.
 e2e: build
 	e2e/setup.sh
-	e2e/alone.sh go test -tags e2e -count=1 -timeout 40m ./e2e/...
+	e2e/alone.sh go test -vet=off -tags e2e -count=1 -timeout 40m -parallel 8 ./e2e
 
 # The image, the manifest and the chart on a real cluster of one node.
 e2e-cluster: cluster-builds
 	e2e/podfuse/setup.sh
-	e2e/alone.sh go test -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
+	e2e/alone.sh go test -vet=off -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
 cluster-builds: build image helm
 	e2e/setup.sh cluster
 	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next

@@ -39,6 +39,7 @@ var recordedPods = []struct {
 // The driver's unit tests replay how a kubelet calls the driver, from testdata.
 // This test has the kubelet call the recorder and compares.
 func TestArguments(t *testing.T) {
+	t.Parallel()
 	var pods []*testPod
 	for _, recorded := range recordedPods {
 		m := newManifest(recorded.name)

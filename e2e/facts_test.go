@@ -86,5 +86,6 @@ func TestFacts(t *testing.T) {
 }
 
 func TestUnknownFact(t *testing.T) {
+	t.Parallel()
 	testBadOption(t, "unknown-fact", map[string]string{"facts": "pod.name,pod.colour"}, "pod.colour")
 }

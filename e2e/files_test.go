@@ -35,6 +35,7 @@ func (p *testPod) checkShell(t *testing.T, container, file string) {
 }
 
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	p := runPod(t, newManifest("files"))
 	p.checkFiles(t, "main", infoDir)
 
@@ -49,6 +50,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestUIDOfAPIServer(t *testing.T) {
+	t.Parallel()
 	m := newManifest("uuid")
 	m.Metadata.UID = "4f4a7d5e-8a3f-4d0f-9a53-0d0a3e6d5c11"
 	p := runPod(t, m)
@@ -59,6 +61,7 @@ func TestUIDOfAPIServer(t *testing.T) {
 }
 
 func TestUser(t *testing.T) {
+	t.Parallel()
 	m := newManifest("user")
 	m.main().SecurityContext = &containerSecurity{RunAsUser: 1000}
 	p := runPod(t, m)
@@ -69,6 +72,7 @@ func TestUser(t *testing.T) {
 }
 
 func TestInitContainer(t *testing.T) {
+	t.Parallel()
 	m := newManifest("init")
 	first := newContainer("first")
 	first.Command = []string{"sh", "-c", "until [ -e /finished ]; do sleep 0.1; done"}
@@ -86,6 +90,7 @@ func TestInitContainer(t *testing.T) {
 }
 
 func TestSubPath(t *testing.T) {
+	t.Parallel()
 	m := newManifest("sub-path")
 	m.main().VolumeMounts = []volumeMount{
 		{Name: "pod-info", MountPath: "/mnt/uid", SubPath: "pod.uid"},
@@ -102,6 +107,7 @@ func TestSubPath(t *testing.T) {
 // driver's answer to init said that it must not. A volume that is read-only
 // withstands it, but then the kubelet's log fills with errors.
 func TestFSGroup(t *testing.T) {
+	t.Parallel()
 	m := newManifest("fs-group")
 	m.Spec.SecurityContext = &podSecurity{FSGroup: 4242}
 	m.main().SecurityContext = &containerSecurity{RunAsUser: 1000}
@@ -122,6 +128,7 @@ func TestFSGroup(t *testing.T) {
 }
 
 func TestTwoVolumes(t *testing.T) {
+	t.Parallel()
 	m := newManifest("two-volumes")
 	addSecondVolume(m)
 	p := runPod(t, m)
@@ -130,6 +137,7 @@ func TestTwoVolumes(t *testing.T) {
 }
 
 func TestReadOnly(t *testing.T) {
+	t.Parallel()
 	asked := newManifest("asked-read-only")
 	asked.Spec.Volumes[0].FlexVolume.ReadOnly = true
 	for flag, m := range map[string]*manifest{"rw": newManifest("read-only"), "ro": asked} {

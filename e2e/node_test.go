@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
@@ -20,7 +21,7 @@ type node struct {
 	port    int // the kubelet's
 	drivers []*driver
 	outside *outside
-	ids     uint64 // the last of newID
+	ids     atomic.Uint64 // the last of newID
 
 	stopping sync.Once
 	stopped  error // what stop found
@@ -118,6 +119,5 @@ func (n *node) endPods() error {
 
 // newID makes names that differ within the run.
 func (n *node) newID(prefix string) string {
-	n.ids++
-	return fmt.Sprintf("%s-%d", prefix, n.ids)
+	return fmt.Sprintf("%s-%d", prefix, n.ids.Add(1))
 }

@@ -13,6 +13,7 @@ import (
 // An option that the driver does not know is a mistake in the pod, and its author
 // has to see which.
 func TestUnknownOption(t *testing.T) {
+	t.Parallel()
 	testBadOption(t, "unknown-option", map[string]string{"colour": "red"}, "colour")
 }
 

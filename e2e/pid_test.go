@@ -8,6 +8,7 @@ import "testing"
 // there is one: each process must still get its own PID and not the one that the
 // process before it has read.
 func TestCat(t *testing.T) {
+	t.Parallel()
 	p := runPod(t, newManifest("cat"))
 	cat := func() (pid string) {
 		// The second file keeps cat running.
@@ -24,6 +25,7 @@ func TestCat(t *testing.T) {
 // The kernel tells a FUSE server the thread that reads; the file is about the
 // process.
 func TestThreads(t *testing.T) {
+	t.Parallel()
 	p := runPod(t, newManifest("threads"))
 	r := p.hold(t, "main", "threads", infoDir+"/pod")
 	var read []string

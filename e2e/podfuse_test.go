@@ -186,8 +186,10 @@ func (p *testPod) first(t *testing.T, container string) int {
 // A reader that is there before the program waits, and then reads, also by sub-paths: the kubelet
 // has made and bound them while nobody served. The program has neither privilege nor a device.
 func TestPodFuseReaderComesFirst(t *testing.T) {
+	t.Parallel()
 	for name, mountPoint := range ways {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			m := newPodFuse("first-" + name)
 			m.readsFirst()
 			program := newProgram(mountPoint)
@@ -214,6 +216,7 @@ func TestPodFuseReaderComesFirst(t *testing.T) {
 // and its sub-paths again: that reads, too, and meets no error. The program may be killed with the
 // reader, and be started again by the launcher before that is there, or by the kubelet after it.
 func TestPodFuseReaderIsRestarted(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		mountPoint string
 		killed     bool
@@ -223,6 +226,7 @@ func TestPodFuseReaderIsRestarted(t *testing.T) {
 		"with-program-container": {ways["fusermount"], true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			// A pod of its own: the kubelet delays the second restart of a container by ten
 			// seconds, and a program that is killed with it would be long back.
 			m := newPodFuse("restarted-" + name)
@@ -247,6 +251,7 @@ func TestPodFuseReaderIsRestarted(t *testing.T) {
 // and one with sub-paths and a read-only mount. And nobody has any privilege. A sub-path that is a
 // file cannot be had then, either: the kubelet never sees anything but directories.
 func TestPodFuseOfASidecar(t *testing.T) {
+	t.Parallel()
 	m := newPodFuse("sidecar")
 	sidecar := newProgram("")
 	sidecar.RestartPolicy = "Always"

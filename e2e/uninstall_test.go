@@ -22,7 +22,7 @@ func TestUninstall(t *testing.T) {
 	n := testNode
 	d := n.driver(uninstalledName)
 	t.Cleanup(func() { install(t, d, "uninstall", "--force") })
-	for range 3 {
+	for range 2 {
 		install(t, d, "install")
 		p := runPod(t, wanting("installed"))
 		p.checkFiles(t, "main", infoDir)
