@@ -164,7 +164,7 @@ e2e-cluster: cluster-builds
 	e2e/alone.sh go test -vet=off -tags cluster -count=1 -timeout 40m -v ./e2e/cluster
 cluster-builds: build image helm
 	e2e/setup.sh cluster
-	$(MAKE) build image BIN=e2e/bin/next VERSION=$(VERSION)-next
+	$(MAKE) image BIN=e2e/bin/next VERSION=$(VERSION)-next ARCHITECTURES=$$(go env GOARCH)
 	go build -o e2e/bin/fs-loopback ./e2e/loopback
 
 # The same cluster without tests, to try things in, until Ctrl-C. It says how to get at it.

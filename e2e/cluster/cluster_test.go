@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
@@ -26,6 +27,9 @@ const (
 	// pluginDir is not the kubelet's default: the installer has to find it out.
 	pluginDir = "/opt/e2e-volume-plugins"
 )
+
+// nextBinary is the driver's binary in a later version, of which there is an image.
+var nextBinary = filepath.Join(bin, "next/linux-"+runtime.GOARCH+"/pod-info-fuse")
 
 // A cluster is a control plane and one node.
 type cluster struct {

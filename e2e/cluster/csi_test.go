@@ -115,7 +115,7 @@ func TestCSIAlone(t *testing.T) {
 	}
 	p.checkFiles(t, infoDir)
 
-	version := versionOf(t, filepath.Join(bin, "next/pod-info-fuse"))
+	version := versionOf(t, nextBinary)
 	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "image.tag="+version)
 	rolledOut(t)
 	runPod(t, newPod("after-upgrade", csiVolume(), stays...)).checkFiles(t, infoDir)

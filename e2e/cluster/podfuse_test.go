@@ -360,7 +360,7 @@ func testUpgradeOfPodFuse(t *testing.T, p pod) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version := versionOf(t, filepath.Join(bin, "next/pod-info-fuse"))
+	version := versionOf(t, nextBinary)
 	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "image.tag="+version)
 	rolledOut(t)
 	// The kubelet looks at the driver again for this pod's volumes, and calls init.

@@ -5,7 +5,6 @@ package cluster
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +28,7 @@ func testRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	versions := []string{versionOf(t, filepath.Join(bin, "next/pod-info-fuse")), versionOf(t, "../../bin/pod-info-fuse")}
+	versions := []string{versionOf(t, nextBinary), versionOf(t, "../../bin/pod-info-fuse")}
 	began, rounds := time.Now(), 0
 	for i := range 5 {
 		for _, round := range []struct {

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,7 +18,7 @@ func testUpgrade(t *testing.T) {
 	}
 	r := runReader(t, "upgrade-reader", driverName)
 	r.goesOn(t)
-	version := versionOf(t, filepath.Join(bin, "next/pod-info-fuse"))
+	version := versionOf(t, nextBinary)
 	kubectl(t, "-n", namespace, "set", "image", daemonSet, "installer="+productImage+":"+version)
 	rolledOut(t)
 	if now := versionOf(t, installed.Executable()); now != version {
