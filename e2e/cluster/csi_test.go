@@ -82,7 +82,6 @@ func TestCSIAlone(t *testing.T) {
 		"--set", "config.log=off")
 	t.Cleanup(func() {
 		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
-		kubectl(t, "delete", "namespace", namespace, "--timeout=4m")
 		checkUninstalled(t, before)
 		checkNoCSIDriver(t, csiName)
 	})

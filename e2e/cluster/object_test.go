@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 
 	"example.com/pod-info-fuse/e2e/internal/harness"
@@ -100,11 +101,13 @@ func restricted(pod object) object {
 	return pod
 }
 
-// newNamespace makes a namespace, which the end of the test deletes.
+// newNamespace makes a namespace, if no test has made it before. It stays until the end of the cluster: it takes
+// more than five seconds to delete one (kubernetes v1.37, namespaceDeletionGracePeriod).
 func newNamespace(t *testing.T, name string) {
 	t.Helper()
-	kubectl(t, "create", "namespace", name)
-	t.Cleanup(func() { kubectl(t, "delete", "namespace", name, "--timeout=4m") })
+	if _, err := testCluster.kubectl("create", "namespace", name); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
+		t.Fatal(err)
+	}
 }
 
 // newPersistentVolume has the volume's source, too.
@@ -124,7 +127,7 @@ func create(t *testing.T, objects ...object) {
 	t.Helper()
 	list := list(objects)
 	t.Cleanup(func() {
-		if _, err := testCluster.kubectlWith(list, "delete", "--ignore-not-found", "--timeout=2m", "-f", "-"); err != nil {
+		if _, err := testCluster.kubectlWith(list, "delete", "--ignore-not-found", "--timeout=4m", "-f", "-"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -28,9 +28,8 @@ func testRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	versions := []string{versionOf(t, nextBinary), versionOf(t, "../../bin/pod-info-fuse")}
 	began, rounds := time.Now(), 0
-	for i := range 5 {
+	for _, version := range []string{versionOf(t, nextBinary), versionOf(t, "../../bin/pod-info-fuse")} {
 		for _, round := range []struct {
 			name string
 			do   func(*testing.T)
@@ -38,7 +37,7 @@ func testRestarts(t *testing.T) {
 			{"kill -9", killPlugin},
 			{"delete the pod", deletePlugin},
 			{"upgrade", func(t *testing.T) {
-				kubectl(t, "-n", namespace, "set", "image", daemonSet, "*="+productImage+":"+versions[i%2])
+				kubectl(t, "-n", namespace, "set", "image", daemonSet, "*="+productImage+":"+version)
 			}},
 			{"remove the DaemonSet and put it back", func(t *testing.T) {
 				removeDaemonSet(t)
@@ -144,13 +143,13 @@ func killPlugin(t *testing.T) {
 
 func deletePlugin(t *testing.T) {
 	t.Helper()
-	kubectl(t, "-n", namespace, "delete", "pod", "-l", pluginPod, "--timeout=2m")
+	kubectl(t, "-n", namespace, "delete", "pod", "-l", pluginPod, "--timeout=4m")
 }
 
 // removeDaemonSet removes the DaemonSet, and waits until its pod has ended.
 func removeDaemonSet(t *testing.T) {
 	t.Helper()
-	kubectl(t, "-n", namespace, "delete", daemonSet, "--cascade=foreground", "--timeout=2m")
+	kubectl(t, "-n", namespace, "delete", daemonSet, "--cascade=foreground", "--timeout=4m")
 }
 
 // A watcher is a pod that has opened a file of its volume once and reads it again and again, and
