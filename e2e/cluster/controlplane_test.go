@@ -10,8 +10,8 @@ import (
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
-// startLimit is how long one thing may take to start. The machine may be slow.
-const startLimit = 2 * time.Minute
+// startLimit is how long one thing may take to start. The machine may be slow, and pods start together.
+const startLimit = 4 * time.Minute
 
 // startControlPlane starts etcd and the API server, which waits for etcd.
 func (c *cluster) startControlPlane() error {

@@ -49,7 +49,7 @@ func testREADME(t *testing.T) {
 		t.Errorf("the README's last command prints %q, want the pod's UID, %q", read, want)
 	}
 	p.checkFiles(t, infoDir)
-	kubectl(t, "delete", "--timeout=2m", "-f", "../../deploy/examples/pod.yaml")
+	kubectl(t, "delete", "--timeout=4m", "-f", "../../deploy/examples/pod.yaml")
 }
 
 // The documented commands add pod-fuse, and remove it alone.

@@ -43,7 +43,7 @@ func runPods(t *testing.T, definitions ...object) (pods []pod) {
 // wait waits until the pod's container runs.
 func (p pod) wait(t *testing.T) {
 	t.Helper()
-	if _, err := p.kubectl("wait", "--for=condition=Ready", "--timeout=2m", "pod/"+p.name); err != nil {
+	if _, err := p.kubectl("wait", "--for=condition=Ready", "--timeout=4m", "pod/"+p.name); err != nil {
 		events, _ := p.kubectl("get", "events", "--field-selector", "involvedObject.name="+p.name)
 		log, _ := p.kubectl("logs", p.name, "--all-containers", "--prefix", "--tail=10")
 		t.Fatalf("%v\n%s\n%s", err, events, log)

@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -13,59 +12,19 @@ import (
 // podFuseCSIName is the driver's where pods ask for it as a CSI driver.
 const podFuseCSIName = "pod-fuse.example.com"
 
-// A pod that complies with the level restricted runs a FUSE program, where a label allows it, and
-// its volume survives the program. While it has volumes, the driver stays, with the plugin that
-// unmounts them.
-func TestPodFuseByCSI(t *testing.T) {
-	before := settledNode(t)
-	helm(t, append([]string{"install", "pod-info-fuse", chart, "--create-namespace",
-		"--set", "image.tag=" + versionOf(t, "../../bin/pod-info-fuse"),
-		"--set", "podFuse.enabled=true,podFuse.csi.enabled=true,policies.validatingAdmissionPolicy=true,config.log=off",
-	}, programFlags()...)...)
-	t.Cleanup(func() {
-		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
-		kubectl(t, "delete", "namespace", namespace, "--timeout=4m")
-		checkUninstalled(t, before)
-		checkNoCSIDriver(t, podFuseCSIName)
-	})
-	rolledOut(t)
-	newNamespace(t, csiNamespace)
-	label(t, csiNamespace, podSecurity, "restricted")
-	// The API server may not have the policy at once.
-	err := harness.Eventually(startLimit, func() error {
-		return admission(in(csiNamespace, restricted(podFuseByCSI("denied"))), "may not be used in this namespace")
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	label(t, csiNamespace, podFuseCSIName+"/volumes", "allowed")
-	t.Run("Claim", testPodFuseByClaim)
-	p := runPod(t, in(csiNamespace, restricted(podFuseByCSI("csi"))))
-	reads := func(when string) {
-		t.Helper()
-		if got, err := p.kubectl("exec", p.name, "-c", "main", "--", "cat", infoDir+"/file"); err != nil || got != "content\n" {
-			t.Errorf("%s: read %q, %v", when, got, err)
-		}
-	}
-	reads("at first")
-	kubectl(t, "-n", p.namespace, "exec", p.name, "-c", "program", "--", "sh", "-c", "kill -9 $(cat /mnt/shown/pid)")
-	reads("after the death of the program")
-	t.Run("Programs", testProgramsByName)
+// A pod that complies with the level restricted runs a FUSE program, and its volume survives the program.
+func testPodFuseByCSI(t *testing.T, p pod) {
+	p.readsProgram(t, "at first")
+	p.execIn(t, "program", "sh", "-c", "kill -9 $(cat /mnt/shown/pid)")
+	p.readsProgram(t, "after the death of the program")
+}
 
-	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "uninstall=true")
-	err = harness.Eventually(startLimit, func() error {
-		log, err := testCluster.kubectl("-n", namespace, "logs", daemonSet, "-c", "pod-fuse")
-		if err == nil && !strings.Contains(log, "volumes are in use") {
-			err = fmt.Errorf("the driver is to be removed, and no volume in use is in the log:\n%s", log)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
+// readsProgram checks that a pod of podFuseByCSI reads what its program serves.
+func (p pod) readsProgram(t *testing.T, when string) {
+	t.Helper()
+	if got := p.execIn(t, "main", "cat", infoDir+"/file"); got != "content\n" {
+		t.Errorf("%s: read %q", when, got)
 	}
-	reads("while the driver is to be removed")
-	kubectl(t, "-n", p.namespace, "delete", "pod", p.name, "--timeout=4m")
-	rolledOut(t)
 }
 
 // Two pods have the client volume by one claim, one of them read-only. Each has a program and a

@@ -26,36 +26,58 @@ const (
 
 var installedPodFuse = &harness.Driver{Name: podFuseName, Dir: pluginDir + "/" + harness.Escaped(podFuseName)}
 
-// The second driver, from its installation by the chart, beside the first one, to its removal,
-// which leaves the first.
+// The second driver, from its installation by the chart, with both doors and beside the first driver, to its
+// removal, which leaves the first. While it has volumes, it stays, with the plugin that unmounts them.
 func TestPodFuse(t *testing.T) {
 	before := settledNode(t)
-	helm(t, "install", "pod-info-fuse", chart, "--create-namespace",
-		"--set", "image.tag="+versionOf(t, "../../bin/pod-info-fuse"),
-		"--set", "podFuse.enabled=true",
-		"--set", "policies.validatingAdmissionPolicy=true",
-		"--set", "config.log=off")
+	helm(t, append([]string{"install", "pod-info-fuse", chart, "--create-namespace",
+		"--set", "image.tag=" + versionOf(t, "../../bin/pod-info-fuse"),
+		"--set", "podFuse.enabled=true,podFuse.csi.enabled=true,policies.validatingAdmissionPolicy=true,config.log=off",
+	}, programFlags()...)...)
 	t.Cleanup(func() {
 		helm(t, "uninstall", "pod-info-fuse", "--wait", "--timeout=4m")
-		kubectl(t, "delete", "namespace", namespace, "--timeout=4m")
 		checkUninstalled(t, before)
+		checkNoCSIDriver(t, podFuseCSIName)
 	})
 	rolledOut(t)
-	label(t, "default", runsPrograms, "allowed")
+	newNamespace(t, csiNamespace)
+	label(t, csiNamespace, podSecurity, "restricted")
 	t.Run("Policy", testPolicyOfPodFuse)
 
-	p := runPod(t, newPodFuse("pod-fuse", byLauncher()))
-	t.Run("ReaderComesFirst", func(t *testing.T) { testReaderComesFirst(t, p) })
-	t.Run("Nested", func(t *testing.T) { testNested(t, p) })
-	t.Run("EphemeralContainers", func(t *testing.T) { testEphemeralContainers(t, p) })
-	t.Run("UserNamespace", testUserNamespace)
+	label(t, "default", runsPrograms, "allowed")
+	label(t, csiNamespace, runsPrograms, "allowed")
+	pods := runPods(t, newPodFuse("pod-fuse", byLauncher()), in(csiNamespace, restricted(podFuseByCSI("csi"))))
+	p, byCSI := pods[0], pods[1]
+	t.Run("Pods", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){
+			"FlexVolume": func(t *testing.T) {
+				t.Run("ReaderComesFirst", func(t *testing.T) { testReaderComesFirst(t, p) })
+				t.Run("Nested", func(t *testing.T) { testNested(t, p) })
+				t.Run("EphemeralContainers", func(t *testing.T) { testEphemeralContainers(t, p) })
+			},
+			"UserNamespace": testUserNamespace,
+			"CSI":           func(t *testing.T) { testPodFuseByCSI(t, byCSI) },
+			"Claim":         testPodFuseByClaim,
+			"Programs":      testProgramsByName,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
 	t.Run("Metrics", testMetricsOfPodFuse)
 	t.Run("Upgrade", func(t *testing.T) { testUpgradeOfPodFuse(t, p) })
 
 	helm(t, "upgrade", "pod-info-fuse", chart, "--reuse-values", "--set", "podFuse.enabled=false,podFuse.uninstall=true")
-	isInUse(t, p, "pod-fuse")
+	for _, p := range pods {
+		isInUse(t, p, "pod-fuse")
+	}
 	p.goesOn(t)
-	kubectl(t, "delete", "pod", p.name, "--timeout=4m")
+	byCSI.readsProgram(t, "while the driver is to be removed")
+	for _, p := range pods {
+		kubectl(t, "-n", p.namespace, "delete", "pod", p.name, "--timeout=4m")
+	}
 	rolledOut(t)
 	err := harness.Eventually(startLimit, func() error {
 		for _, dir := range []string{installedPodFuse.Dir, installedPodFuse.RunDir()} {
@@ -334,12 +356,14 @@ func testMetricsOfPodFuse(t *testing.T) {
 // The policy lets pods have the driver, in namespaces with the label, and no other driver.
 func testPolicyOfPodFuse(t *testing.T) {
 	newNamespace(t, "elsewhere")
+	label(t, "default", runsPrograms, "allowed")
 	for _, test := range []struct {
 		name   string
 		object object
 		denied string // what the message has in it; empty: admitted
 	}{
 		{"in a namespace without the label", in("elsewhere", newPod("policy", flexVolume(podFuseName), stays...)), "may not be used in this namespace"},
+		{"by CSI", in(csiNamespace, restricted(podFuseByCSI("policy"))), "may not be used in this namespace"},
 		{"the first driver, there", in("elsewhere", newPod("policy", flexVolume(driverName), stays...)), ""},
 		{"in a namespace with it", newPod("policy", flexVolume(podFuseName), stays...), ""},
 		{"another driver, there", newPod("policy", flexVolume("other.example.com/driver"), stays...), "FlexVolume drivers that may be used here: "},

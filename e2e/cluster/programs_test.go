@@ -194,7 +194,7 @@ func deployment(name string, pod object) object {
 // deployed is the pod of a deployment that is rolled out.
 func deployed(t *testing.T, name string) pod {
 	t.Helper()
-	if _, err := testCluster.kubectl("-n", csiNamespace, "rollout", "status", "deployment/"+name, "--timeout=2m"); err != nil {
+	if _, err := testCluster.kubectl("-n", csiNamespace, "rollout", "status", "deployment/"+name, "--timeout=4m"); err != nil {
 		pods, _ := testCluster.kubectl("-n", csiNamespace, "describe", "pods", "-l", "app="+name)
 		log, _ := testCluster.kubectl("-n", csiNamespace, "logs", "-l", "app="+name, "--all-containers", "--prefix", "--tail=10")
 		t.Fatalf("%v\n%s\n%s", err, pods, log)
@@ -311,23 +311,26 @@ func testProgramsByName(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, p := range catalogue {
-		t.Run(p.name, func(t *testing.T) {
-			reader := deployed(t, p.name)
-			reader.goesOn(t)
-			reader.execIn(t, "pod-info-program", "sh", "-c", `for p in /proc/[0-9]*; do [ "$(cat "$p/comm")" != `+p.process+` ] || { kill -9 "${p#/proc/}" && exit; }; done; exit 1`)
-			reader.goesOn(t)
-			// What the kernel had in its cache, the reader has read without a program.
-			if got := reader.execIn(t, "main", "cat", infoDir+"/file"); got != "content\n" {
-				t.Errorf("when the program was killed, the file is %q", got)
-			}
-		})
-	}
+	t.Run("Killed", func(t *testing.T) {
+		for _, p := range catalogue {
+			t.Run(p.name, func(t *testing.T) {
+				t.Parallel()
+				reader := deployed(t, p.name)
+				reader.goesOn(t)
+				reader.execIn(t, "pod-info-program", "sh", "-c", `for p in /proc/[0-9]*; do [ "$(cat "$p/comm")" != `+p.process+` ] || { kill -9 "${p#/proc/}" && exit; }; done; exit 1`)
+				reader.goesOn(t)
+				// What the kernel had in its cache, the reader has read without a program.
+				if got := reader.execIn(t, "main", "cat", infoDir+"/file"); got != "content\n" {
+					t.Errorf("when the program was killed, the file is %q", got)
+				}
+			})
+		}
+	})
 	kubectl(t, "-n", csiNamespace, "rollout", "restart", "deployment")
 	for _, p := range catalogue {
 		deployed(t, p.name).goesOn(t)
 	}
-	if _, err := testCluster.kubectl("-n", flexNamespace, "wait", "--for=condition=complete", "job", "--all", "--timeout=2m"); err != nil {
+	if _, err := testCluster.kubectl("-n", flexNamespace, "wait", "--for=condition=complete", "job", "--all", "--timeout=4m"); err != nil {
 		pods, _ := testCluster.kubectl("-n", flexNamespace, "describe", "pods")
 		log, _ := testCluster.kubectl("-n", flexNamespace, "logs", "-l", "batch.kubernetes.io/job-name", "--all-containers", "--prefix", "--tail=10")
 		t.Errorf("%v\n%s\n%s", err, pods, log)

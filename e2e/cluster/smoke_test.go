@@ -11,7 +11,7 @@ import (
 // tests build on.
 func TestCluster(t *testing.T) {
 	kubectl(t, "run", "smoke", "--image="+testImage, "--command", "--", "sh", "-c", "sleep 100000")
-	kubectl(t, "wait", "--for=condition=Ready", "--timeout=2m", "pod/smoke")
+	kubectl(t, "wait", "--for=condition=Ready", "--timeout=4m", "pod/smoke")
 	if out := kubectl(t, "exec", "smoke", "--", "cat", "/proc/sys/kernel/hostname"); out != "smoke\n" {
 		t.Errorf("the host name in the pod is %q, want smoke", out)
 	}
