@@ -3,7 +3,7 @@
 VERSION ?= 0.2.0
 export CGO_ENABLED = 0
 
-.PHONY: build binaries image image-check release release-check release-again release-suite helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak neighbours bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster cluster-builds cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity vulncheck lint clean
+.PHONY: build binaries image image-check release release-check release-again release-suite helm manifest manifest-check deploy-check monitoring-check demo demo-builds demo-picture demo-check test race mutate fuzz e2e chaos chaos-builds chaos-pod-fuse podchaos-builds measure-pod-fuse soak bench bench-quick bench-check bench-builds e2e-arm64 e2e-cluster cluster-builds cluster e2e-linux-6.1 e2e-selinux e2e-systemd e2e-userns programs csi-sanity vulncheck lint clean
 
 # What is built with these flags depends on the source alone. Without traces of requests, which
 # nobody looks at, the CSI plugin is a quarter smaller.
@@ -279,11 +279,6 @@ chaos-pod-fuse: podchaos-builds
 measure-pod-fuse: build
 	$(PODCHAOS) measure $(POD_FUSE)
 
-# How long a pod waits when another one hammers on its volume. Measures, and
-# judges nothing.
-neighbours: chaos-builds
-	e2e/bin/chaos neighbours --driver-binary bin/pod-info-fuse --duration 40s
-
 # What is measured, with what it is compared with, which setup.sh installs.
 bench-builds: build
 	bench/setup.sh
@@ -372,7 +367,7 @@ e2e-systemd: build
 OLDER ?= 1.34 1.31
 release-suite:
 	set -e; for suite in chaos chaos-pod-fuse mutate fuzz 'soak SOAK=30m' e2e-linux-6.1 $(OLDER:%='e2e KUBERNETES=%') \
-		'e2e KUBERNETES=1.30 RUNTIME=debian' 'e2e-cluster KUBERNETES=1.36' e2e-arm64 neighbours release-again 'vulncheck VULNDB=latest'; do \
+		'e2e KUBERNETES=1.30 RUNTIME=debian' 'e2e-cluster KUBERNETES=1.36' e2e-arm64 release-again 'vulncheck VULNDB=latest'; do \
 		begun=$$(date +%s); $(MAKE) $$suite; echo "=== make $$suite: $$(($$(date +%s) - begun)) s"; \
 	done
 

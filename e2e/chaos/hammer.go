@@ -10,11 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// A hammer is a process of another pod, whose threads use a volume without
+// A hammer is a process of another pod, whose threads read a volume without
 // pause. It runs until its input ends, and prints how much it did.
 type hammer struct {
 	input  io.Closer
@@ -28,34 +26,12 @@ const hammered = "5ca1ab1e-0000-4000-8000-000000000032"
 // hammerThreads are more than the daemon serves at a time, by far.
 const hammerThreads = 32
 
-// hammering are the ways to hammer.
-var hammering = map[string]func(volume string) []operation{
-	"read": fileOperations,
-	"list": directoryOperations,
-	// The volume is not asked: so much comes of the work alone.
-	"elsewhere": elsewhereOperations,
-}
-
-// elsewhereOperations open, read and close a file that is no driver's.
-func elsewhereOperations(string) []operation {
-	return []operation{{"open, read and close a file elsewhere", func() error {
-		fd, err := open("/proc/self/exe", 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		var buffer [256]byte
-		_, err = unix.Pread(fd, buffer[:], 0)
-		return err
-	}}}
-}
-
 // runHammer is the process.
 func runHammer(s settings) int {
 	report := newReport(s)
 	var all []*reader
 	for i := range hammerThreads {
-		all = append(all, &reader{name: fmt.Sprintf("hammering thread %d", i+1), operations: hammering[s.how](s.volume)})
+		all = append(all, &reader{name: fmt.Sprintf("hammering thread %d", i+1), operations: fileOperations(s.volume)})
 	}
 	readers := startReaders(all, report)
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -70,8 +46,8 @@ func runHammer(s settings) int {
 	return 0
 }
 
-func (t *trial) startHammer(how, volume string) (*hammer, error) {
-	cmd := exec.Command("/proc/self/exe", "hammer", "--how", how, "--volume", volume,
+func (t *trial) startHammer(volume string) (*hammer, error) {
+	cmd := exec.Command("/proc/self/exe", "hammer", "--volume", volume,
 		"--eintr-allowed="+strconv.FormatBool(t.eintrAllowed), "--slow", strconv.Itoa(t.slow))
 	h := &hammer{ended: make(chan error, 1)}
 	cmd.Stdout, cmd.Stderr = &h.output, os.Stderr

@@ -7,9 +7,6 @@ import (
 
 // load are the readers of a trial: some of files, and one of each other kind.
 func (t *trial) load() []*reader {
-	if t.verb == "neighbours" {
-		return nil // there, one reader is measured
-	}
 	if t.program != podInfo {
 		return t.otherLoad()
 	}

@@ -14,12 +14,8 @@
 // other, and needs root. It exits with 0 only if every operation of every reader
 // succeeded, and nothing is left: no process, descriptor, mount or file.
 //
-// With the same machinery,
-//
-//	chaos neighbours
-//
-// measures how long one reader waits while another pod hammers on its volume.
-// The other pod is a process of its own, chaos hammer. Another that it starts is chaos look.
+// In a soak, another pod hammers on its volume, which is a process of its own, chaos hammer. Another that it starts
+// is chaos look.
 package main
 
 import (

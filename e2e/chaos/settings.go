@@ -29,7 +29,7 @@ type settings struct {
 	pause        time.Duration
 	samples      string
 	expect       string
-	how, volume  string // of a hammer, and of who looks
+	volume       string // of a hammer, and of who looks
 }
 
 // parse reads the command line: a verb, which is kill if there is none, and flags.
@@ -46,7 +46,7 @@ func parse(args []string) (settings, error) {
 	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "what the random choices begin with, to repeat a run")
 	flags.BoolVar(&s.eintrAllowed, "eintr-allowed", false, "operations may fail with EINTR, as they may before Linux 6.9")
 	flags.IntVar(&s.slow, "slow", 1, "the `FACTOR` by which each limit of time is longer, for an emulated machine")
-	flags.DurationVar(&s.duration, "duration", time.Minute, "kill, soak, neighbours: how long it takes")
+	flags.DurationVar(&s.duration, "duration", time.Minute, "kill, soak: how long it takes")
 	flags.IntVar(&s.kills, "kills", 200, "kill: the `NUMBER` of kills")
 	flags.StringVar(&s.other, "other-binary", "", "upgrade, soak: another version of the driver, a `FILE`")
 	flags.StringVar(&s.csi, "csi-binary", "", "soak: the CSI node plugin, a `FILE`, through which volumes come and go as well; it mounts in the namespaces of process 1, which must be those of chaos")
@@ -54,7 +54,6 @@ func parse(args []string) (settings, error) {
 	flags.StringVar(&s.samples, "samples", "", "soak: the `FILE` that what was seen is written to, as lines of JSON")
 	flags.IntVar(&s.rounds, "rounds", 0, "hang, upgrade, lossy: how often, a `NUMBER` (default 3, 20, 20)")
 	flags.StringVar(&s.expect, "expect", "", "idmap: works, or the name of an error, as EINVAL")
-	flags.StringVar(&s.how, "how", "", "hammer: what it does")
 	flags.StringVar(&s.volume, "volume", "", "hammer, look: the volume, a `DIRECTORY`")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -76,9 +75,7 @@ var limits = []*time.Duration{&endTimeout, &recoveryTimeout, &commandTimeout, &h
 
 func (s *settings) check() error {
 	switch {
-	case s.verb == "hammer":
-		return s.checkHammer()
-	case s.verb == "look" && s.volume != "":
+	case (s.verb == "hammer" || s.verb == "look") && s.volume != "":
 		return nil
 	}
 	verb, known := verbs[s.verb]
@@ -106,13 +103,6 @@ func (s *settings) check() error {
 		return errors.New("--readers, --kills, --rounds and --duration must be positive, and --pause not negative")
 	case os.Geteuid() != 0:
 		return errors.New("mounting needs root")
-	}
-	return nil
-}
-
-func (s *settings) checkHammer() error {
-	if hammering[s.how] == nil || s.volume == "" {
-		return fmt.Errorf("hammer needs --volume, and --how, one of %s", slices.Sorted(maps.Keys(hammering)))
 	}
 	return nil
 }

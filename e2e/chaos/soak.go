@@ -19,7 +19,7 @@ func (t *trial) soak(ctx context.Context) error {
 	if err := t.driver.mount(volume); err != nil {
 		return err
 	}
-	h, err := t.startHammer("read", volume)
+	h, err := t.startHammer(volume)
 	if err != nil {
 		return errors.Join(err, t.driver.unmount(volume))
 	}

@@ -8,11 +8,10 @@ var verbs = map[string]struct {
 	do     func(*trial, context.Context) error
 	rounds int
 }{
-	"kill":       {do: (*trial).kill},
-	"hang":       {(*trial).hang, 3},
-	"upgrade":    {(*trial).upgrade, 20},
-	"lossy":      {(*trial).lossy, 20},
-	"soak":       {do: (*trial).soak},
-	"idmap":      {do: (*trial).idmap},
-	"neighbours": {do: (*trial).neighbours},
+	"kill":    {do: (*trial).kill},
+	"hang":    {(*trial).hang, 3},
+	"upgrade": {(*trial).upgrade, 20},
+	"lossy":   {(*trial).lossy, 20},
+	"soak":    {do: (*trial).soak},
+	"idmap":   {do: (*trial).idmap},
 }
