@@ -31,22 +31,3 @@ func TestRatiosAreOfTheSameRound(t *testing.T) {
 		t.Errorf("%v, want only the round that has a ratio", got)
 	}
 }
-
-func TestTwoRunsAgreeWhereTheirSpreadsMeet(t *testing.T) {
-	s := series{1, 2, 3, 4, 5} // between 1.2 and 4.8
-	for _, row := range []struct {
-		other series
-		want  bool
-	}{
-		{series{3}, true},
-		{series{0, 10}, true}, // around it: between 0.5 and 9.5
-		{series{5, 6, 7}, false},
-		{series{3, 4, 5, 6, 7}, true},
-		{series{1.1}, false},
-		{series{4.804}, true}, // printed as 4.80
-	} {
-		if got := s.overlaps(row.other); got != row.want || row.other.overlaps(s) != got {
-			t.Errorf("%v and %v: %v, want %v", s, row.other, got, row.want)
-		}
-	}
-}

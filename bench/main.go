@@ -26,7 +26,7 @@
 // says. With --check it measures what does not depend on the machine's speed, and
 // fails when that has become worse than expected.json says by more than the margin there:
 // memory, allocations, replies and voluntary context switches. With --again it reports on
-// the last run, or says where another one does not agree with it.
+// the last run.
 //
 // It plays the kubelet for a driver of its own name, needs root, and leaves no process,
 // mount or file. It starts itself in four roles: as the client that reads, as a

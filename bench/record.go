@@ -21,38 +21,20 @@ func (b *bench) save() error {
 	return os.WriteFile(b.settings.record, data, 0o644)
 }
 
-// again reports on the run that was recorded, and says where another one does not agree
-// with it.
+// again reports on the run that was recorded, with its settings and figures.
 func (b *bench) again() error {
 	asked := b.settings
-	if err := b.recall(asked.record); err != nil {
-		return err
-	}
-	b.settings.docs = asked.docs
-	if asked.beside == "" {
-		return b.report()
-	}
-	other := &bench{}
-	if err := other.recall(asked.beside); err != nil {
-		return err
-	}
-	return b.agree(os.Stdout, other)
-}
-
-// recall is in the place of a run: it has the settings and figures of the one that was
-// recorded.
-func (b *bench) recall(file string) error {
-	data, err := os.ReadFile(file)
+	data, err := os.ReadFile(asked.record)
 	if err != nil {
 		return err
 	}
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s: %w", asked.record, err)
 	}
 	if b.settings = full; r.Quick {
 		b.settings = quick
 	}
-	b.machine, b.figures = r.Machine, r.Figures
-	return nil
+	b.settings.docs, b.machine, b.figures = asked.docs, r.Machine, r.Figures
+	return b.report()
 }

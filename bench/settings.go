@@ -9,8 +9,8 @@ import (
 
 // settings are how much is measured, and with what.
 type settings struct {
-	binary, plugin, chaos, others, docs, record, beside string
-	quick, check, again, containers                     bool
+	binary, plugin, chaos, others, docs, record string
+	quick, check, again, containers             bool
 
 	levels       []int         // numbers of volumes
 	calls        int           // rounds of warm call-outs at each level
@@ -57,7 +57,6 @@ func parse(args []string) (settings, error) {
 	isQuick := flags.Bool("quick", false, "less of everything: four minutes")
 	record := flags.String("record", "bench/bin/figures.json", "the `FILE` that has all figures of the last run")
 	again := flags.Bool("again", false, "measure nothing, and report on the last run")
-	beside := flags.String("beside", "", "with --again: say which ratios of the run in this `FILE` do not agree with the last one's")
 	check := flags.Bool("check", false, "only what is the same on any machine, against what is expected")
 	onlyContainers := flags.Bool("containers", false, "only call-outs beside containers, and print them")
 	if err := flags.Parse(args); err != nil {
@@ -69,13 +68,11 @@ func parse(args []string) (settings, error) {
 	} else if *isQuick {
 		s = quick
 	}
-	s.binary, s.plugin, s.chaos, s.others, s.docs, s.record, s.beside = *binary, *plugin, *chaos, *others, *docs, *record, *beside
+	s.binary, s.plugin, s.chaos, s.others, s.docs, s.record = *binary, *plugin, *chaos, *others, *docs, *record
 	s.quick, s.check, s.again, s.containers = *isQuick, *check, *again, *onlyContainers
 	switch {
 	case flags.NArg() > 0:
 		return s, errors.New("bench takes flags only")
-	case s.beside != "" && !s.again:
-		return s, errors.New("--beside goes with --again")
 	case s.again:
 	case s.binary == "":
 		return s, errors.New("--driver-binary is missing")

@@ -18,8 +18,7 @@ type section struct {
 type row struct {
 	what, ours, theirs, ratio, goal string
 
-	ratios series // what ratio is the median of
-	detail bool   // the row is printed, but is not in the document
+	detail bool // the row is printed, but is not in the document
 }
 
 // detailIf returns the row, which is a detail if a condition holds.
@@ -30,8 +29,7 @@ func (r row) detailIf(condition bool) row {
 
 // compared is a row of two figures that were measured in the same rounds.
 func compared(what string, ours, theirs series, unit, goal string) row {
-	ratios := ours.to(theirs)
-	return row{what: what, ours: amount(ours, unit), theirs: amount(theirs, unit), ratio: spread(ratios), goal: goal, ratios: ratios}
+	return row{what: what, ours: amount(ours, unit), theirs: amount(theirs, unit), ratio: spread(ours.to(theirs)), goal: goal}
 }
 
 // amount is the median of a figure.
