@@ -84,8 +84,3 @@ func TestFacts(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestUnknownFact(t *testing.T) {
-	t.Parallel()
-	testBadOption(t, "unknown-fact", map[string]string{"facts": "pod.name,pod.colour"}, "pod.colour")
-}

@@ -49,28 +49,6 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-func TestUIDOfAPIServer(t *testing.T) {
-	t.Parallel()
-	m := newManifest("uuid")
-	m.Metadata.UID = "4f4a7d5e-8a3f-4d0f-9a53-0d0a3e6d5c11"
-	p := runPod(t, m)
-	if p.uid != m.Metadata.UID {
-		t.Fatalf("the kubelet gave the pod the UID %s, want %s", p.uid, m.Metadata.UID)
-	}
-	p.checkFiles(t, "main", infoDir)
-}
-
-func TestUser(t *testing.T) {
-	t.Parallel()
-	m := newManifest("user")
-	m.main().SecurityContext = &containerSecurity{RunAsUser: 1000}
-	p := runPod(t, m)
-	if id := p.mustExec(t, "main", "id", "-u"); id != "1000\n" {
-		t.Fatalf("the container runs as %q, want 1000", id)
-	}
-	p.checkFiles(t, "main", infoDir)
-}
-
 func TestInitContainer(t *testing.T) {
 	t.Parallel()
 	m := newManifest("init")
@@ -125,15 +103,6 @@ func TestFSGroup(t *testing.T) {
 	if len(attempts) > 0 {
 		t.Errorf("the kubelet tried to change the files' group: %s", attempts[0])
 	}
-}
-
-func TestTwoVolumes(t *testing.T) {
-	t.Parallel()
-	m := newManifest("two-volumes")
-	addSecondVolume(m)
-	p := runPod(t, m)
-	p.checkFiles(t, "main", infoDir)
-	p.checkFiles(t, "main", secondDir)
 }
 
 func TestReadOnly(t *testing.T) {

@@ -3,7 +3,7 @@
 package e2e
 
 // image is the name of the one image: every container's, and the sandboxes' too.
-// It has our multi-threaded reader and the driver, whose watch reads again and again.
+// It has the driver, whose watch reads again and again.
 const image = "e2e.example.com/busybox:e2e"
 
 // A manifest is what the tests write of a static pod's.

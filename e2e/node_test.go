@@ -47,7 +47,7 @@ func startNode() (*node, error) {
 	if err := harness.UseRuntime("bin"); err != nil {
 		return n, err
 	}
-	for _, program := range []string{"recorder", "threads", "loopback"} {
+	for _, program := range []string{"recorder", "loopback"} {
 		if err := n.Build(program, "./"+program); err != nil {
 			return n, err
 		}
@@ -55,7 +55,7 @@ func startNode() (*node, error) {
 	if err := n.StartContainerd(image); err != nil {
 		return n, err
 	}
-	programs := map[string]string{"threads": n.Program("threads"), "loopback": n.Program("loopback"), "pod-info-fuse": binary}
+	programs := map[string]string{"loopback": n.Program("loopback"), "pod-info-fuse": binary}
 	if err := n.ImportImage(harness.Image{Name: image, Programs: programs}); err != nil {
 		return n, err
 	}

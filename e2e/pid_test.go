@@ -21,19 +21,3 @@ func TestCat(t *testing.T) {
 		t.Errorf("two processes that run at the same time both read the PID %s", first)
 	}
 }
-
-// The kernel tells a FUSE server the thread that reads; the file is about the
-// process.
-func TestThreads(t *testing.T) {
-	t.Parallel()
-	p := runPod(t, newManifest("threads"))
-	r := p.hold(t, "main", "threads", infoDir+"/pod")
-	var read []string
-	for range 4 {
-		read = append(read, r.line())
-	}
-	own := r.line()
-	for _, pid := range read {
-		p.checkReader(t, "main", pid, own)
-	}
-}
