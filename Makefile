@@ -269,7 +269,7 @@ chaos-pod-fuse: podchaos-builds
 	$(ASIDE) $(PODCHAOS) kill $(STRICT) --kills $(FEW) --with attach --programs bindfs,loopback
 	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with storm --programs bindfs
 	$(ASIDE) $(PODCHAOS) kill $(POD_FUSE) --kills $(FEW) --with silent --programs bindfs
-	$(ASIDE) $(PODCHAOS) kill --driver-binary bin/pod-fuse --kills $(call long,50,5) --sleepers 4000 --programs bindfs
+	$(call long,$(ASIDE) $(PODCHAOS) kill --driver-binary bin/pod-fuse --kills 50 --sleepers 4000 --programs bindfs)
 	$(ASIDE) $(PODCHAOS) wait $(POD_FUSE) --other-binary e2e/bin/pod-fuse-other
 	$(ASIDE) $(PODCHAOS) stop $(POD_FUSE)
 	$(ASIDE) $(PODCHAOS) vandal $(STRICT)

@@ -132,18 +132,18 @@ func stopAll(pids []int) error {
 
 // onHost looks at a volume as operators and node agents do.
 func (t *trial) onHost(what, volume string) {
-	hang := stepTimeout
-	if t.control {
-		hang = time.Second // it does
-	}
-	for _, command := range [][]string{
+	hang, commands := stepTimeout, [][]string{
 		{"stat", volume},
 		{"stat", filepath.Join(volume, fileName(0))},
 		{"ls", "-lR", volume},
 		{"find", filepath.Dir(volume)},
 		{"df", volume},
 		{"df", "-a"},
-	} {
+	}
+	if t.control {
+		hang, commands = time.Second, commands[:1] // it hangs, as each of them does
+	}
+	for _, command := range commands {
 		t.promptly(what+": "+strings.Join(command, " "), func() error { return runFor(hang, command) })
 	}
 }
