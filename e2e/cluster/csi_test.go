@@ -52,7 +52,6 @@ func TestCSI(t *testing.T) {
 	t.Run("Example", testExampleOfCSI)
 	t.Run("Policy", testPolicyOfCSI)
 	t.Run("Restarts", testRestarts)
-	t.Run("Away", testAway)
 	t.Run("Loss", testLossOfBothDoors)
 	t.Run("Republish", testRepublish)
 
@@ -214,8 +213,10 @@ func testPolicyOfCSI(t *testing.T) {
 	}
 }
 
-// A pod that is deleted while the plugin is away cannot end, and ends when it is back.
-func testAway(t *testing.T) {
+// removeAndPutBack removes the DaemonSet, and puts it back. A pod that is deleted while the plugin is away
+// cannot end, and ends when it is back.
+func removeAndPutBack(t *testing.T) {
+	t.Helper()
 	p := runPod(t, newPod("away", csiVolume(), stays...))
 	dir := filepath.Join(kubeletDir, "pods", p.field(t, ".metadata.uid"))
 	removeDaemonSet(t)

@@ -39,10 +39,7 @@ func testRestarts(t *testing.T) {
 			{"upgrade", func(t *testing.T) {
 				kubectl(t, "-n", namespace, "set", "image", daemonSet, "*="+productImage+":"+version)
 			}},
-			{"remove the DaemonSet and put it back", func(t *testing.T) {
-				removeDaemonSet(t)
-				kubectl(t, "apply", "-f", manifestCSI)
-			}},
+			{"remove the DaemonSet and put it back", removeAndPutBack},
 		} {
 			round.do(t)
 			rolledOut(t)
