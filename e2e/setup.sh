@@ -53,12 +53,12 @@ fi
 version=$(go -C $module list -m -f '{{.Version}}' k8s.io/kubernetes)
 # shellcheck disable=SC2046 # a list of package names
 CGO_ENABLED=0 go -C $module build -o "$PWD/bin/" \
-	-ldflags "-X k8s.io/component-base/version.gitVersion=$version" \
+	-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$version" \
 	$(printf 'k8s.io/kubernetes/cmd/%s ' $programs)
 
 if [ "${RUNTIME-}" != debian ]; then
 	# shellcheck disable=SC2046 # a list of package names
-	CGO_ENABLED=0 go -C containerd build -o ../bin/ \
+	CGO_ENABLED=0 go -C containerd build -ldflags '-s -w' -o ../bin/ \
 		$(printf 'github.com/containerd/containerd/v2/cmd/%s ' containerd containerd-shim-runc-v2 ctr)
 	CGO_ENABLED=1 go -C userns build -tags seccomp -o ../bin/runc github.com/opencontainers/runc
 fi
