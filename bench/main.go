@@ -80,11 +80,6 @@ func run(args []string) error {
 		return b.again()
 	case s.check:
 		return b.check()
-	case s.containers:
-		if err := b.with(b.besideContainers); err != nil {
-			return err
-		}
-		return printTable(os.Stdout, []section{b.containerSection()})
 	}
 	return b.all()
 }

@@ -10,7 +10,7 @@ import (
 // settings are how much is measured, and with what.
 type settings struct {
 	binary, plugin, chaos, others, docs, record string
-	quick, check, again, containers             bool
+	quick, check, again                         bool
 
 	levels       []int         // numbers of volumes
 	calls        int           // rounds of warm call-outs at each level
@@ -58,7 +58,6 @@ func parse(args []string) (settings, error) {
 	record := flags.String("record", "bench/bin/figures.json", "the `FILE` that has all figures of the last run")
 	again := flags.Bool("again", false, "measure nothing, and report on the last run")
 	check := flags.Bool("check", false, "only what is the same on any machine, against what is expected")
-	onlyContainers := flags.Bool("containers", false, "only call-outs beside containers, and print them")
 	if err := flags.Parse(args); err != nil {
 		return settings{}, err
 	}
@@ -69,14 +68,13 @@ func parse(args []string) (settings, error) {
 		s = quick
 	}
 	s.binary, s.plugin, s.chaos, s.others, s.docs, s.record = *binary, *plugin, *chaos, *others, *docs, *record
-	s.quick, s.check, s.again, s.containers = *isQuick, *check, *again, *onlyContainers
+	s.quick, s.check, s.again = *isQuick, *check, *again
 	switch {
 	case flags.NArg() > 0:
 		return s, errors.New("bench takes flags only")
 	case s.again:
 	case s.binary == "":
 		return s, errors.New("--driver-binary is missing")
-	case s.containers:
 	case s.plugin == "":
 		return s, errors.New("--plugin-binary is missing")
 	case s.chaos == "" && !s.check:
