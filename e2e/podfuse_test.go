@@ -311,11 +311,11 @@ func TestPodFuseSurvivesItsProgram(t *testing.T) {
 	p := runPod(t, m)
 	p.goesOn(t, "main")
 	reader := p.mustContainer(t, "main")
-	for range 5 {
+	for range 2 {
 		p.killProgram(t)
 		p.goesOn(t, "main")
 	}
-	for range 3 {
+	for range 2 {
 		was := testNode.driver(podFuseName).pair(t)
 		kill(t, was.Active)
 		p.killProgram(t)
