@@ -9,8 +9,9 @@
 // comes down at the end, and the run fails if a mount, a process or a directory
 // of it or of the driver is left.
 //
-// Tests that kill a process of the driver's or the kubelet, or that look at all volumes of the driver, run one
-// after the other. Those that only look at pods of their own are parallel: they run together, after the others.
+// Tests that kill a process of the driver's or the kubelet, or that look at all volumes of the
+// driver, run one after the other. Those that only look at pods of their own are parallel: they run
+// together, after the others.
 //
 // It needs root, /dev/fuse, bin/pod-info-fuse and what e2e/setup.sh installs. What
 // is missing makes it fail; nothing is skipped.

@@ -23,8 +23,8 @@ func (n healing) refuseElsewhere(locks pair.Locks, until time.Time) error {
 	if state <= pair.Dead {
 		return nil
 	}
-	// A daemon that was taken over has others named by its locks, and answers what it likes. But root
-	// has noted its cgroup, which it cannot leave.
+	// A daemon that was taken over has others named by its locks, and answers what it likes. But
+	// root has noted its cgroup, which it cannot leave.
 	for _, pid := range n.group().Processes() {
 		if where, err := mount.Of(pid); err == nil && where.Ours {
 			return nil

@@ -14,8 +14,8 @@ import (
 	"example.com/pod-info-fuse/internal/testnode"
 )
 
-// kubelets are scripts by which a kubelet gets a mount namespace of its own. $1 is its directory, $2
-// one that is on a private mount, $3 the driver's, and $4 where a container has that.
+// kubelets are scripts by which a kubelet gets a mount namespace of its own. $1 is its directory,
+// $2 one that is on a private mount, $3 the driver's, and $4 where a container has that.
 var kubelets = map[string]string{
 	"a slave":                `mount --make-rslave /`,
 	"a slave that is shared": `mount --make-rslave / && mount --make-rshared /`, // as OpenShift's kubens
@@ -96,7 +96,8 @@ func TestAKubeletInAnotherMountNamespaceHasTheNodesVolumes(t *testing.T) {
 					t.Errorf("process %d is in %s (%v), the node in %s", pid, theirs, err, ours)
 				}
 			}
-			// The kubelet is restarted in another namespace, and the driver is called on the node, too.
+			// The kubelet is restarted in another namespace, and the driver is called on the node,
+			// too.
 			ends()
 			kubelet, _ = startKubelet(sees, script, args...)
 			reads("after a restart of the kubelet")

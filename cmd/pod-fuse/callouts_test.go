@@ -224,7 +224,8 @@ func TestServerVolumesWhereMountsAreShared(t *testing.T) {
 	}
 }
 
-// A kubelet in a mount namespace of its own has its volumes on the node, and so the mounter is there.
+// A kubelet in a mount namespace of its own has its volumes on the node, and so the mounter is
+// there.
 func TestCallOutsOfAKubeletInAnotherMountNamespace(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)

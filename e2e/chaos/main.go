@@ -14,8 +14,8 @@
 // other, and needs root. It exits with 0 only if every operation of every reader
 // succeeded, and nothing is left: no process, descriptor, mount or file.
 //
-// In a soak, another pod hammers on its volume, which is a process of its own, chaos hammer. Another that it starts
-// is chaos look.
+// In a soak, another pod hammers on its volume, which is a process of its own, chaos hammer.
+// Another that it starts is chaos look.
 package main
 
 import (

@@ -10,7 +10,8 @@ import (
 	"example.com/pod-info-fuse/e2e/internal/harness"
 )
 
-// startLimit is how long one thing may take to start. The machine may be slow, and pods start together.
+// startLimit is how long one thing may take to start. The machine may be slow, and pods start
+// together.
 const startLimit = 4 * time.Minute
 
 // startControlPlane starts etcd and the API server, which waits for etcd.

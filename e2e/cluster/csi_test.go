@@ -213,8 +213,8 @@ func testPolicyOfCSI(t *testing.T) {
 	}
 }
 
-// removeAndPutBack removes the DaemonSet, and puts it back. A pod that is deleted while the plugin is away
-// cannot end, and ends when it is back.
+// removeAndPutBack removes the DaemonSet, and puts it back. A pod that is deleted while the plugin
+// is away cannot end, and ends when it is back.
 func removeAndPutBack(t *testing.T) {
 	t.Helper()
 	p := runPod(t, newPod("away", csiVolume(), stays...))

@@ -19,8 +19,8 @@ func (c *cluster) startKubelet() (err error) {
 		// Rather than what this machine asks, which it cannot reach.
 		"resolvConf":      os.DevNull,
 		"volumePluginDir": pluginDir,
-		// How often it looks at each pod: by default, after a minute to a minute and a half. Until then, no
-		// volume is published again, and no change of a ConfigMap gets to a pod.
+		// How often it looks at each pod: by default, after a minute to a minute and a half. Until
+		// then, no volume is published again, and no change of a ConfigMap gets to a pod.
 		"syncFrequency": "10s",
 	})
 	if err := os.WriteFile(c.KubeletConf(), configuration, 0o600); err != nil {

@@ -101,8 +101,9 @@ func restricted(pod object) object {
 	return pod
 }
 
-// newNamespace makes a namespace, if no test has made it before. It stays until the end of the cluster: it takes
-// more than five seconds to delete one (kubernetes v1.37, namespaceDeletionGracePeriod).
+// newNamespace makes a namespace, if no test has made it before. It stays until the end of the
+// cluster: it takes more than five seconds to delete one (kubernetes v1.37,
+// namespaceDeletionGracePeriod).
 func newNamespace(t *testing.T, name string) {
 	t.Helper()
 	if _, err := testCluster.kubectl("create", "namespace", name); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {

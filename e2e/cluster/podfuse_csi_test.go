@@ -12,7 +12,8 @@ import (
 // podFuseCSIName is the driver's where pods ask for it as a CSI driver.
 const podFuseCSIName = "pod-fuse.example.com"
 
-// A pod that complies with the level restricted runs a FUSE program, and its volume survives the program.
+// A pod that complies with the level restricted runs a FUSE program, and its volume survives the
+// program.
 func testPodFuseByCSI(t *testing.T, p pod) {
 	p.readsProgram(t, "at first")
 	p.execIn(t, "program", "sh", "-c", "kill -9 $(cat /mnt/shown/pid)")

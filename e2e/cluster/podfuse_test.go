@@ -26,8 +26,9 @@ const (
 
 var installedPodFuse = &harness.Driver{Name: podFuseName, Dir: pluginDir + "/" + harness.Escaped(podFuseName)}
 
-// The second driver, from its installation by the chart, with both doors and beside the first driver, to its
-// removal, which leaves the first. While it has volumes, it stays, with the plugin that unmounts them.
+// The second driver, from its installation by the chart, with both doors and beside the first
+// driver, to its removal, which leaves the first. While it has volumes, it stays, with the plugin
+// that unmounts them.
 func TestPodFuse(t *testing.T) {
 	before := settledNode(t)
 	helm(t, append([]string{"install", "pod-info-fuse", chart, "--create-namespace",

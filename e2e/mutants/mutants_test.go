@@ -1,8 +1,8 @@
 //go:build mutate
 
 // Package mutants takes away single steps of call-outs, the mounter and the installer, or has them
-// in another order, and requires a test to fail for each. Package pair does the same with all of its
-// transitions, which make up one table of orders; here somebody has chosen what decides.
+// in another order, and requires a test to fail for each. Package pair does the same with all of
+// its transitions, which make up one table of orders; here somebody has chosen what decides.
 package mutants
 
 import (

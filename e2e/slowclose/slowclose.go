@@ -5,10 +5,10 @@
 // and it holds its exec_update_lock. Whoever asks the kernel about it and needs that lock hangs as
 // well: kcmp(2), and since Linux 6.18 most of /proc/PID.
 //
-// The test process must not have the file open itself. What it starts would hang where it closes it,
-// and the test with it: until execve(2), no goroutine is stopped for the garbage collector
-// (syscall.forkExec), and soon none runs. So a child opens it: the test binary, whose TestMain calls
-// [Intercept]. What the test process does read while it starts others is a file of [Text].
+// The test process must not have the file open itself. What it starts would hang where it closes
+// it, and the test with it: until execve(2), no goroutine is stopped for the garbage collector
+// (syscall.forkExec), and soon none runs. So a child opens it: the test binary, whose TestMain
+// calls [Intercept]. What the test process does read while it starts others is a file of [Text].
 package slowclose
 
 import (

@@ -247,8 +247,8 @@ func Look(path string) (v View, err error) {
 // IsSame tells whether it is the same directory.
 func (v View) IsSame(other View) bool { return v.device == other.device && v.inode == other.inode }
 
-// Reaches tells whether what is mounted on the directory is mounted in the other namespace, too: the
-// mount there is in the same peer group, or a slave of it (man 5 proc_pid_mountinfo, "optional
+// Reaches tells whether what is mounted on the directory is mounted in the other namespace, too:
+// the mount there is in the same peer group, or a slave of it (man 5 proc_pid_mountinfo, "optional
 // fields"). Of a slave's slave, mountinfo does not tell; the answer is no.
 func (v View) Reaches(other View) bool {
 	_, group, shared := strings.Cut(v.propagation, "shared:")

@@ -150,8 +150,8 @@ func OnEndingThread(f func() error) (err error) {
 	return err
 }
 
-// IsOnNode tells whether this process is in the node's mount namespace, that of process 1. Where the
-// kernel refuses to tell, it is an error: such a process may not enter that namespace either.
+// IsOnNode tells whether this process is in the node's mount namespace, that of process 1. Where
+// the kernel refuses to tell, it is an error: such a process may not enter that namespace either.
 func IsOnNode() (bool, error) {
 	own, ownErr := os.Readlink("/proc/self/ns/mnt")
 	first, err := os.Readlink("/proc/1/ns/mnt")

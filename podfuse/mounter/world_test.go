@@ -415,8 +415,8 @@ func (w *world) nodeMount(dir string) {
 }
 
 // unmountNode unmounts the node mount. Until a child of the mounter has executed something, it has
-// what the mounter had open there. With force, the connection ends as well where another suite has a
-// mount namespace with a copy of this mount.
+// what the mounter had open there. With force, the connection ends as well where another suite has
+// a mount namespace with a copy of this mount.
 func (w *world) unmountNode() {
 	w.t.Helper()
 	unmount := func() error { return unix.Unmount(w.client.FS(), unix.MNT_FORCE) }

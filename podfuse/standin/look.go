@@ -12,8 +12,8 @@ import (
 )
 
 // looks are made at the processes whose requests have come: does a process have the view of a
-// container, which waits for the program, or of the host, which does not? Is it of the program's own
-// container? Which server volumes does it have?
+// container, which waits for the program, or of the host, which does not? Is it of the program's
+// own container? Which server volumes does it have?
 //
 // The kernel lists the mounts of a process under a lock that a pod can keep busy: while a process
 // copies tens of thousands of mounts, each look at any process takes a tenth of a second
@@ -22,8 +22,8 @@ import (
 // another one. Pods take turns, however many volumes they have.
 type looks = later.Queue[string]
 
-// mostLooks is how many looks of a pod wait. Threads that ask and are killed, again and again, would
-// otherwise add looks without an end.
+// mostLooks is how many looks of a pod wait. Threads that ask and are killed, again and again,
+// would otherwise add looks without an end.
 const mostLooks = mostHeld
 
 // hold has a look made at a process that may have a volume in its container. It returns false for

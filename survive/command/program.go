@@ -148,8 +148,8 @@ func (p Program) callOut(started time.Time) error {
 }
 
 // enterNode executes a call-out once more, in the node's namespaces. It returns nil where the
-// call-out is to go on in its own: they are the node's, or process 1 is another node's, which has no
-// such directory, as where nodes are containers that share PIDs with their host. So does unmount
+// call-out is to go on in its own: they are the node's, or process 1 is another node's, which has
+// no such directory, as where nodes are containers that share PIDs with their host. So does unmount
 // where only its own namespace has the volume: a version before 0.2.0 has mounted it.
 func (p Program) enterNode(callOut string, args []string) error {
 	name, err := p.driverName("")
@@ -192,7 +192,8 @@ func (p Program) enterNode(callOut string, args []string) error {
 			return fmt.Errorf("the kubelet is in a mount namespace of its own, where nothing is seen that the host mounts on %s; "+
 				"the mount of the kubelet's directory there must be a slave of the host's, or shared with it", dir)
 		}
-		// A container of the kubelet may have the driver, and its configuration, at a path of its own.
+		// A container of the kubelet may have the driver, and its configuration, at a path of its
+		// own.
 		if theirs, err := mount.Look(home); err != nil || !theirs.IsSame(ours) {
 			os.Args[0] = fmt.Sprintf("/proc/self/fd/%d/%s/%s", plugins, filepath.Base(home), filepath.Base(program))
 		}

@@ -56,7 +56,8 @@ type Answerer interface {
 	// Hold has returned.
 	Fail(id uint64, status fuse.Status)
 	// Serve has a request that is held answered as if Hold had returned false. message is a copy of
-	// its Message. Like Fail, it ignores one that is not held, and may be called from any goroutine.
+	// its Message. Like Fail, it ignores one that is not held, and may be called from any
+	// goroutine.
 	Serve(message []byte)
 	// Waits tells whether a request is held, and not answered yet.
 	Waits(id uint64) bool

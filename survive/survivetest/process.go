@@ -324,8 +324,8 @@ func (f forgotten) opened(what string, status fuse.Status, out *fuse.OpenOut) fu
 		f.report(what + " answers with a handle, and no other process knows what it stands for: leave Fh at 0, and go by node id and offset")
 	}
 	out.OpenFlags &^= fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_CACHE_DIR
-	// Another test of this binary may start a process: it closes this file before it executes, while
-	// the whole test waits for it (syscall.forkExec), and nobody may serve just then.
+	// Another test of this binary may start a process: it closes this file before it executes,
+	// while the whole test waits for it (syscall.forkExec), and nobody may serve just then.
 	out.OpenFlags |= fuse.FOPEN_NOFLUSH
 	return status
 }

@@ -22,7 +22,8 @@ var (
 	word  = regexp.MustCompile("`([^`]+)`")
 )
 
-// tables are the metrics that the drivers tell, by their full names: those of the tables in docs/installer.md.
+// tables are the metrics that the drivers tell, by their full names: those of the tables in
+// docs/installer.md.
 func tables(t *testing.T) map[string]told {
 	t.Helper()
 	content, err := os.ReadFile("../../../docs/installer.md")

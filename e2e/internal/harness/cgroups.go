@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cgroups are the cgroups that the driver has made for its daemon, below the root of a hierarchy or,
-// if that is all it sees, below the cgroup of its container.
-// The machines of e2e/systemd have a driver of the same name, and theirs are none of them.
+// Cgroups are the cgroups that the driver has made for its daemon, below the root of a hierarchy
+// or, if that is all it sees, below the cgroup of its container. The machines of e2e/systemd have a
+// driver of the same name, and theirs are none of them.
 func (d *Driver) Cgroups() []string {
 	var found []string
 	for _, place := range []string{"", podCgroup + "/*"} {

@@ -41,9 +41,10 @@ func (g Group) Processes() (pids []int) {
 	return pids
 }
 
-// ownName is the name of the cgroup of a driver's process, in every hierarchy. It ends in the PID of
-// the process that was moved, which tells the cgroup of its children from those of its successors.
-// The slash becomes a tilde, as in the kubelet's plugin directory; no driver's name has one.
+// ownName is the name of the cgroup of a driver's process, in every hierarchy. It ends in the PID
+// of the process that was moved, which tells the cgroup of its children from those of its
+// successors. The slash becomes a tilde, as in the kubelet's plugin directory; no driver's name has
+// one.
 func ownName(driver string, pid int) string {
 	return fmt.Sprintf("%s~%d", strings.ReplaceAll(driver, "/", "~"), pid)
 }
