@@ -17,8 +17,8 @@ import (
 	"example.com/pod-info-fuse/internal/proc"
 )
 
-// onHost calls a function on a thread in the namespaces of process 1, which ends with it, with the
-// path of the driver that is installed there, "" for none. A panic is an error.
+// onHost calls a function in the namespaces of process 1, on a thread of its own, with the path of
+// the driver that is installed there, "" for none. A panic is an error.
 func (p *Plugin) onHost(f func(binary string) error) error {
 	entered := false
 	err := proc.OnNode(func() (err error) {

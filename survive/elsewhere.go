@@ -14,10 +14,10 @@ import (
 	"example.com/pod-info-fuse/survive/internal/pair"
 )
 
-// refuseElsewhere fails if the node mount is absent because a daemon serves in other namespaces: a
-// second daemon would end the first one. Package command executes call-outs in the namespaces of
-// process 1. So that daemon was started by a command in another mount namespace, by a version
-// before 0.2.0 for a kubelet in one, or in another PID namespace. It may have to ask, until a time.
+// refuseElsewhere fails if the node mount is absent here because a daemon serves it in another
+// mount or PID namespace: a second daemon would end the first one. Package command executes
+// call-outs in the namespaces of process 1, so such a daemon was started by a command in another
+// namespace, or by a version before 0.2.0. It waits for the daemon's answer until the given time.
 func (n healing) refuseElsewhere(locks pair.Locks, until time.Time) error {
 	state := locks.State()
 	if state <= pair.Dead {

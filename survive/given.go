@@ -25,8 +25,8 @@ type given struct {
 	notes map[string]string
 }
 
-// give opens it for a process that is about to be started. With knows, it is told which requests
-// processes have died of.
+// give opens what a process of the pair is started with. With knows, the process has the table of
+// the requests that processes have died of.
 func (n daemon) give(knows bool) (g given, err error) {
 	if err := checkConfig(n.Config); err != nil {
 		return given{}, err
@@ -81,7 +81,7 @@ func (n daemon) give(knows bool) (g given, err error) {
 }
 
 func (g given) close() {
-	for _, file := range append(g.Given, g.Log, g.Input, g.Counters, g.Crash) {
+	for _, file := range slices.Concat(g.Given, []*os.File{g.Log, g.Input, g.Counters, g.Crash}) {
 		file.Close()
 	}
 }

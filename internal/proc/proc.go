@@ -162,10 +162,10 @@ func IsOnNode() (bool, error) {
 // and PIDs. Processes that it starts are in them, too. The thread's root directory becomes that of
 // the mount namespace (man 2 setns), whatever process 1's own is.
 //
-// A call-out mounts, unmounts and starts the daemon there, whoever executes it. So FlexVolume and
-// CSI have one daemon, which tells the node's host name, and keeps no network namespace or cgroup
-// of a container's. A kubelet in another mount namespace sees what is mounted below its directory,
-// as it must for any CSI plugin, and sees it also when it gets a new namespace.
+// Call-outs mount, and start the daemon, there. So FlexVolume and CSI have one daemon, which tells
+// the node's host name, outlives a kubelet's namespaces, and keeps none of a container's. A kubelet
+// in another mount namespace sees the mounts if its directory is shared with the node's, or a
+// slave.
 func OnNode(f func() error) error {
 	return OnThread(func() error {
 		for _, kind := range []string{"mnt", "uts", "ipc", "net", "cgroup"} {

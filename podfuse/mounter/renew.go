@@ -61,7 +61,7 @@ func (c Config) oldSockets(namespace mount.Namespace, socket uint64) (found []ol
 	return found, err
 }
 
-// renewHere mounts the new socket in the mounter's own mount namespace, which is the kubelet's.
+// renewHere mounts the new socket in the mounter's own mount namespace, which is the node's.
 func (c Config) renewHere(meta podsMeta) error {
 	all, err := c.oldSockets(mount.Own(), meta.Device)
 	for _, old := range all {

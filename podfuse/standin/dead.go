@@ -13,6 +13,7 @@ import (
 
 	"example.com/pod-info-fuse/internal/devfuse"
 	"example.com/pod-info-fuse/internal/proc"
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -34,12 +35,10 @@ type dead struct {
 	repeats int // requests that were read once more; of the goroutine that reads
 }
 
-const (
-	// mostRepeats is how many requests are read once more before a connection is ended. Only a
-	// program that hides its descriptor has them queued again, and reading them keeps the pair from
-	// other volumes.
-	mostRepeats = 4096
-)
+// mostRepeats is how many requests are read once more before a connection is ended. Only a program
+// that hides its descriptor has them queued again, and reading them keeps the pair from other
+// volumes.
+const mostRepeats = 4096
 
 // usesHandle tells whether a request is about something that the program had opened.
 func usesHandle(opcode uint32, request []byte) bool {
@@ -98,7 +97,9 @@ func (d *dead) handle(request []byte) {
 	case op == devfuse.OpInterrupt:
 		if in := devfuse.Message[fuse.InterruptIn](request); in != nil {
 			interrupted := in.Unique // the memory is used again
-			d.looks.Add(d.pod, func() { d.interrupt(id, interrupted) })
+			if !d.signals.Add(d.pod, func() { d.interrupt(id, interrupted) }) {
+				d.letGo(caller{d, interrupted})
+			}
 		}
 	case !devfuse.Waits(op):
 	case op == devfuse.OpRelease, op == devfuse.OpReleaseDir, op == devfuse.OpDestroy:
@@ -129,8 +130,7 @@ func (d *dead) interrupt(id, interrupted uint64) {
 	c := caller{d, interrupted}
 	thread, waiting := d.outages.threadOf(c)
 	if waiting == 0 || proc.IsKilled(thread) {
-		d.fail(interrupted, fuse.EINTR)
-		d.outages.interrupted(c)
+		d.letGo(c)
 		return
 	}
 	d.mu.Lock()
@@ -147,6 +147,12 @@ func (d *dead) interrupt(id, interrupted uint64) {
 			d.fail(id, fuse.EAGAIN)
 		}
 	})
+}
+
+// letGo answers a request whose thread was sent a signal.
+func (d *dead) letGo(c caller) {
+	d.fail(c.id, fuse.EINTR)
+	d.outages.interrupted(c)
 }
 
 // fail answers a request.
@@ -225,7 +231,7 @@ const (
 // add serves a connection, which it takes over.
 func (c *connections) add(id volume.ID, generation uint64, since time.Time, file *os.File) {
 	record, _ := c.fs.layout.Clients().Get(id) // without one, as of a pod that is not known
-	d := &dead{connections: c, volume: id, generation: generation, file: file, pod: record.PodUID, again: map[uint64]bool{}}
+	d := &dead{connections: c, volume: id, generation: generation, file: file, pod: podfuse.PlainUID(record.PodUID), again: map[uint64]bool{}}
 	c.mu.Lock()
 	of := c.volumes[id]
 	known := slices.ContainsFunc(of, func(other *dead) bool { return other.generation == generation })

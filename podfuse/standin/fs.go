@@ -229,6 +229,7 @@ type service struct {
 	standins  standins
 	processes *processes
 	looks     looks
+	signals   looks // at threads that were sent a signal, which no lock of mounts delays
 	outages   *outages
 	dead      *connections
 	link      *link     // nil: there is none
@@ -247,7 +248,7 @@ func (s *service) begin() {
 	if _, err := s.processes.cgroup("1"); err != nil {
 		s.log("%v: processes are hidden, as by the mount option hidepid of /proc; nobody whom this process does not see waits, and he finds an empty directory", err)
 	}
-	s.looks.Most = mostLooks
+	s.looks.Most, s.signals.Most = mostLooks, mostLooks
 	s.outages = newOutages(s)
 	s.dead = &connections{service: s, volumes: map[volume.ID][]*dead{}}
 	if len(s.fs.companionFiles) < 2 {
@@ -271,6 +272,7 @@ func (s *service) begin() {
 
 // end leaves everything to the process that serves next.
 func (s *service) end() {
+	s.dead.end() // before the outages forget who waits, and a thread would count as killed
 	s.outages.end()
 	if s.requests != nil {
 		s.requests.end()
@@ -278,7 +280,6 @@ func (s *service) end() {
 	if s.link != nil {
 		s.link.close()
 	}
-	s.dead.end()
 }
 
 // event is something that the mounter tells.

@@ -7,45 +7,58 @@ import (
 	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/later"
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/survive/hold"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// looks are made at the processes whose requests have come: does a process have the view of a
-// container, which waits for the program, or of the host, which does not? Is it of the program's
-// own container? Which server volumes does it have?
+// looks read which mounts processes have. A look tells whether a request waits for the program, as
+// a container's, or is answered at once, as the host's; whether a thread is of the program's own
+// container; and which server volumes a client has.
 //
 // The kernel lists the mounts of a process under a lock that a pod can keep busy: while a process
 // copies tens of thousands of mounts, each look at any process takes a tenth of a second
-// (fs/namespace.c, namespace_sem). So nobody who reads requests looks. Looks are made one after the
-// other, because each may take a thread, and this process ends where its cgroup has no room for
-// another one. Pods take turns, however many volumes they have.
+// (fs/namespace.c, namespace_sem). So the goroutine that reads requests reads no mounts. Looks are
+// made one after the other, because each may take a thread, and this process ends where its cgroup
+// has no room for another thread. Pods take turns, however many volumes they have. What is urgent
+// does not wait for the pod's other looks: the host's requests, and programs that are to serve.
 type looks = later.Queue[string]
 
 // mostLooks is how many looks of a pod wait. Threads that ask and are killed, again and again,
 // would otherwise add looks without an end.
 const mostLooks = mostHeld
 
-// hold has a look made at a process that may have a volume in its container. It returns false for
-// one that cannot. The request of a process that turns out not to have it is answered then.
+// hold holds a request whose process may see the volume as a container does, until a look has told.
+// It returns false if the cgroup rules that out. If the look says no, the request is answered as
+// usual.
 func (s *service) hold(v volume.Record, r hold.Request) bool {
 	ofPod, may := s.processes.canBeContainer(r.PID, v)
 	if !may {
 		return false
 	}
-	turn := v.PodUID
+	turn := podfuse.PlainUID(v.PodUID)
 	if !ofPod {
-		turn = "host " + turn // does not wait for the pod
+		turn = "host " + turn
 	}
 	c, message := caller{s.standins, r.ID}, slices.Clone(r.Message)
 	look := func() {
+		defer func() {
+			if reason := recover(); reason != nil {
+				s.log("internal error while looking at process %d: %v", r.PID, reason)
+				c.on.fail(c.id, fuse.EIO)
+			}
+		}()
 		if !s.standins.Waits(r.ID) {
 			return
 		}
-		if view, is := s.processes.view(r.PID, v); !is {
+		view, is := s.processes.view(r.PID, v)
+		if !is {
 			s.standins.Serve(message)
-		} else if s.standins.Waits(r.ID) { // it may have been killed meanwhile
-			s.outages.hold(v.ID(), view, r.PID, c)
+			return
+		}
+		s.outages.hold(v.ID(), view, r.PID, c)
+		if !s.standins.Waits(r.ID) { // it was killed meanwhile
+			s.outages.interrupted(c)
 		}
 	}
 	if !s.looks.Add(turn, look) {

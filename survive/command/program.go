@@ -114,10 +114,14 @@ func (p Program) callOut(started time.Time) error {
 	repeated := false
 	elsewhere := p.enterNode(os.Args[1], os.Args[2:]) // while it has the descriptors of its caller
 	find := func() (_ flex.Driver, err error) {
-		if elsewhere != nil && os.Args[1] != "init" { // which needs nothing of the node
+		if elsewhere != nil && os.Args[1] != "init" {
 			return nil, elsewhere
 		}
 		i, err = p.installation("")
+		if elsewhere != nil {
+			p.log(i).Line("init: %v", elsewhere)
+			return capable{}, nil
+		}
 		i.Repeated = func() { repeated = true }
 		if err == nil && p.CallOuts != nil {
 			return p.CallOuts(i), nil
@@ -147,23 +151,28 @@ func (p Program) callOut(started time.Time) error {
 	return nil // not reached
 }
 
-// enterNode executes a call-out once more, in the node's namespaces. It returns nil where the
-// call-out is to go on in its own: they are the node's, or process 1 is another node's, which has
-// no such directory, as where nodes are containers that share PIDs with their host. So does unmount
-// where only its own namespace has the volume: a version before 0.2.0 has mounted it.
+// capable answers init, which must not fail, of a call-out that cannot enter the node's namespaces.
+type capable struct{ flex.Driver }
+
+func (capable) Init() (flex.Capabilities, error) { return flex.Capabilities{}, nil }
+
+// enterNode executes a call-out again, in the namespaces of process 1. It returns nil if the
+// call-out is to go on where it is: it is there already; process 1 does not have the directory, so
+// it is of another node, as where nodes are containers that share PIDs with their host; or unmount
+// finds the volume in its own namespace only, where a version before 0.2.0 has mounted it.
 func (p Program) enterNode(callOut string, args []string) error {
 	name, err := p.driverName("")
 	if err != nil || !flex.Known(callOut) {
-		return nil // who finds the driver tells the error
+		return nil // installation reports it
 	}
-	if is, err := proc.IsOnNode(); err != nil || is { // it may not enter what it may not ask about
+	if is, err := proc.IsOnNode(); err != nil || is { // without the right to ask, setns(2) fails, too
 		return nil
 	}
 	dir := p.NodeFor(name, survive.Settings{}).RunDir
 	if len(args) > 0 {
 		dir = args[0]
 	}
-	if callOut == "mount" { // what is mounted on its volume was mounted before
+	if callOut == "mount" { // the volume's own mount would not tell
 		dir = filepath.Dir(dir)
 	}
 	here, err := mount.Look(dir)

@@ -22,10 +22,9 @@ import "github.com/hanwen/go-fuse/v2/fuse"
 // again already, or have an open file, show the error to the reader.
 type Holder interface {
 	// Hold is asked about every request that somebody waits for when it is read, in the order in
-	// which they come and by one goroutine. False: it is answered like any other. True: it is the
-	// file system's, which ends it by [Answerer]: with an error, or with the answer that it would
-	// have got. ESTALE has the kernel walk the path once more, in which it finds what was mounted
-	// there meanwhile.
+	// which they come and by one goroutine. False: it is answered like any other. True: the file
+	// system ends it later, by [Answerer]: Fail gives an error, Serve the usual answer. ESTALE has
+	// the kernel walk the path once more, in which it finds what was mounted there meanwhile.
 	// Hold is asked before what would change something is refused. It must not wait, as all
 	// requests wait for it, nor hold what ends nothing: a RELEASE, which no signal ends, or a
 	// request that this process itself waits for.
@@ -55,9 +54,9 @@ type Answerer interface {
 	// when this process does not serve any more. It may be called from any goroutine, also before
 	// Hold has returned.
 	Fail(id uint64, status fuse.Status)
-	// Serve has a request that is held answered as if Hold had returned false. message is a copy of
-	// its Message. Like Fail, it ignores one that is not held, and may be called from any
-	// goroutine.
+	// Serve has a request answered as if Hold had returned false. message is a copy of its Message,
+	// which the caller leaves alone from then on. Like Fail, it ignores one that is not held, and
+	// may be called from any goroutine.
 	Serve(message []byte)
 	// Waits tells whether a request is held, and not answered yet.
 	Waits(id uint64) bool

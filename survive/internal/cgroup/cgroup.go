@@ -4,9 +4,9 @@
 // service by killing everything that is in its cgroup: systemd calls this
 // KillMode=control-group, the default, and kubeadm's kubelet.service keeps it
 // (systemd.kill(5)). So a restart of the kubelet would take all volumes down, unless the
-// daemon is moved: into a cgroup of its own, right below the root of each hierarchy; of a cpuset
-// of v1, into the root. systemd leaves a cgroup alone that is not of one of its units. A kubelet
-// that makes the cgroups of pods by itself (cgroupDriver: cgroupfs) has them there, too.
+// daemon is moved. It gets a cgroup of its own below the root of each hierarchy; in the cpuset
+// hierarchy of v1, it goes to the root. systemd leaves a cgroup alone that is of no unit, which a
+// kubelet that makes the cgroups of pods by itself (cgroupDriver: cgroupfs) relies on, too.
 //
 // The cgroup has limits: of threads ([MaxThreads], or what the caller says), and of memory
 // ([MaxMemory]). Active and standby share them. When the memory is used up, the kernel kills the

@@ -72,7 +72,7 @@ func New(fd int, agreed Params, fs FileSystem, buffers Buffers, counts *counters
 	if mapper, is := fs.(volumeMapper); is {
 		c.volumeOf = mapper.VolumeOf
 	}
-	c.device.held = newHeld(fs, agreed, c.device, c.protocol, counts, c.volumeOf)
+	c.device.held = newHeld(fs, agreed, c.device, counts, c.volumeOf)
 	if blocker, is := fs.(nonBlocker); is {
 		c.neverBlocks = blocker.NeverBlocks
 	}

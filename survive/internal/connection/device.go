@@ -151,7 +151,7 @@ func (d *device) next(buffer []byte) (n int, err error) {
 			// (fs/fuse/dev.c, fuse_dev_do_read).
 		case err == nil && devfuse.Header(buffer).Opcode == devfuse.OpInterrupt:
 			d.held.interrupt(buffer[:n], d.trials.interrupt(buffer[:n]))
-		case err == nil && d.trials.take(buffer[:n]):
+		case err == nil && d.trials.take(buffer[:n], false):
 			return 0, errHeld
 		case err == nil && d.held.take(buffer[:n]):
 			return 0, errHeld

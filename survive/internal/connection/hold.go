@@ -29,15 +29,12 @@ import (
 // die is let go. Another one is not, since open(2) and its like fail with EINTR on no local
 // file system; EAGAIN in the place of an answer has the kernel tell again.
 type held struct {
-	holder   hold.Holder
-	device   *device
-	protocol protocol
-	counts   *counters.Counters
-	note     *suspects.Note // of who asks the Holder
-	serving  sync.Mutex     // one request at a time is answered by Serve: guards served
-	served   *suspects.Note
-	end      func()        // of the Holder
-	limit    time.Duration // for how long a request is held; 0: for ever
+	holder hold.Holder
+	device *device
+	counts *counters.Counters
+	note   *suspects.Note
+	end    func()        // of the Holder
+	limit  time.Duration // for how long a request is held; 0: for ever
 
 	volumeOf func(node uint64) uint64
 	// looks are made at who was sent a signal. One waits for a lock of that process, which its
@@ -45,24 +42,25 @@ type held struct {
 	// behind thousands.
 	looks later.Queue[uint64]
 
-	mu  sync.Mutex        // guards ids, and keeps the device open while a reply is written
-	ids map[uint64]waiter // by the id of the request
+	mu     sync.Mutex        // guards what follows, and keeps the device open while a reply is written
+	ids    map[uint64]waiter // by the id of the request
+	served [][]byte          // requests that are not held any more, and that a worker is to answer
 }
 
 // waiter is who waits for a request that is held.
 type waiter struct {
 	thread uint32
 	volume uint64
+	limit  *time.Timer // nil: there is none
 }
 
 // errHeld says that a request was read, and is the Holder's: there is nothing to answer now.
 var errHeld = errors.New("the request is held")
 
-func newHeld(fs FileSystem, agreed Params, d *device, p protocol, counts *counters.Counters, volumeOf func(node uint64) uint64) *held {
+func newHeld(fs FileSystem, agreed Params, d *device, counts *counters.Counters, volumeOf func(node uint64) uint64) *held {
 	if holder, is := fs.(hold.Holder); is {
 		return &held{
-			holder: holder, device: d, protocol: p, counts: counts,
-			note: counts.Suspects.Note(suspects.MostWorkers - 1), served: counts.Suspects.Note(suspects.MostWorkers - 2),
+			holder: holder, device: d, counts: counts, note: counts.Suspects.Note(suspects.MostWorkers - 1),
 			limit: agreed.HoldTimeout(), volumeOf: volumeOf,
 		}
 	}
@@ -99,12 +97,11 @@ func (h *held) take(request []byte) bool {
 	}
 	id := head.Unique
 	h.mu.Lock()
-	h.ids[id] = waiter{head.Pid, h.volumeOf(head.NodeId)} // before it is asked: it may answer at once
+	h.ids[id] = waiter{thread: head.Pid, volume: h.volumeOf(head.NodeId)} // before it is asked: it may answer at once
 	h.mu.Unlock()
 	h.note.Begin(subjectOf(request), firstID(request), time.Now())
 	defer h.note.End()
 	if h.holder.Hold(hold.Request{ID: id, Node: head.NodeId, Opcode: head.Opcode, PID: head.Pid, Message: request}) {
-		h.counts.Held()
 		h.expire(id)
 		return true
 	}
@@ -115,21 +112,22 @@ func (h *held) take(request []byte) bool {
 }
 
 // expire ends the wait for a request before the kernel aborts the connection of all readers. The
-// age of a request that another process had held is not known: its reader walks the path again,
-// with a new request.
+// age of a request that another process had held is not known: unless it is answered soon, its
+// reader walks the path again, with a new request.
 func (h *held) expire(id uint64) {
-	end := func(status fuse.Status) {
-		if h.fail(id, status) {
-			h.holder.Interrupted(id)
-		}
+	limit, status := h.limit, fuse.Status(unix.ENOTCONN)
+	if id&resent != 0 {
+		limit, status = min(limit/4, time.Second), fuse.Status(unix.ESTALE)
 	}
-	switch {
-	case h.limit == 0:
-	case id&resent != 0:
-		end(fuse.Status(unix.ESTALE))
-	case !h.Waits(id): // the Holder has answered already, and a timer would stay for all of its time
-	default:
-		time.AfterFunc(h.limit, func() { end(fuse.Status(unix.ENOTCONN)) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if who, held := h.ids[id]; held && limit > 0 { // the Holder may have answered already
+		who.limit = time.AfterFunc(limit, func() {
+			if h.fail(id, status) {
+				h.holder.Interrupted(id)
+			}
+		})
+		h.ids[id] = who
 	}
 }
 
@@ -186,32 +184,45 @@ func (h *held) Fail(id uint64, status fuse.Status) { h.fail(id, status) }
 
 // fail answers a request if it is held, and tells whether it was.
 func (h *held) fail(id uint64, status fuse.Status) (was bool) {
-	return h.reply(id, devfuse.Error(id, status))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if was = h.leave(id); was {
+		h.counts.Held()
+		_ = h.device.write(devfuse.Error(id, status)) // ENODEV: unmounted, and nobody waits any more
+	}
+	return was
 }
 
 // Serve implements hold.Answerer.
 func (h *held) Serve(message []byte) {
-	id := devfuse.Header(message).Unique
-	if !h.Waits(id) {
-		return
-	}
-	h.serving.Lock()
-	defer h.serving.Unlock()
-	reply := make([]byte, h.protocol.replySize())
-	h.served.Begin(subjectOf(message), firstID(message), time.Now())
-	n := h.protocol.handle([][]byte{message}, [][]byte{reply})
-	h.served.End()
-	h.reply(id, reply[:n])
-}
-
-// reply answers a request if it is held, and tells whether it was.
-func (h *held) reply(id uint64, packet []byte) (was bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, held := h.ids[id]; !held {
-		return false
+	if h.leave(devfuse.Header(message).Unique) {
+		h.served = append(h.served, message)
+		h.device.wake()
+	}
+}
+
+// next copies a request that a worker is to answer, and returns its length, 0 if there is none.
+func (h *held) next(buffer []byte) (n int) {
+	if h == nil {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.served) > 0 {
+		n = copy(buffer, h.served[0])
+		h.served = h.served[1:]
+	}
+	return n
+}
+
+// leave forgets a request if it is held, and tells whether it was. The caller has locked mu.
+func (h *held) leave(id uint64) (was bool) {
+	who, was := h.ids[id]
+	if who.limit != nil {
+		who.limit.Stop()
 	}
 	delete(h.ids, id)
-	_ = h.device.write(packet) // ENODEV: unmounted, and nobody waits any more
-	return true
+	return was
 }

@@ -54,7 +54,7 @@ func (c *Connection) failOrphans(mountPoint string) error {
 		}
 	}
 	c.device.held.begin()
-	if !c.trials.take(w.request[:n]) && !c.device.held.take(w.request[:n]) {
+	if !c.trials.take(w.request[:n], false) && !c.device.held.take(w.request[:n]) {
 		w.answer(n)
 	}
 	return nil

@@ -41,6 +41,7 @@ type trials struct {
 type trial struct {
 	request []byte
 	hung    bool // the process before has hung in it
+	asked   bool // no Holder is to be asked about it
 }
 
 // mostTrials is how many requests wait. Further suspects are answered with an error.
@@ -88,8 +89,9 @@ func firstID(request []byte) uint64 {
 	return head.Unique &^ resent
 }
 
-// take has a request wait, or refuses it, and tells whether it did either.
-func (t *trials) take(request []byte) bool {
+// take has a request wait, or refuses it, and tells whether it did either. asked says that a Holder
+// was asked about it, which has it answered as usual.
+func (t *trials) take(request []byte, asked bool) bool {
 	if t == nil || !t.watches.Load() {
 		return false
 	}
@@ -101,7 +103,7 @@ func (t *trials) take(request []byte) bool {
 	case verdict == suspects.Refused, verdict == suspects.Suspected && (late || full):
 		t.refuse(request, fuse.EIO)
 	case verdict == suspects.Suspected, !t.standby && !late && !full && t.isOfOne(request):
-		t.waits = append(t.waits, trial{bytes.Clone(request), hung})
+		t.waits = append(t.waits, trial{bytes.Clone(request), hung, asked})
 		t.waiting.Add(1)
 	default:
 		return false
@@ -121,18 +123,18 @@ func (t *trials) isOfOne(request []byte) bool {
 }
 
 // due copies a request that can be answered now, and returns its length, 0 if there is none. alone
-// says that nothing is to be answered beside it. A process that stops answers all that wait: its
-// successor is ready.
-func (t *trials) due(buffer []byte, stops bool) (n int, alone bool) {
+// says that nothing is to be answered beside it; for asked, see trial. A process that stops answers
+// all that wait: its successor is ready.
+func (t *trials) due(buffer []byte, stops bool) (n int, alone, asked bool) {
 	if t.waiting.Load() == 0 {
-		return 0, false
+		return 0, false, false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.waits) > 0 && !t.tried {
 		next := t.waits[0]
 		if !t.standby && !stops && time.Since(t.since) < standbyTimeout {
-			return 0, false
+			return 0, false, false
 		}
 		t.waits = t.waits[1:]
 		t.waiting.Add(-1)
@@ -144,15 +146,18 @@ func (t *trials) due(buffer []byte, stops bool) (n int, alone bool) {
 		case verdict == suspects.Suspected:
 			t.tried = true
 		}
-		return copy(buffer, next.request), t.tried
+		return copy(buffer, next.request), t.tried, next.asked
 	}
-	return 0, false
+	return 0, false, false
 }
 
-// ended says that the one that was answered alone was answered.
-func (t *trials) ended(s suspects.Subject, id uint64) {
+// ended says that the one that was to be answered alone was, or that a Holder has it: then it is
+// still suspected, as it may yet be answered as usual.
+func (t *trials) ended(s suspects.Subject, id uint64, answered bool) {
 	t.mu.Lock()
-	t.table.Acquit(s, id, t.again)
+	if answered {
+		t.table.Acquit(s, id, t.again)
+	}
 	t.tried = false
 	t.watches.Store(t.table.Anybody() || len(t.waits) > 0)
 	more := len(t.waits) > 0
@@ -221,14 +226,14 @@ func (t *trials) reply(request []byte, status fuse.Status) {
 // there is none, and whether to answer it may take long.
 func (w *worker) nextTrial() (n int, slow bool) {
 	for {
-		n, alone := w.trials.due(w.request, w.stopped.Load())
+		n, alone, asked := w.trials.due(w.request, w.stopped.Load())
 		request := w.request[:n]
 		switch {
 		case n == 0:
 			return 0, false
-		case w.device.held.take(request):
+		case !asked && w.device.held.take(request):
 			if alone {
-				w.trials.ended(subjectOf(request), firstID(request))
+				w.trials.ended(subjectOf(request), firstID(request), false)
 			}
 		case alone:
 			w.alone = true
@@ -253,7 +258,7 @@ func (w *worker) try(n int) {
 	late := time.AfterFunc(tooLong, leave)
 	w.answer(n)
 	late.Stop()
-	w.trials.ended(subject, id)
+	w.trials.ended(subject, id, true)
 	leave()
 }
 

@@ -23,7 +23,13 @@ type successor struct {
 	reader  <-chan error
 }
 
-func (m *mounted) succeed(deaths int, hung bool) (s successor) {
+func (m *mounted) succeed(deaths int, hung bool) successor {
+	m.t.Helper()
+	return m.succeedWith(deaths, hung, func(uint64) connection.FileSystem { return m.fs })
+}
+
+// succeedWith has the successor serve a file system, which may depend on the request's operation.
+func (m *mounted) succeedWith(deaths int, hung bool, fs func(opcode uint64) connection.FileSystem) (s successor) {
 	m.t.Helper()
 	request, reader := m.orphanRequest()
 	s.reader, s.counts, s.subject = reader, new(counters.Counters), connection.SubjectOf(request)
@@ -33,7 +39,7 @@ func (m *mounted) succeed(deaths int, hung bool) (s successor) {
 		s.counts.Suspects.Judge(hung, now)
 	}
 	var err error
-	s.Connection, err = connection.New(m.device, m.agreed, m.fs, buffers(m.t, 2), s.counts, func(problem string) { m.t.Error(problem) })
+	s.Connection, err = connection.New(m.device, m.agreed, fs(s.subject.Opcode), buffers(m.t, 2), s.counts, func(problem string) { m.t.Error(problem) })
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -94,6 +100,35 @@ func TestASuspectWaitsForAStandby(t *testing.T) {
 	end()
 	if s.counts.Suspects.Anybody() || s.counts.Refused.Load() != 0 {
 		t.Errorf("it is suspected after its answer; %d are refused", s.counts.Refused.Load())
+	}
+}
+
+// A Holder may have a suspect answered as usual, which may end the process.
+func TestASuspectThatIsHeldIsSuspectedUntilItsAnswer(t *testing.T) {
+	m := mountOne(t)
+	skipWithoutResend(t, m)
+	var l *late
+	s := m.succeedWith(1, false, func(opcode uint64) connection.FileSystem {
+		l = m.late(uint32(opcode))
+		l.inRoot = true
+		return l
+	})
+	s.SetStandby(true)
+	end := s.serves(t)
+	l.await(t, 1)
+	if v, _ := s.counts.Suspects.Look(s.subject, time.Now()); v != suspects.Suspected {
+		t.Errorf("while it is held, it is %v", v)
+	}
+	l.mu.Lock()
+	l.open = true // the kernel asks more
+	for _, r := range l.held {
+		l.answerer.Serve(r.Message)
+	}
+	l.mu.Unlock()
+	s.gets(t, nil)
+	end()
+	if s.counts.Suspects.Anybody() {
+		t.Error("it is suspected after its answer")
 	}
 }
 

@@ -146,7 +146,11 @@ func (w *worker) next() (n int, slow bool, err error) {
 		if n, slow = w.nextTrial(); n > 0 {
 			return n, slow, nil
 		}
-		n, err = w.device.next(w.request)
+		if n, err = w.device.held.next(w.request), nil; n == 0 {
+			n, err = w.device.next(w.request)
+		} else if w.trials.take(w.request[:n], true) {
+			continue
+		}
 		request := w.request[:n]
 		switch {
 		case err != nil && err != unix.EAGAIN:

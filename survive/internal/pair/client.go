@@ -111,7 +111,7 @@ func (at Place) say(what string, deadline time.Time) (reply, error) {
 type Successor struct {
 	Args      []string // of its command
 	Version   string
-	Resources // but for Device, Lock and Control, which are those of the pair
+	Resources // Upgrade sets Device, Lock and Control
 	// Settle is called with the process before it serves, to move it to where it shall
 	// stay. Its error fails the upgrade.
 	Settle func(pid int) error

@@ -69,8 +69,8 @@ type process struct {
 // InheritedLog is the log that this process was started with.
 func InheritedLog(tag string) calllog.Log { return calllog.Inherit(tag, logFD) }
 
-// Inherited returns what this process was started with; false: not by spawn. Call it once, and
-// close none of it, which goes to the processes that this one starts.
+// Inherited returns what spawn has started this process with; false: another program has started
+// it. Call it once, and close none of the files: the next standby gets them.
 func Inherited() (r Resources, is bool) {
 	if !isFUSE(deviceFD) {
 		return r, false
