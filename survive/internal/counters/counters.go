@@ -113,7 +113,7 @@ func (c *Counters) Request(opcode uint32) {
 	c.Requests[kindOf(opcode)].Add(1)
 }
 
-// Held counts a request that somebody else answers, later.
+// Held counts a request that a Holder has answered.
 func (c *Counters) Held() { c.Requests[held].Add(1) }
 
 // Answer counts an answer: its error, 0 for none, and how long it took from when it was begun.
