@@ -41,6 +41,7 @@ import (
 //	socket/          a tmpfs that is read-only: the socket of requests; the pair answers
 //	server-volumes/  records of server volumes
 //	mounter          the mounter's socket, for root
+//	connections/     what the mounter knows of each program
 type Layout struct{ RunDir string }
 
 // Clients are the records of client volumes, as package survive keeps them.
@@ -63,6 +64,9 @@ func (l Layout) Shared() string   { return filepath.Join(l.Launcher(), wire.Shar
 
 // MounterSocket is where the mounter listens to root.
 func (l Layout) MounterSocket() string { return l.path("mounter") }
+
+// Connections is where the mounter has a file for each program's connection.
+func (l Layout) Connections() string { return l.path("connections") }
 
 // FS is the node mount, whose directories are the stand-ins.
 func (l Layout) FS() string { return l.path("fs") }

@@ -158,7 +158,7 @@ func (m *programs) change(kind string, most int, record volume.Record, p *proces
 			return errNoTime
 		}
 		pause(kind)
-		err = m.enter(podfuse.PlainUID(record.PodUID), most, min(childTime, left), job{Kind: kind, Dir: c.dir(), PID: p.PID, StandIns: some}, p.File)
+		err = m.enter(podfuse.PlainUID(record.PodUID), most, min(timeOf(kind), left), job{Kind: kind, Dir: c.dir(), PID: p.PID, StandIns: some}, p.File)
 		if !errors.Is(err, errAgain) || try == tries {
 			return err
 		}

@@ -43,8 +43,7 @@ type job struct {
 	Server   uint64    `json:"server,omitempty"` // the device that Path is on, if it is a server volume's directory for this
 	Dirs     []string  `json:"dirs,omitempty"`   // in the vault
 	Force    bool      `json:"force,omitempty"`
-	PIDs     []int     `json:"pids,omitempty"`    // of take
-	Devices  []uint64  `json:"devices,omitempty"` // of take
+	PIDs     []int     `json:"pids,omitempty"` // of take
 }
 
 // result is what a child writes.
@@ -63,7 +62,7 @@ var errands = map[string]func(job) (result, error){
 	"receive": receive,
 	"socket":  renewSocket,
 	"take":    take,
-	"bury":    bury,
+	"bury":    uncover,
 }
 
 var (

@@ -328,7 +328,7 @@ func (m *mounter) status(from volume.ID) (s Status) {
 			if id < from || c.hasNothing() {
 				continue
 			}
-			v := VolumeStatus{Volume: id, Lost: c.lost != nil, History: c.history}
+			v := VolumeStatus{Volume: id, Lost: len(c.lost()) > 0, History: c.history}
 			for _, former := range c.former {
 				if former.Dead {
 					v.Dead++

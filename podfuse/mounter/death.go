@@ -167,7 +167,7 @@ func (m *programs) keepDead(c *connection) (kept, resends, short bool) {
 			return
 		}
 		c.Dead = true
-		m.set.Put(c.name(), c.connectionMeta, c.file)
+		m.keepConnection(c)
 		m.isFormer(c)
 	})
 	return kept, resends, short
@@ -183,7 +183,7 @@ func (m *programs) uncoverDead(c *connection) (release func()) {
 	if err != nil {
 		release = func() {}
 	}
-	if err = errors.Join(err, m.uncoverAll(c, until)); err != nil {
+	if err = errors.Join(err, m.uncoverAll("uncover", c, until)); err != nil {
 		m.log("volume %s: remove what a dead program has served: %v", c.Volume, err)
 	}
 	return release

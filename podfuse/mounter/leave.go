@@ -66,7 +66,7 @@ func (m *mounter) unmount(o *order) error {
 		m.do(func() { c.Mountpoint = o.Mountpoint })
 		return err
 	}
-	if err := errors.Join(m.detachOwn(c), m.uncoverAll(c, until)); err != nil {
+	if err := errors.Join(m.detachOwn(c), m.uncoverAll("uncover", c, until)); err != nil {
 		return unfinished(err)
 	}
 	// Before it is unmounted in the vault: that may wait for what is written back, which a program
@@ -90,7 +90,7 @@ func (m *mounter) unmount(o *order) error {
 // mayUnmount is the connection that an order unmounts, if the user who asks may.
 func (m *mounter) mayUnmount(o *order, id volume.ID, uid uint32) (*connection, error) {
 	c := m.find(func(c *connection) bool {
-		return c.Volume == id && !c.Dead && c.Device != 0 && c.Mountpoint == o.Mountpoint && c.Mountpoint != ""
+		return c.Volume == id && c.file != nil && !c.Dead && c.Device != 0 && c.Mountpoint == o.Mountpoint && c.Mountpoint != ""
 	})
 	switch {
 	case c == nil:
@@ -138,8 +138,9 @@ func (m *programs) giveUp(all []*connection, but int) {
 	}
 }
 
-// uncoverAll removes a program's mount from the volume's stand-ins, in all containers.
-func (m *programs) uncoverAll(c *connection, until time.Time) error {
+// uncoverAll removes a program's mount from the volume's stand-ins, in all containers, by an errand:
+// see uncover.
+func (m *programs) uncoverAll(errand string, c *connection, until time.Time) error {
 	record, err := m.Clients().Get(c.Volume)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it is mounted nowhere
@@ -147,17 +148,22 @@ func (m *programs) uncoverAll(c *connection, until time.Time) error {
 		return err
 	}
 	return m.eachContainer(record, until, func(p *process, all []standIn) error {
-		return m.change("uncover", mostHangingOut, record, p, all, until, func(all []standIn) (*connection, []standIn, error) {
+		return m.change(errand, mostHangingOut, record, p, all, until, func(all []standIn) (*connection, []standIn, error) {
 			return c, slices.DeleteFunc(all, func(s standIn) bool { return s.Above == 0 || s.Top != c.Device }), nil
 		})
 	})
 }
 
 // uncover is the errand of a child: it removes what programs have on stand-ins, or on a mount point
-// of their own.
+// of their own; by the name "bury", what dead programs have.
 func uncover(j job) (result, error) {
 	return result{}, inContainer(j.PID, func() error {
 		for _, s := range j.StandIns {
+			if j.Kind == "bury" {
+				if err := isDead(s.Path, s.Top); err != nil {
+					return again(err)
+				}
+			}
 			if err := mount.Detach(s.Path, s.Above, s.Top); err != nil {
 				return again(err)
 			}

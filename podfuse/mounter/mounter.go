@@ -3,6 +3,7 @@ package mounter
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -174,8 +175,7 @@ const (
 	orderPrefix    = "order/"
 	historyPrefix  = "history/"
 	returnsName    = "returns"
-	lostName       = "lost" // while there may be programs of a mounter before, which was lost with all that it kept
-	mostOrders     = 4096   // at a time; the pair asks once for each process that waits
+	mostOrders     = 4096 // at a time; the pair asks once for each process that waits
 	mostLinks      = 4
 	childTime      = 5 * time.Second
 	// orderTime is how long an order to attach may take, and other work on a volume may keep it
@@ -196,8 +196,8 @@ func (m *mounter) begin() {
 	pause("begin")
 	m.set.Lost = func(err error) { m.log("the spare does not read, and was killed: %v", err) }
 	m.newSpare(spareBackoff)
-	if _, kept := m.set.Get(vaultName, nil); !kept {
-		m.set.Put(lostName, struct{}{}, nil)
+	if err := os.Mkdir(m.Connections(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		m.log("%v; if the spare dies, too, the next mounter finds no programs", err)
 	}
 	m.openVault()
 	m.openPods()
@@ -214,7 +214,7 @@ func (m *mounter) begin() {
 	for _, c := range m.volumes {
 		slices.SortFunc(c.former, func(a, b *connection) int { return int(a.Generation) - int(b.Generation) })
 	}
-	m.beginRecovery()
+	go m.recoverAll(m.loadLost())
 	for _, name := range m.set.Names(orderPrefix) {
 		m.resumeOrder(name)
 	}

@@ -1,9 +1,11 @@
 package mounter
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,17 +37,22 @@ func (w *world) loses() {
 	if identity, err = w.client.Identity(); err != nil || identity != now || now == before.Identity {
 		w.t.Errorf("before it is %q, and then %q, not %q, %v", before.Identity, identity, now, err)
 	}
+	w.connectAnew()
+}
+
+// connectAnew connects the pair to the next mounter. What the one before has told is forgotten.
+func (w *world) connectAnew() {
+	w.t.Helper()
+	for len(w.events) > 0 {
+		packet.Close((<-w.events).files)
+	}
 	w.connect()
 }
 
-// recovered waits until the next mounter has found the program of a generation, and returns the one
-// that it has now.
-func (w *world) recovered(before uint64) uint64 {
+// recovered waits until the next mounter has found the program of a generation.
+func (w *world) recovered(generation uint64) {
 	w.t.Helper()
-	for {
-		if e := w.event(wire.ServedNow); e.Generation > before {
-			return e.Generation
-		}
+	for w.event(wire.ServedNow).Generation != generation {
 	}
 }
 
@@ -58,7 +65,7 @@ func TestProgramsOfALostMounter(t *testing.T) {
 	}{
 		"with a descriptor":             {flags: "rw,nosuid,nodev,noexec,relatime", o: launchOptions{Options: wire.Options{NoExec: true}}},
 		"with a mount point of its own": {flags: "rw,nosuid,nodev,relatime", o: launchOptions{Mountpoint: "/m", User: 1000}},
-		"in the background":             {flags: "rw,nosuid,nodev,relatime", o: launchOptions{Mountpoint: "/m", Mode: "daemon", Options: wire.Options{ReadOnly: true}}},
+		"in the background":             {flags: "ro,nosuid,nodev,relatime", o: launchOptions{Mountpoint: "/m", Mode: "daemon", Options: wire.Options{ReadOnly: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +78,7 @@ func TestProgramsOfALostMounter(t *testing.T) {
 			}
 			for range 2 {
 				w.loses()
-				one = w.recovered(one)
+				w.recovered(one)
 				if text, err := c.read("/data/text"); text != "one" {
 					t.Errorf("%q, %v", text, err)
 				}
@@ -125,7 +132,8 @@ func TestAProgramOfALostMounterHasNotAnswered(t *testing.T) {
 		return err == nil && caught&(1<<(unix.SIGUSR1-1)) != 0
 	})
 	must(t, unix.Kill(program, unix.SIGUSR1))
-	if problem := w.attach(w.recovered(before), c.pid); problem != "" {
+	w.recovered(before)
+	if problem := w.attach(before, c.pid); problem != "" {
 		t.Error(problem)
 	}
 }
@@ -140,14 +148,14 @@ func TestProgramsOfAMounterThatWasLostTwice(t *testing.T) {
 		t.Fatal(problem)
 	}
 	w.loses()
-	one = w.recovered(one)
+	w.recovered(one)
 	reader := w.container(containerOptions{Reads: true})
 	if problem := w.attach(one, reader.pid); problem != "" {
 		t.Fatal(problem)
 	}
 	former.kill()
 	w.loses()
-	one = w.recovered(one)
+	w.recovered(one)
 	if text, err := reader.read("/data/text"); text != "one" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -157,9 +165,9 @@ func TestProgramsOfAMounterThatWasLostTwice(t *testing.T) {
 	}
 }
 
-// As long as the node mount is not there, nobody knows what is a stand-in: a program is looked for
-// again.
-func TestProgramsOfALostMounterWithoutANodeMount(t *testing.T) {
+// As long as the node mount is not there, nobody knows what is a stand-in: the mounts of a program
+// that has died are removed later.
+func TestMountsOfALostMounterWithoutANodeMount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, other := w.container(containerOptions{}), w.container(containerOptions{Reads: true})
@@ -168,16 +176,18 @@ func TestProgramsOfALostMounterWithoutANodeMount(t *testing.T) {
 		t.Fatal(problem)
 	}
 	back := w.withoutNodeMount()
-	w.loses()
+	w.loseBoth()
+	c.killProgram()
+	eventually(t, "it has ended", func() bool { return len(c.programs("program")) == 0 })
+	_, err := w.client.Ensure()
+	must(t, err)
+	w.connectAnew()
 	status := w.now()
 	back()
 	if len(status.Volumes) != 1 || !status.Volumes[0].Lost {
 		t.Errorf("without the node mount: %+v", status.Volumes)
 	}
-	w.recovered(one)
-	if text, err := other.read("/data/text"); text != "one" {
-		t.Errorf("%q, %v", text, err)
-	}
+	eventually(t, "its mounts are removed", func() bool { return len(other.mounts("fuse")) == 0 })
 }
 
 // withoutNodeMount unmounts it, until it is mounted back.
@@ -192,8 +202,8 @@ func (w *world) withoutNodeMount() (back func()) {
 	}
 }
 
-// A mounter that cannot read which volumes there are, as for want of descriptors, reads it later.
-func TestProgramsOfALostMounterWithoutRecords(t *testing.T) {
+// A mounter that cannot read which programs there are, as for want of descriptors, reads it later.
+func TestProgramsOfALostMounterThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.container(containerOptions{})
@@ -201,17 +211,36 @@ func TestProgramsOfALostMounterWithoutRecords(t *testing.T) {
 	if problem := w.attach(one, c.pid); problem != "" {
 		t.Fatal(problem)
 	}
-	records := w.client.ServerVolumes().Dir
-	aside := records + ".aside"
-	must(t, os.Rename(records, aside))
-	must(t, os.WriteFile(records, nil, 0o600))
+	notes := w.client.Connections()
+	aside := notes + ".aside"
+	must(t, os.Rename(notes, aside))
+	must(t, os.WriteFile(notes, nil, 0o600))
 	w.loses()
-	must(t, os.Remove(records))
-	must(t, os.Rename(aside, records))
-	one = w.recovered(one)
+	must(t, os.Remove(notes))
+	must(t, os.Rename(aside, notes))
+	w.recovered(one)
 	c.killProgram()
 	if died := w.died(one); len(died.files) != 1 {
 		t.Errorf("%+v", died)
+	}
+}
+
+// A file of which a mounter has written a part, or that is none of its own, tells of no program.
+func TestNotesThatAreNone(t *testing.T) {
+	m := newMounter(&base{set: keep.New(), log: t.Logf})
+	m.RunDir = t.TempDir()
+	must(t, os.Mkdir(m.Connections(), 0o700))
+	meta := connectionMeta{Volume: 7, Generation: 1}
+	whole, err := json.Marshal(meta)
+	must(t, err)
+	for name, text := range map[string][]byte{"empty": nil, "garbage": []byte("x"), meta.dir() + ".new": whole, "another": whole} {
+		must(t, os.WriteFile(filepath.Join(m.Connections(), name), text, 0o600))
+	}
+	if !m.loadLost() || len(m.volumes) != 0 {
+		t.Errorf("it knows %v", m.volumes)
+	}
+	if left, err := os.ReadDir(m.Connections()); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 
@@ -219,16 +248,18 @@ func TestProgramsOfALostMounterWithoutRecords(t *testing.T) {
 func TestAProgramThatIsFoundTooLate(t *testing.T) {
 	m := newMounter(&base{set: keep.New(), log: t.Logf})
 	defer m.takesTurns()()
-	m.RunDir = t.TempDir()
 	found, other, err := os.Pipe()
 	must(t, err)
 	defer other.Close()
-	var living *connection
-	m.do(func() { living = m.addConnection(connectionMeta{Volume: 7, Generation: 1}, other) })
-	if _, err := m.addRecovered(connectionMeta{Volume: 7}, found, fileSystem{}); !errors.Is(err, errBusy) {
+	var lost, living *connection
+	m.do(func() {
+		lost = m.addConnection(connectionMeta{Volume: 7, Generation: 1}, nil)
+		living = m.addConnection(connectionMeta{Volume: 7, Generation: 2}, other)
+	})
+	if err := m.resume(lost, found); !errors.Is(err, errBusy) {
 		t.Errorf("%v", err)
 	}
-	if now := m.volumes[7]; now == nil || now.living != living || len(now.all()) != 1 {
+	if now := m.volumes[7]; now == nil || now.living != living || len(now.lost()) != 1 {
 		t.Errorf("%+v", now)
 	}
 	if _, err := found.Stat(); !errors.Is(err, os.ErrClosed) {
@@ -250,7 +281,7 @@ func TestKilledWhileItLooksForPrograms(t *testing.T) {
 	if !<-killed {
 		t.Fatal("no mounter was killed")
 	}
-	one = w.recovered(one)
+	w.recovered(one)
 	c.killProgram()
 	if died := w.died(one); len(died.files) != 1 {
 		t.Errorf("%+v", died)
@@ -263,7 +294,7 @@ func TestAPodHasOneTurnInARecovery(t *testing.T) {
 	const other = volume.ID(1)
 	looked := make(chan struct{}, 1000)
 	m := newMounter(&base{set: keep.New(), log: func(format string, args ...any) {
-		if strings.HasPrefix(fmt.Sprintf(format, args...), "recovery of volume "+other.String()+":") { // its attributes are none
+		if strings.HasPrefix(fmt.Sprintf(format, args...), "recovery of volume "+other.String()+":") { // there is no vault
 			looked <- struct{}{}
 		}
 	}})
@@ -274,11 +305,12 @@ func TestAPodHasOneTurnInARecovery(t *testing.T) {
 	}()
 	m.do(func() {
 		for id := range volume.ID(cap(looked)) {
-			c := m.client(id)
-			if c.lost = []volume.Record{{PodUID: "another", Attributes: []byte("1")}}; id != other {
-				c.lost[0].PodUID = "one"
-				c.busy <- struct{}{}
+			meta := connectionMeta{Volume: id, Generation: 1, Device: 1, Pod: "another"}
+			if id != other {
+				meta.Pod = "one"
+				m.client(id).busy <- struct{}{}
 			}
+			m.addConnection(meta, nil)
 		}
 	})
 	go m.recoverAll(true)
@@ -311,7 +343,7 @@ func TestWhatALostMounterDidNotGive(t *testing.T) {
 	packet.Close(decoy.ExtraFiles)
 	eventually(t, "the decoy is there", func() bool { return len(c.programs("sleeper")) == 1 })
 	w.loses()
-	one = w.recovered(one)
+	w.recovered(one)
 	f.Answer()
 	for _, pid := range c.programs("sleeper") {
 		must(t, unix.Kill(pid, unix.SIGKILL))

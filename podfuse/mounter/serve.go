@@ -26,7 +26,7 @@ import (
 // connection is an open /dev/fuse that a program was given, or is to be given.
 type connection struct {
 	connectionMeta
-	file *os.File      // the mounter's duplicate. It stays blocking, as the program's is
+	file *os.File      // the mounter's duplicate. It stays blocking, as the program's is. nil: it is lost
 	gone chan struct{} // closed when it is not in the table any more
 	over chan struct{} // closed when its program serves the volume no more
 	// hurry is closed when another program wants to serve: a descriptor that nobody has by now
@@ -42,24 +42,26 @@ type connection struct {
 	abandoned bool
 	// forgotten: its volume is unmounted, and nothing more may be mounted of it.
 	forgotten bool
+	served    bool // it had answered before its descriptor was lost: see recover.go
 }
 
 // connectionMeta is what the next mounter has to know of it.
 type connectionMeta struct {
-	Volume     volume.ID `json:"volume"`
-	Generation uint64    `json:"generation"`
-	Server     volume.ID `json:"server"`
-	Order      string    `json:"order"` // that it was made for
-	Peer       identity  `json:"peer"`
-	Device     uint64    `json:"device,omitempty"`     // of its file system; 0: not mounted yet
-	Mountpoint string    `json:"mountpoint,omitempty"` // where it was attached in its own container
-	Sent       time.Time `json:"sent,omitzero"`        // when the program was given it, or a little before
-	Served     bool      `json:"served,omitempty"`     // the program has answered
-	Dead       bool      `json:"dead,omitempty"`       // the program is dead
-	Since      time.Time `json:"since,omitzero"`       // the time of its death, or when it had Left
-	Unmounted  bool      `json:"unmounted,omitempty"`  // it is not in the vault any more
-	User       uint32    `json:"user,omitempty"`       // who asked for it
-	Pod        string    `json:"pod,omitempty"`        // the UID of its volume's pod, without dashes
+	Volume     volume.ID  `json:"volume"`
+	Generation uint64     `json:"generation"`
+	Server     volume.ID  `json:"server"`
+	Order      string     `json:"order"` // that it was made for
+	Peer       identity   `json:"peer"`
+	FileSystem fileSystem `json:"fileSystem"`
+	Device     uint64     `json:"device,omitempty"`     // of its file system; 0: not mounted yet
+	Mountpoint string     `json:"mountpoint,omitempty"` // where it was attached in its own container
+	Sent       time.Time  `json:"sent,omitzero"`        // when the program was given it, or a little before
+	Served     bool       `json:"served,omitempty"`     // the program has answered
+	Dead       bool       `json:"dead,omitempty"`       // the program is dead
+	Since      time.Time  `json:"since,omitzero"`       // the time of its death, or when it had Left
+	Unmounted  bool       `json:"unmounted,omitempty"`  // it is not in the vault any more
+	User       uint32     `json:"user,omitempty"`       // who asked for it
+	Pod        string     `json:"pod,omitempty"`        // the UID of its volume's pod, without dashes
 	// Left: the program, or its user, has unmounted it. It has until the program dies.
 	Left bool `json:"left,omitempty"`
 }
@@ -76,7 +78,7 @@ type identity struct {
 func (c *connection) name() string { return connectionName(c.Volume, c.Generation) }
 
 // dir is its directory in the vault.
-func (c *connection) dir() string { return fmt.Sprintf("%s.%d", c.Volume, c.Generation) }
+func (c *connectionMeta) dir() string { return fmt.Sprintf("%s.%d", c.Volume, c.Generation) }
 
 func (m *mounter) resumeConnection(name string) {
 	var meta connectionMeta
@@ -87,6 +89,7 @@ func (m *mounter) resumeConnection(name string) {
 		return
 	}
 	c := m.addConnection(meta, file)
+	m.save(c) // a mounter of version 0.2.0 has written no file
 	c.doubted = true
 	_, ordered := m.set.Get(c.Order, nil)
 	switch {
@@ -215,7 +218,9 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 		return nil, err
 	}
 	pause("admit")
-	c, err := m.admit(o, client, podfuse.PlainUID(server.PodUID), asks, p.uid)
+	c, err := m.admit(connectionMeta{
+		Volume: client, Server: o.Server, Order: o.name, Peer: asks, User: p.uid, Pod: podfuse.PlainUID(server.PodUID), FileSystem: fileSystem,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +233,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	release, err := m.lockVolume(client, time.Now().Add(orderTime))
 	if err == nil {
 		defer release()
-		err = m.mountFor(o, c, fileSystem, p, socket)
+		err = m.mountFor(o, c, p, socket)
 	}
 	if err != nil {
 		// Before the next program can mount in the same place: its device may have the number of
@@ -243,10 +248,10 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 
 // mountFor mounts what a program is to serve, at its own mount point as well, and sends it the
 // connection.
-func (m *mounter) mountFor(o *order, c *connection, fileSystem fileSystem, p *process, socket *packet.Socket) error {
+func (m *mounter) mountFor(o *order, c *connection, p *process, socket *packet.Socket) error {
 	pause("mount")
 	if c.Device == 0 {
-		device, err := m.mount(c, fileSystem)
+		device, err := m.mount(c)
 		if err != nil {
 			return err
 		}
@@ -377,14 +382,13 @@ const takeOverTime = 3 * time.Second
 
 // admit makes a connection for a program, if no other serves the volume. One whose death is not
 // known yet is waited for.
-func (m *mounter) admit(o *order, id volume.ID, pod string, asks identity, user uint32) (c *connection, err error) {
+func (m *mounter) admit(meta connectionMeta) (c *connection, err error) {
 	hurried := false
 	until := time.Now().Add(takeOverTime)
 	for pauses := firstPause; ; pauses = min(2*pauses, 10*time.Millisecond) {
 		m.do(func() {
-			client := m.client(id)
-			living := client.living
-			if living != nil && living.Order == o.name { // the mounter before has begun
+			living := m.client(meta.Volume).living
+			if living != nil && living.Order == meta.Order { // the mounter before has begun
 				c = living
 				return
 			}
@@ -397,12 +401,12 @@ func (m *mounter) admit(o *order, id volume.ID, pod string, asks identity, user 
 			}
 			var fd int
 			if fd, err = devfuse.Open(0); err != nil {
-				m.tidy(id)
+				m.tidy(meta.Volume)
 				return
 			}
-			meta := connectionMeta{Volume: id, Generation: m.nextGeneration(), Server: o.Server, Order: o.name, Peer: asks, User: user, Pod: pod}
+			meta.Generation = m.nextGeneration()
 			c = m.addConnection(meta, os.NewFile(uintptr(fd), "/dev/fuse"))
-			m.set.Put(c.name(), c.connectionMeta, c.file)
+			m.keepConnection(c)
 		})
 		if c != nil || err != nil {
 			return c, err
@@ -579,13 +583,18 @@ func (m *programs) abort(all []*connection) {
 func (m *programs) detachOwn(c *connection) error {
 	var path string
 	var device uint64
-	m.do(func() { path, device = c.Mountpoint, c.Device })
+	errand := "uncover"
+	m.do(func() {
+		if path, device = c.Mountpoint, c.Device; c.file == nil {
+			errand = "bury"
+		}
+	})
 	if path == "" || device == 0 {
 		return nil
 	}
 	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, cgroup{c.Peer.Pod, c.Peer.Group}, func(p *process) error {
 		own := []standIn{{Path: path, Above: 1, Top: device}}
-		err := m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "uncover", PID: p.PID, StandIns: own}, p.File)
+		err := m.enter(c.Pod, mostHangingOut, timeOf(errand), job{Kind: errand, PID: p.PID, StandIns: own}, p.File)
 		if errors.Is(err, errAgain) {
 			return nil // it is not there
 		}

@@ -399,7 +399,7 @@ func (c Config) newLauncher() string { return c.Launcher() + ".new" }
 
 // remove removes all that the mounter has in the run directory.
 func (c Config) remove() error {
-	err := os.RemoveAll(c.ServerVolumes().Dir)
+	err := errors.Join(os.RemoveAll(c.ServerVolumes().Dir), os.RemoveAll(c.Connections()))
 	for _, path := range []string{
 		c.Servers(), c.Launcher(), c.newLauncher(), c.SocketDir(), c.MounterSocket(), c.lockPath(), c.startsPath(),
 	} {

@@ -1,9 +1,11 @@
 package mounter
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,13 +26,10 @@ type table struct {
 // client is a volume that programs serve.
 type client struct {
 	living  *connection
-	former  []*connection // oldest first: of programs that are dead, or have unmounted it and live
+	former  []*connection // oldest first: of programs that are dead, or lost, or have unmounted it and live
 	history History
 	busy    chan struct{} // taken by what mounts or attaches
 	users   int           // who have or want that
-	// lost are its server volumes, while a mounter before may have known a program of it; see
-	// recover.
-	lost []volume.Record
 }
 
 // all are its connections.
@@ -41,10 +40,20 @@ func (c *client) all() []*connection {
 	return append(slices.Clone(c.former), c.living)
 }
 
+// lost are the connections whose descriptors were lost with a mounter before.
+func (c *client) lost() (all []*connection) {
+	for _, former := range c.former {
+		if former.file == nil {
+			all = append(all, former)
+		}
+	}
+	return all
+}
+
 // hasNothing tells that there is nothing to tell of the volume. Somebody may be at work on it all
 // the same.
 func (c *client) hasNothing() bool {
-	return len(c.all()) == 0 && c.history == (History{}) && c.lost == nil
+	return len(c.all()) == 0 && c.history == (History{})
 }
 
 // remove removes a connection.
@@ -164,8 +173,35 @@ func (m *table) note(c *connection, change func()) (err error) {
 		}
 		change()
 		m.set.Note(c.name(), c.connectionMeta)
+		m.save(c)
 	})
 	return err
+}
+
+// keepConnection keeps a connection for the spare.
+func (m *table) keepConnection(c *connection) {
+	m.set.Put(c.name(), c.connectionMeta, c.file)
+	m.save(c)
+}
+
+// save writes what there is to know of a connection to its file, for a mounter that begins without
+// a set: see recover.go.
+func (m *table) save(c *connection) {
+	text, err := json.Marshal(c.connectionMeta)
+	path := m.connectionPath(c)
+	if err == nil {
+		err = os.WriteFile(path+".new", text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		m.logFailure(c.Volume, "note of its program", err)
+	}
+}
+
+func (m *table) connectionPath(c *connection) string {
+	return filepath.Join(m.Connections(), c.dir())
 }
 
 // isUnmounted tells whether its volume is. It is asked in a turn.
@@ -192,15 +228,16 @@ func (m *table) drop(c *connection) {
 	if client := m.volumes[c.Volume]; client != nil {
 		client.remove(c)
 	}
+	_ = os.Remove(m.connectionPath(c)) // before the set, or it would be a lost one
 	m.set.Drop(c.name())
 	m.tidy(c.Volume)
 }
 
-// addConnection makes an entry of one.
+// addConnection makes an entry of one. Without a file, it is lost.
 func (m *table) addConnection(meta connectionMeta, file *os.File) *connection {
 	c := &connection{connectionMeta: meta, file: file, gone: make(chan struct{}), over: make(chan struct{}), hurry: make(chan struct{})}
 	switch client := m.client(c.Volume); {
-	case c.Dead, c.Left:
+	case c.Dead, c.Left, file == nil:
 		client.former = append(client.former, c)
 	default:
 		client.living = c

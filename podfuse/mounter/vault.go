@@ -205,10 +205,10 @@ func keepOnly(dir string) error {
 
 // fileSystem is that of a program.
 type fileSystem struct {
-	Type    string
-	Source  string
-	Options string
-	Flags   uintptr
+	Type    string  `json:"type"`
+	Source  string  `json:"source"`
+	Options string  `json:"options"`
+	Flags   uintptr `json:"flags"`
 }
 
 // mount mounts a program's file system in the vault, unless it is mounted already, and returns its
@@ -216,7 +216,7 @@ type fileSystem struct {
 // For those of the program's own PID namespace, a process of root's would have to be in there,
 // which the pod could stop. No program is asked anything, so that it takes no child, which the
 // program would wait for.
-func (m *programs) mount(c *connection, fs fileSystem) (device uint64, err error) {
+func (m *programs) mount(c *connection) (device uint64, err error) {
 	vault, err := m.vault()
 	if err != nil {
 		return 0, err
@@ -233,6 +233,7 @@ func (m *programs) mount(c *connection, fs fileSystem) (device uint64, err error
 	if err = errors.Join(vaultErr, err); err != nil {
 		return 0, err
 	}
+	fs := c.FileSystem
 	err = mount.Inside(namespace, func() error {
 		path := "/" + c.dir()
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
