@@ -105,35 +105,10 @@ var mutants = []mutant{
 
 	// The mounter.
 	{
-		"a mounter that is killed has lost an order that it had read",
-		"TestKilled/order_attach", "podfuse/mounter/peer.go",
-		[]string{`				pause("order " + string(o.Kind))
-				if release, err = m.take(p, o, withFiles); err != nil {
-					m.refuse(&troubles, "%s of volume %s: %v", o.Kind, o.Volume, err)
-				}
-			}
-		}
-		_ = p.socket.Skip()`, `				if !withFiles {
-					_ = p.socket.Skip()
-				}
-				pause("order " + string(o.Kind))
-				if release, err = m.take(p, o, withFiles); err != nil {
-					m.refuse(&troubles, "%s of volume %s: %v", o.Kind, o.Volume, err)
-				}
-				if !withFiles {
-					continue
-				}
-			}
-		}
-		_ = p.socket.Skip()`},
-	},
-	{
-		"a mounter that is killed with an answer has lost it",
-		"TestKilled/tell_attached", "podfuse/mounter/peer.go",
-		[]string{`		pause("tell " + string(e.Kind))`, `		if e.order != "" {
-			m.do(func() { m.dropOrder(e.order) })
-		}
-		pause("tell " + string(e.Kind))`},
+		"the pair is not told that a mounter has died with its order",
+		"TestKilled/attach", "podfuse/mounter/peer.go",
+		[]string{`	m.links[number].tell(wire.Event{Kind: wire.Anew})
+`, ``},
 	},
 	{
 		"a program that has its connection is given another one, which it does not read",
@@ -181,8 +156,8 @@ var mutants = []mutant{
 	},
 	{
 		"a mounter that is killed does not end an unmount that it has begun",
-		"TestUnmount/unmounting", "podfuse/mounter/leave.go",
-		[]string{`		m.set.Note(o.name, o)`, ``},
+		"TestUnmount/unmounting", "podfuse/mounter/serve.go",
+		[]string{`		go m.endMount(c)`, ``},
 	},
 	{
 		"a program is told that it is unmounted where it is not",

@@ -297,8 +297,15 @@ func (q *requests) done(event wire.Event) {
 // more.
 func (q *requests) close(answer error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.closed = true
+	q.mu.Unlock()
+	q.answer(answer)
+}
+
+// answer ends the wait for all orders.
+func (q *requests) answer(answer error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, done := range q.waiting {
 		done <- answer
 	}
