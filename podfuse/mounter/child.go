@@ -31,12 +31,12 @@ const (
 type job struct {
 	Kind string `json:"kind"` // see errands
 	// Dir is the connection's directory in the vault.
-	Dir string `json:"dir,omitempty"` // of socket, the socket's path on the node
+	Dir string `json:"dir,omitempty"`
 	// PID is the process whose mount namespace and root directory is entered. Its descriptor
 	// comes along.
 	PID      int       `json:"pid,omitempty"`
 	StandIns []standIn `json:"standIns,omitempty"`
-	Path     string    `json:"path,omitempty"` // in the container
+	Path     string    `json:"path,omitempty"` // in the container; of socket, on the node
 	Device   uint64    `json:"device,omitempty"`
 	UID      uint32    `json:"uid,omitempty"`
 	GIDs     []uint32  `json:"gids,omitempty"`
@@ -60,7 +60,7 @@ var errands = map[string]func(job) (result, error){
 	"uncover": uncover,
 	"unmount": unmountInVault,
 	"receive": receive,
-	"socket":  renewSocket,
+	"socket":  renewSockets,
 	"take":    take,
 	"bury":    uncover,
 }

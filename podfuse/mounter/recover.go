@@ -128,8 +128,12 @@ func (m *recovery) recover(id volume.ID) error {
 	until := time.Now().Add(orderTime)
 	release, err := m.lockVolume(id, until)
 	if err == nil {
-		for _, c := range lost() {
+		all := lost()
+		for _, c := range all {
 			err = errors.Join(err, m.recoverOne(c, until))
+		}
+		if len(all) > 0 {
+			err = errors.Join(err, m.renewIn(cgroup{all[0].Pod, all[0].Peer.Group}, until))
 		}
 		release()
 	}

@@ -6,23 +6,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"example.com/pod-info-fuse/e2e/slowclose"
 	"example.com/pod-info-fuse/podfuse/wire"
 )
-
-// lose kills the mounter and its spare together, and has a call-out start others.
-func (w *world) lose() {
-	w.t.Helper()
-	w.loseBoth()
-	_, err := w.client.Ensure()
-	must(w.t, err)
-}
 
 // loseBoth kills the mounter and its spare together.
 func (w *world) loseBoth() {
@@ -71,29 +61,27 @@ func (w *world) bindServer(dir string) {
 }
 
 // Root of a pod can mount its server volume as often as it likes. When the mounter and its spare
-// have died together, that costs the node few processes, and the other pods have the new socket.
+// have died together, so many of its sockets are renewed as a container may have volumes, and the
+// other pods have the new socket.
 func TestAPodWithManySockets(t *testing.T) {
-	const otherUID, copies = "99999999-2222-3333-4444-555555555555", 2000
+	const otherUID, copies = "99999999-2222-3333-4444-555555555555", mostStandIns + 50
 	w := newWorld(t)
 	otherData, otherServer := w.mount("data", otherUID)
 	many := w.container(containerOptions{Copies: copies})
 	other := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID()})
+	many.serve(launchOptions{Text: "many"})
+	other.serve(launchOptions{Text: "other", Server: otherServer.ID()})
 	if all := w.sockets(many.pid, true); len(all) <= copies {
 		t.Fatalf("the pod has %d sockets", len(all))
 	}
-	w.lose()
+	w.loseBoth()
+	_, err := w.client.Ensure()
+	must(t, err)
 	eventually(t, "the other pod has the new socket", func() bool { return len(w.sockets(other.pid, true)) == 1 })
 	if old := w.sockets(other.pid, false); len(old) > 0 {
 		t.Errorf("the other pod has old sockets, too: %q", old)
 	}
-	const want = "it has more than 100 sockets"
-	eventually(t, "the log tells of the pod with many, or they are all renewed", func() bool {
-		log, _ := os.ReadFile(filepath.Join(w.client.RunDir, "log"))
-		return strings.Contains(string(log), want) || len(w.sockets(many.pid, false)) == 0
-	})
-	if renewed := len(w.sockets(many.pid, true)); renewed > mostRenewed { // each by a process of root's
-		t.Errorf("%d sockets of the pod were renewed, want at most %d", renewed, mostRenewed)
-	}
+	eventually(t, "some of the pod's are renewed", func() bool { return len(w.sockets(many.pid, true)) == mostStandIns })
 }
 
 // Something is mounted over the directory of a pod's volumes: that is no other pod's trouble.
@@ -135,72 +123,4 @@ func TestASocketThatHangs(t *testing.T) {
 	_, err = w.client.Ensure()
 	must(t, err)
 	w.now()
-}
-
-// hanging has the server volume in a directory, in the mount namespace of one process only, which
-// hangs in execve(2).
-func (w *world) hanging(f *slowclose.File) (dir string, pid int) {
-	w.t.Helper()
-	dir = w.t.TempDir()
-	must(w.t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
-	w.t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	must(w.t, unix.Mount("", dir, "", unix.MS_PRIVATE, ""))
-	w.bindServer(filepath.Join(dir, "server"))
-	cmd := exec.Command("/proc/self/exe", slowclose.Verb, f.Path, "/proc/self/exe", "test", "sleeper")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	cmd.Stderr = os.Stderr
-	must(w.t, cmd.Start())
-	w.t.Cleanup(func() { f.Answer(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	f.Waits(w.t)
-	return dir, cmd.Process.Pid
-}
-
-// A renewal that not all could be asked about is tried again, but does not keep the mounter busy.
-func TestARenewalIsNotRepeatedAtOnce(t *testing.T) {
-	f := slowclose.Mount(t)
-	w := newWorld(t)
-	w.container(containerOptions{Copies: 2000})
-	w.hanging(f)
-	w.loseBoth()
-	begun := time.Now()
-	passes := func() int {
-		_, err := w.client.Ensure()
-		must(t, err)
-		log, _ := os.ReadFile(filepath.Join(w.client.RunDir, "log"))
-		return strings.Count(string(log), "it has more than 100 sockets")
-	}
-	eventually(t, "all were looked for", func() bool { return passes() > 0 })
-	for took := time.Since(begun); time.Since(begun) < 2*took; {
-		if n := passes(); n > 1 {
-			t.Fatalf("%d renewals in %v; the first took %v", n, time.Since(begun), took)
-		}
-	}
-}
-
-// A container that cannot be asked about when the others get the new socket has it later.
-func TestASocketThatIsRenewedLater(t *testing.T) {
-	f := slowclose.Mount(t)
-	w := newWorld(t)
-	dir, hangs := w.hanging(f)
-	has := func() bool {
-		for _, path := range w.sockets(hangs, true) {
-			if strings.HasPrefix(path, dir) {
-				return true
-			}
-		}
-		return false
-	}
-	other := w.container(containerOptions{})
-	w.lose()
-	// By then it is settled which sockets are renewed for now.
-	eventually(t, "another container has the new socket", func() bool { return len(w.sockets(other.pid, true)) > 0 })
-	if has() {
-		t.Fatal("it was asked about while it hangs")
-	}
-	f.Answer()
-	eventually(t, "a later call-out has the socket renewed", func() bool {
-		_, err := w.client.Ensure()
-		must(t, err)
-		return has()
-	})
 }

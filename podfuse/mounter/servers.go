@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,8 +26,8 @@ import (
 type shared struct {
 	*base
 	*children
-	renews    bool      // containers are being given the socket
-	renewNext time.Time // no renewal begins before
+	renews  bool // volumes are being given the socket
+	renewed bool // they have been
 }
 
 // openPods makes them, unless they are there.
@@ -239,9 +238,6 @@ func (m *shared) dropLaunchers() error {
 // podsMeta is kept with the socket.
 type podsMeta struct {
 	Device uint64 `json:"device"` // of the file system that it is on
-	// Renewed says that containers that had a socket of a mounter before, which was lost with all
-	// that it kept, have this one.
-	Renewed bool `json:"renewed"`
 }
 
 // makeSocket makes the file system with the socket.
@@ -272,13 +268,13 @@ func (m *shared) makeSocket(table *mount.Table) error {
 		}
 		meta = podsMeta{Device: point.Device()}
 		m.set.Put(podsName, meta, socket)
-		m.renewNext = time.Time{}
+		m.renewed = false
 	}
-	if meta.Renewed || m.renews || time.Now().Before(m.renewNext) {
+	if m.renews || m.renewed {
 		return nil
 	}
 	m.renews = true
-	go m.renew(meta) // not in a turn: a path of the kubelet's may be on a server that does not answer
+	go m.renewHere(meta) // not in a turn: a path of the kubelet's may be on a server that does not answer
 	return nil
 }
 
