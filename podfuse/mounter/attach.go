@@ -8,7 +8,6 @@ import (
 
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
-	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -49,13 +48,13 @@ func (m *mounter) attachAll(o *order, record volume.Record, until time.Time) err
 		if err != nil {
 			return err
 		}
-		return m.attachIn(o, record, p, all, until)
+		return m.attachIn(o, p, all, until)
 	}
 	return m.eachContainer(record, until, func(p *process, all []standIn) error {
 		if !slices.ContainsFunc(all, func(s standIn) bool { return s.Above > 0 }) {
 			return nil // nobody has looked there yet
 		}
-		return m.attachIn(o, record, p, all, until)
+		return m.attachIn(o, p, all, until)
 	})
 }
 
@@ -127,45 +126,32 @@ func inNamespace(namespace mount.Namespace, group cgroup, f func(*process) error
 
 // attachIn attaches the program's file system on all stand-ins in the mount namespace of one
 // process.
-func (m *mounter) attachIn(o *order, record volume.Record, p *process, all []standIn, until time.Time) error {
-	return m.change("attach", mostHanging, record, p, all, until, func(all []standIn) (*connection, []standIn, error) {
-		c, err := m.living(o)
-		if err != nil {
-			return nil, nil, err
-		}
-		all = slices.DeleteFunc(all, func(s standIn) bool { return s.Top == c.Device })
-		if len(all) > mostStandIns {
-			err = fmt.Errorf("the container has the volume on %d paths; at most %d can be served", len(all), mostStandIns)
-		}
-		return c, all, err
-	})
+func (m *mounter) attachIn(o *order, p *process, all []standIn, until time.Time) error {
+	c, err := m.living(o)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(s standIn) bool { return s.Top == c.Device })
+	if len(all) > mostStandIns {
+		return fmt.Errorf("the container has the volume on %d paths; at most %d can be served", len(all), mostStandIns)
+	}
+	return m.change("attach", mostHanging, c, p, all, until)
 }
 
 var errNoTime = errors.New("no time is left to change a container's mounts; it is tried again")
 
-// change has children change what is on a container's stand-ins, until none needs it: needs returns
-// those that do, and the connection of the program.
-func (m *programs) change(kind string, most int, record volume.Record, p *process, all []standIn, until time.Time,
-	needs func(all []standIn) (*connection, []standIn, error)) error {
-	const tries = 5 // the container may mount meanwhile, or a child of a mounter that was killed
-	for try := 0; ; try++ {
-		c, some, err := needs(all)
-		if err != nil || len(some) == 0 {
-			return err
-		}
-		left := time.Until(until)
-		if left <= 0 {
-			return errNoTime
-		}
-		pause(kind)
-		err = m.enter(podfuse.PlainUID(record.PodUID), most, min(timeOf(kind), left), job{Kind: kind, Dir: c.dir(), PID: p.PID, StandIns: some}, p.File)
-		if !errors.Is(err, errAgain) || try == tries {
-			return err
-		}
-		if all, err = m.standIns(record, p); err != nil {
-			return err
-		}
+// change has a child change what a container has of a program on some stand-ins. If the container
+// mounts meanwhile, the error is errAgain.
+func (m *programs) change(kind string, most int, c *connection, p *process, some []standIn, until time.Time) error {
+	left := time.Until(until)
+	switch {
+	case len(some) == 0:
+		return nil
+	case left <= 0:
+		return errNoTime
 	}
+	pause(kind)
+	return m.enter(c.Pod, most, min(timeOf(kind), left), job{Kind: kind, Dir: c.dir(), PID: p.PID, StandIns: some}, p.File)
 }
 
 // mostStandIns is how many paths a container can have a volume on: a child has to attach them

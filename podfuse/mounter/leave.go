@@ -139,9 +139,8 @@ func (m *programs) uncoverAll(errand string, c *connection, until time.Time) err
 		return err
 	}
 	return m.eachContainer(record, until, func(p *process, all []standIn) error {
-		return m.change(errand, mostHangingOut, record, p, all, until, func(all []standIn) (*connection, []standIn, error) {
-			return c, slices.DeleteFunc(all, func(s standIn) bool { return s.Above == 0 || s.Top != c.Device }), nil
-		})
+		all = slices.DeleteFunc(all, func(s standIn) bool { return s.Above == 0 || s.Top != c.Device })
+		return m.change(errand, mostHangingOut, c, p, all, until)
 	})
 }
 

@@ -391,12 +391,13 @@ func (w *world) answered(ticket uint64, what string) got {
 const anotherMounter = "another process is the mounter"
 
 // attach orders, and returns the answer's error. As the pair does, it orders again when a child has
-// had no time, or another process is the mounter.
+// had no time, the container's mounts have changed, or another process is the mounter.
 func (w *world) attach(generation uint64, pid int) (problem string) {
 	w.t.Helper()
 	for began := time.Now(); time.Since(began) < hang; {
 		ticket := w.order(wire.Order{Kind: wire.Attach, Volume: w.data.ID(), Generation: generation, PID: pid})
-		if problem = w.answered(ticket, "attach").Error; problem != errHangs.Error() && problem != anotherMounter {
+		problem = w.answered(ticket, "attach").Error
+		if problem != errHangs.Error() && problem != anotherMounter && !strings.HasPrefix(problem, errAgain.Error()) {
 			break
 		}
 	}
