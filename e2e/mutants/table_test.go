@@ -165,7 +165,7 @@ var mutants = []mutant{
 		[]string{`	if err := errors.Join(m.detachOwn(c)`, `	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
 	if err := errors.Join(m.detachOwn(c)`,
 			`	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
-	pause("unmounting")`, `	pause("unmounting")`},
+	return errors.Join(sendErr, m.endMount(c))`, `	return errors.Join(sendErr, m.endMount(c))`},
 	},
 	{
 		"a program serves a volume that was unmounted",
