@@ -228,7 +228,8 @@ type service struct {
 	fs        *FileSystem
 	standins  standins
 	processes *processes
-	looks     looks
+	looks     looks // at processes of pods
+	urgent    looks // at processes of the host, and programs that are to serve
 	signals   looks // at threads that were sent a signal, which no lock of mounts delays
 	outages   *outages
 	dead      *connections
@@ -248,7 +249,7 @@ func (s *service) begin() {
 	if _, err := s.processes.cgroup("1"); err != nil {
 		s.log("%v: processes are hidden, as by the mount option hidepid of /proc; nobody whom this process does not see waits, and he finds an empty directory", err)
 	}
-	s.looks.Most, s.signals.Most = mostLooks, mostLooks
+	s.looks.Most, s.urgent.Most, s.signals.Most = mostLooks, mostLooks, mostLooks
 	s.outages = newOutages(s)
 	s.dead = &connections{service: s, volumes: map[volume.ID][]*dead{}}
 	if len(s.fs.companionFiles) < 2 {

@@ -20,8 +20,8 @@ import (
 // copies tens of thousands of mounts, each look at any process takes a tenth of a second
 // (fs/namespace.c, namespace_sem). So the goroutine that reads requests reads no mounts. Looks are
 // made one after the other, because each may take a thread, and this process ends where its cgroup
-// has no room for another thread. Pods take turns, however many volumes they have. What is urgent
-// does not wait for the pod's other looks: the host's requests, and programs that are to serve.
+// has no room for another thread. Pods take turns, however many volumes they have. The host, and
+// programs that are to serve, have a queue of their own: a pod chooses how long its mountinfo is.
 type looks = later.Queue[string]
 
 // mostLooks is how many looks of a pod wait. Threads that ask and are killed, again and again,
@@ -36,9 +36,9 @@ func (s *service) hold(v volume.Record, r hold.Request) bool {
 	if !may {
 		return false
 	}
-	turn := podfuse.PlainUID(v.PodUID)
+	queue := &s.looks
 	if !ofPod {
-		turn = "host " + turn
+		queue = &s.urgent
 	}
 	c, message := caller{s.standins, r.ID}, slices.Clone(r.Message)
 	look := func() {
@@ -61,7 +61,7 @@ func (s *service) hold(v volume.Record, r hold.Request) bool {
 			s.outages.interrupted(c)
 		}
 	}
-	if !s.looks.Add(turn, look) {
+	if !queue.Add(podfuse.PlainUID(v.PodUID), look) {
 		c.on.fail(c.id, fuse.Status(unix.ENOTCONN))
 	}
 	return true

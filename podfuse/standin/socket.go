@@ -173,7 +173,7 @@ func (q *requests) request(conn *packet.Socket, pod string, pid int, accepted ti
 	}
 	var record volume.Record
 	looked := make(chan struct{})
-	if !q.looks.Add("client "+pod, func() {
+	if !q.urgent.Add(pod, func() {
 		defer close(looked)
 		record, err = q.serverOf(pid, r.Server)
 	}) {

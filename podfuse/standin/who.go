@@ -2,7 +2,6 @@ package standin
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
@@ -48,15 +45,15 @@ func newProcesses(proc, own, fsPath, serversPath string) (*processes, error) {
 		return p, err
 	}
 	p.self = withoutDigits(p.self)
-	err = p.mounts("self", math.MaxInt, func(m mountLine) bool {
-		switch string(m.point) { // the one on top comes last
+	all, err := p.mounts("self", math.MaxInt)
+	for _, m := range all {
+		switch m.point { // the one on top comes last
 		case fsPath:
-			p.fs = string(m.device)
+			p.fs = m.device
 		case serversPath:
-			p.tmpfs = string(m.device)
+			p.tmpfs = m.device
 		}
-		return true
-	})
+	}
 	if err == nil && p.fs == "" {
 		err = fmt.Errorf("the node mount %s is not in %s/self/mountinfo", fsPath, proc)
 	}
@@ -100,61 +97,55 @@ func withoutDigits(text []byte) []byte {
 // host's: also that of a node agent, and of a container that the runtime prepares, which looks at
 // what it is about to mount.
 func (p *processes) view(thread uint32, v volume.Record) (key string, is bool) {
-	var ids []byte
-	var whole []mounted
 	root := "/" + v.ID().String()
-	err := p.mounts(number(thread), wire.MostMounts, func(m mountLine) bool {
-		if string(m.device) != p.fs || !below(m.root, root) {
-			return true
+	all, err := p.mounts(number(thread), wire.MostMounts)
+	var ids strings.Builder
+	var whole []mountLine
+	for _, m := range all {
+		if m.device != p.fs || !below(m.root, root) {
+			continue
 		}
-		ids = append(append(ids, m.id...), ' ')
+		ids.WriteString(m.id + " ")
 		if m.isWhole(root) && len(whole) < mostWhole {
-			whole = append(whole, mounted{string(m.parent), string(m.point)})
+			whole = append(whole, m)
 		}
-		return true
-	})
-	if err != nil || len(ids) == 0 {
+	}
+	if err != nil || ids.Len() == 0 {
 		return "", false
 	}
 	host := p.hostPlaces(v)
-	if slices.ContainsFunc(p.placesOf(number(thread), wire.MostMounts, whole), func(place string) bool { return slices.Contains(host, place) }) {
+	if slices.ContainsFunc(placesOf(whole, all), func(place string) bool { return slices.Contains(host, place) }) {
 		return "", false
 	}
-	return string(ids), true
+	return ids.String(), true
 }
-
-// mounted is a mount of a whole volume: the mount that it is on, and where.
-type mounted struct{ parent, point string }
 
 // mostWhole is how many mounts of the whole volume in a mount namespace are looked at. The host has
 // one.
 const mostWhole = 8
 
 // isWhole tells whether a mount shows all of a directory, and not only a directory in it.
-func (m mountLine) isWhole(dir string) bool {
-	return string(bytes.TrimSuffix(m.root, []byte("//deleted"))) == dir
-}
+func (m mountLine) isWhole(dir string) bool { return strings.TrimSuffix(m.root, "//deleted") == dir }
 
-// placesOf are the directories that a process's mounts are on, or those below them if several are
-// on top of each other: the device of a file system, and a path in it. These are the same wherever
-// the directory is seen, and by whatever path: the kubelet's may have links in it.
-func (p *processes) placesOf(dir string, most int, all []mounted) (places []string) {
+// placesOf are the directories that some of a process's mounts are on, or those below them if
+// several are on top of each other: the device of a file system, and a path in it. These are the
+// same wherever the directory is seen, and by whatever path: the kubelet's may have links in it.
+func placesOf(some, all []mountLine) (places []string) {
 	const deepest = 8 // mounts on top of each other
 	for range deepest {
-		var lower []mounted
-		_ = p.mounts(dir, most, func(m mountLine) bool {
-			for _, one := range all {
+		var lower []mountLine
+		for _, m := range all {
+			for _, one := range some {
 				switch rest, in := m.cut(one.point); {
-				case string(m.id) != one.parent || !in:
+				case m.id != one.parent || !in:
 				case rest == "":
-					lower = append(lower, mounted{string(m.parent), one.point})
+					lower = append(lower, mountLine{parent: m.parent, point: one.point})
 				default:
 					places = append(places, m.place(rest))
 				}
 			}
-			return true
-		})
-		if all = lower; len(all) == 0 {
+		}
+		if some = lower; len(some) == 0 {
 			break
 		}
 	}
@@ -163,13 +154,11 @@ func (p *processes) placesOf(dir string, most int, all []mounted) (places []stri
 
 // cut returns what a path has below the mount point.
 func (m mountLine) cut(path string) (rest string, in bool) {
-	return strings.CutPrefix(path, strings.TrimSuffix(string(m.point), "/"))
+	return strings.CutPrefix(path, strings.TrimSuffix(m.point, "/"))
 }
 
 // place is a directory in the mount.
-func (m mountLine) place(rest string) string {
-	return string(m.device) + " " + filepath.Join(string(m.root), rest)
-}
+func (m mountLine) place(rest string) string { return m.device + " " + filepath.Join(m.root, rest) }
 
 // hostPlaces are those of a volume in our own mount namespace, which is the host's: the kubelet's
 // directory, as mountinfo has it, and as its path says, should the kubelet have got another mount
@@ -181,20 +170,20 @@ func (p *processes) hostPlaces(v volume.Record) []string {
 	if known := p.places[id]; known != nil {
 		return known
 	}
-	var whole []mounted
+	var whole []mountLine
 	var byPath string
 	longest := 0
-	err := p.mounts("self", math.MaxInt, func(m mountLine) bool {
-		if string(m.device) == p.fs && m.isWhole("/"+id.String()) {
-			whole = append(whole, mounted{string(m.parent), string(m.point)})
+	all, err := p.mounts("self", math.MaxInt)
+	for _, m := range all {
+		if m.device == p.fs && m.isWhole("/"+id.String()) {
+			whole = append(whole, m)
 		}
 		// Of two on one directory, the one on top comes last.
 		if rest, in := m.cut(v.Dir); in && strings.HasPrefix(rest, "/") && len(m.point) >= longest {
 			byPath, longest = m.place(rest), len(m.point)
 		}
-		return true
-	})
-	places := append(p.placesOf("self", math.MaxInt, whole), byPath)
+	}
+	places := append(placesOf(whole, all), byPath)
 	if err == nil && len(places) > 1 {
 		const many = 1000
 		if len(p.places) > many { // volumes come and go
@@ -207,27 +196,28 @@ func (p *processes) hostPlaces(v volume.Record) []string {
 
 // below tells whether a path is a directory or in it. The root of a mount may end in "//deleted",
 // where the kernel has dropped the name meanwhile.
-func below(path []byte, dir string) bool {
-	return len(path) >= len(dir) && string(path[:len(dir)]) == dir && (len(path) == len(dir) || path[len(dir)] == '/')
+func below(path, dir string) bool {
+	rest, is := strings.CutPrefix(path, dir)
+	return is && (rest == "" || rest[0] == '/')
 }
 
-// servers are the server volumes that a process or thread has. With an error, there may be more.
+// servers are the server volumes that a process or thread has.
 func (p *processes) servers(dir string) (ids []volume.ID, err error) {
-	err = p.mounts(dir, wire.MostMounts, func(m mountLine) bool {
+	all, err := p.mounts(dir, wire.MostMounts)
+	for _, m := range all {
 		if id, is := p.serverOf(m); is && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
-		return true
-	})
+	}
 	return ids, err
 }
 
 // serverOf is the server volume that a mount is of.
 func (p *processes) serverOf(m mountLine) (volume.ID, bool) {
-	if p.tmpfs == "" || string(m.device) != p.tmpfs {
+	if p.tmpfs == "" || m.device != p.tmpfs {
 		return 0, false
 	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(string(m.root), "/"), "/")
+	name, _, _ := strings.Cut(strings.TrimPrefix(m.root, "/"), "/")
 	id, err := volume.ParseID(name)
 	return id, err == nil
 }
@@ -244,60 +234,26 @@ func podOf(group []byte) string {
 	return ""
 }
 
-// mountLine is a line of mountinfo (man 5 proc_pid_mountinfo), in part, and as long as it is looked
-// at.
-type mountLine struct {
-	id, parent, device, root, point []byte
+// mountLine is a line of mountinfo (man 5 proc_pid_mountinfo), in part.
+type mountLine struct{ id, parent, device, root, point string }
+
+// mounts lists the mounts that a process sees, read once: the kernel gives a page at a time, and
+// each may take long (see looks). They may have less than so many bytes.
+func (p *processes) mounts(dir string, most int) (all []mountLine, err error) {
+	text, err := proc.Read(p.proc+"/"+dir+"/mountinfo", make([]byte, 0, 16<<10), most)
+	for line := range strings.Lines(string(text)) {
+		if m, is := parseMount(strings.TrimSuffix(line, "\n")); is {
+			all = append(all, m)
+		}
+	}
+	return all, err
 }
 
-var errManyMounts = errors.New("it has too many mounts")
-
-// mounts calls a function with each mount that a process sees, until it returns false. It reads so
-// many bytes at most.
-func (p *processes) mounts(dir string, most int, each func(mountLine) bool) error {
-	fd, err := unix.Open(p.proc+"/"+dir+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	// The kernel gives a page at a time, or a longer line (fs/seq_file.c, seq_read_iter).
-	pooled := buffers.Get().(*[]byte)
-	defer buffers.Put(pooled)
-	buffer, from, to, total := *pooled, 0, 0, 0
-	for total < most && to < len(buffer) {
-		n, err := unix.Read(fd, buffer[to:])
-		if err != nil {
-			return err // EINVAL: it has ended
-		}
-		if n == 0 {
-			return nil
-		}
-		total += n
-		to += n
-		for {
-			end := bytes.IndexByte(buffer[from:to], '\n')
-			if end < 0 {
-				break
-			}
-			if m, is := parseMount(buffer[from : from+end]); is && !each(m) {
-				return nil
-			}
-			from += end + 1
-		}
-		to, from = copy(buffer, buffer[from:to]), 0
-	}
-	return errManyMounts
-}
-
-// buffers are for mountinfo, of which a line has two paths of at most a page and the options.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
-
-func parseMount(line []byte) (m mountLine, is bool) {
-	for _, field := range []*[]byte{&m.id, &m.parent, &m.device, &m.root, &m.point} {
-		var found bool
-		if *field, line, found = bytes.Cut(line, []byte(" ")); !found {
-			return mountLine{}, false
+func parseMount(line string) (m mountLine, is bool) {
+	for _, field := range []*string{&m.id, &m.parent, &m.device, &m.root, &m.point} {
+		if *field, line, is = strings.Cut(line, " "); !is {
+			break
 		}
 	}
-	return m, true
+	return m, is
 }

@@ -184,12 +184,10 @@ func TestOfHostileMountsNotAllIsRead(t *testing.T) {
 		mountinfo string
 		want      bool
 	}{
-		"much":                     {strings.Repeat(fmt.Sprintf(stranger, 4000, 7), 25) + mine, true},
-		"too much":                 {mine + strings.Repeat(fmt.Sprintf(stranger, 4000, 7), 40), false},
-		"a line of no end":         {mine + strings.Repeat("x", 100_000), false},
-		"no line at all":           {strings.Repeat("\n", 1000) + mine, true},
-		"what is no mountinfo":     {strings.Repeat("908 \n", 1000) + mine, true},
-		"the last line is not one": {strings.TrimSuffix(mine[:strings.Index(mine, "908 ")+len("908 901 0:72 /"+clientRecord.ID().String()+" /data rw")], "\n"), false},
+		"much":                 {strings.Repeat(fmt.Sprintf(stranger, 4000, 7), 25) + mine, true},
+		"too much":             {mine + strings.Repeat(fmt.Sprintf(stranger, 4000, 7), 40), false},
+		"no line at all":       {strings.Repeat("\n", 1000) + mine, true},
+		"what is no mountinfo": {strings.Repeat("908 \n", 1000) + mine, true},
 	} {
 		p := tree{"101/cgroup": testdata(t, "cgroup/systemd"), "101/mountinfo": c.mountinfo}.processes(t)
 		if _, is := p.container(101, clientRecord); is != c.want {
