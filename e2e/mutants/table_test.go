@@ -105,10 +105,35 @@ var mutants = []mutant{
 
 	// The mounter.
 	{
-		"the pair is not told that a mounter has died with its order",
-		"TestKilled/attach", "podfuse/mounter/peer.go",
-		[]string{`	m.links[number].tell(wire.Event{Kind: wire.Anew})
-`, ``},
+		"a mounter that is killed has lost an order that it had read",
+		"TestKilled/order_attach", "podfuse/mounter/peer.go",
+		[]string{`				pause("order " + string(o.Kind))
+				if release, err = m.take(p, o, withFiles); err != nil {
+					m.refuse(&troubles, "%s of volume %s: %v", o.Kind, o.Volume, err)
+				}
+			}
+		}
+		_ = p.socket.Skip()`, `				if !withFiles {
+					_ = p.socket.Skip()
+				}
+				pause("order " + string(o.Kind))
+				if release, err = m.take(p, o, withFiles); err != nil {
+					m.refuse(&troubles, "%s of volume %s: %v", o.Kind, o.Volume, err)
+				}
+				if !withFiles {
+					continue
+				}
+			}
+		}
+		_ = p.socket.Skip()`},
+	},
+	{
+		"a mounter that is killed with an answer has lost it",
+		"TestKilled/tell_attached", "podfuse/mounter/peer.go",
+		[]string{`		pause("tell " + string(e.Kind))`, `		if e.order != "" {
+			m.do(func() { m.dropOrder(e.order) })
+		}
+		pause("tell " + string(e.Kind))`},
 	},
 	{
 		"a program that has its connection is given another one, which it does not read",
@@ -156,8 +181,8 @@ var mutants = []mutant{
 	},
 	{
 		"a mounter that is killed does not end an unmount that it has begun",
-		"TestUnmount/unmounting", "podfuse/mounter/serve.go",
-		[]string{`		go m.endMount(c)`, ``},
+		"TestUnmount/unmounting", "podfuse/mounter/leave.go",
+		[]string{`		m.set.Note(o.name, o)`, ``},
 	},
 	{
 		"a program is told that it is unmounted where it is not",
@@ -165,7 +190,7 @@ var mutants = []mutant{
 		[]string{`	if err := errors.Join(m.detachOwn(c)`, `	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
 	if err := errors.Join(m.detachOwn(c)`,
 			`	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
-	return errors.Join(sendErr, m.endMount(c))`, `	return errors.Join(sendErr, m.endMount(c))`},
+	pause("unmounting")`, `	pause("unmounting")`},
 	},
 	{
 		"a program serves a volume that was unmounted",

@@ -313,7 +313,7 @@ func (m *mounter) status(from volume.ID) (s Status) {
 		var meta controlMeta
 		m.set.Get(controlName, &meta)
 		s = Status{Version: m.Version, Identity: meta.Identity, PID: os.Getpid(), Linked: m.current != 0, Returns: m.returns}
-		for o := range m.orders {
+		for _, o := range m.orders {
 			if o.Kind == wire.Attach {
 				s.Attaching++
 			}

@@ -22,8 +22,8 @@ import (
 // answered is then answered by the pair, as after any other death.
 
 // unmount does that for a program of the container that asks, and for nobody but its user and root.
-// When the mounter dies meanwhile, who asks does so again: each step can be done twice. The pair
-// tells who has asked of an error.
+// Each step can be repeated by the next mounter, for which who asks may have ended. Of an error,
+// the pair tells who has asked.
 func (m *mounter) unmount(o *order) error {
 	socket, err := packet.New(o.file)
 	if err != nil {
@@ -31,68 +31,77 @@ func (m *mounter) unmount(o *order) error {
 	}
 	defer socket.Close()
 	until := time.Now().Add(orderTime)
-	p, err := peerOf(socket, o.Accepted)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	_, id, err := m.checkServer(o.Server, p)
-	if err != nil {
-		return err
+	var p *process
+	var c *connection
+	var id volume.ID
+	if o.Leaves == 0 {
+		if p, err = peerOf(socket, o.Accepted); err != nil {
+			return err
+		}
+		defer p.Close()
+		if _, id, err = m.checkServer(o.Server, p); err != nil {
+			return err
+		}
+	} else if c = m.find(func(c *connection) bool { return c.Generation == o.Leaves }); c == nil {
+		return nil // it has ended
+	} else {
+		id = c.Volume
 	}
 	release, err := m.lockVolume(id, until)
 	if err != nil {
 		return err
 	}
 	defer release()
-	c, err := m.mayUnmount(id, o.Mountpoint, p.uid)
-	if err != nil {
-		return err
+	if c == nil {
+		if c, err = m.mayUnmount(o, id, p.uid); err != nil {
+			return err
+		}
 	}
 	if err := m.leave(c); err != nil {
 		return err
 	}
 	pause("left")
-	if err := errors.Join(m.detachOwn(c), m.uncoverAll("uncover", c, until)); err != nil {
-		// The program can be told to unmount once more: who asks is known by the path.
+	// Of an error, the program can be told to unmount once more: who asks is known by the path.
+	unfinished := func(err error) error {
 		m.do(func() { c.Mountpoint = o.Mountpoint })
 		return err
 	}
-	// When the program dies, the kernel may have given its device's number to the next one's own
-	// mount, on the same path.
-	if err := m.note(c, func() { c.Mountpoint = "" }); err != nil {
-		return err
+	if err := errors.Join(m.detachOwn(c), m.uncoverAll("uncover", c, until)); err != nil {
+		return unfinished(err)
 	}
 	// Before it is unmounted in the vault: that may wait for what is written back, which a program
 	// that waits for the answer does not take.
 	sendErr := socket.Send(sendTime, wire.Answer{Format: wire.Format})
-	return errors.Join(sendErr, m.endMount(c))
-}
-
-// endMount unmounts in the vault what a program serves that has left its volume. The next mounter
-// does so where this one has not.
-func (m *programs) endMount(c *connection) error {
 	pause("unmounting")
-	err := m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
-	hangs := errors.Is(err, errHangs) // it unmounts it, sooner or later
-	if err != nil && !hangs {
+	err = m.enter(c.Pod, mostHangingOut, childTime, job{Kind: "unmount", Dirs: []string{c.dir()}})
+	if errors.Is(err, errManyHang) {
 		m.abort([]*connection{c})
+		err = nil
 	}
-	return errors.Join(err, m.note(c, func() { c.Unmounted = !hangs }))
+	// Where a child hangs, it unmounts it, sooner or later. When the program dies, the kernel may
+	// have given its number to the next one's own mount, on the same path.
+	hangs := errors.Is(err, errHangs)
+	if err != nil && !hangs {
+		return unfinished(errors.Join(sendErr, err))
+	}
+	return errors.Join(sendErr, err, m.note(c, func() { c.Mountpoint, c.Unmounted = "", !hangs }))
 }
 
-// mayUnmount is the connection of the program that has mounted on a path, if the user who asks may
-// unmount it.
-func (m *mounter) mayUnmount(id volume.ID, path string, uid uint32) (*connection, error) {
+// mayUnmount is the connection that an order unmounts, if the user who asks may.
+func (m *mounter) mayUnmount(o *order, id volume.ID, uid uint32) (*connection, error) {
 	c := m.find(func(c *connection) bool {
-		return c.Volume == id && c.file != nil && !c.Dead && c.Device != 0 && c.Mountpoint == path && path != ""
+		return c.Volume == id && c.file != nil && !c.Dead && c.Device != 0 && c.Mountpoint == o.Mountpoint && c.Mountpoint != ""
 	})
 	switch {
 	case c == nil:
-		return nil, fmt.Errorf("%.100q is not where the program has mounted", path)
+		return nil, fmt.Errorf("%q is not where the program has mounted", o.Mountpoint)
 	case uid != 0 && uid != c.User:
-		return nil, fmt.Errorf("user %d has mounted on %s, and user %d may not unmount it", c.User, path, uid)
+		return nil, fmt.Errorf("user %d has mounted on %s, and user %d may not unmount it", c.User, o.Mountpoint, uid)
 	}
+	m.do(func() {
+		o.Leaves = c.Generation
+		m.set.Note(o.name, o)
+	})
 	return c, nil
 }
 
@@ -129,8 +138,8 @@ func (m *programs) giveUp(all []*connection, but int) {
 	}
 }
 
-// uncoverAll removes a program's mount from the volume's stand-ins, in all containers, by one of
-// the errands of uncover.
+// uncoverAll removes a program's mount from the volume's stand-ins, in all containers, by an errand:
+// see uncover.
 func (m *programs) uncoverAll(errand string, c *connection, until time.Time) error {
 	record, err := m.Clients().Get(c.Volume)
 	if errors.Is(err, fs.ErrNotExist) {

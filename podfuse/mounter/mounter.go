@@ -141,9 +141,9 @@ type mounter struct {
 	*programs
 	*recovery
 	logFile *os.File
-	spare   *os.Process     // nil: there is none
-	leaving bool            // no other spare is wanted: this process is about to end
-	orders  map[*order]bool // that are under way
+	spare   *os.Process       // nil: there is none
+	leaving bool              // no other spare is wanted: this process is about to end
+	orders  map[string]*order // by their names in the set
 }
 
 func newMounter(b *base) *mounter {
@@ -153,7 +153,7 @@ func newMounter(b *base) *mounter {
 	p := &programs{base: b, children: c, table: t, links: map[uint64]*peer{}}
 	return &mounter{
 		base: b, children: c, shared: &shared{base: b, children: c}, table: t, programs: p,
-		recovery: &recovery{programs: p, recovered: make(chan struct{})}, orders: map[*order]bool{},
+		recovery: &recovery{programs: p, recovered: make(chan struct{})}, orders: map[string]*order{},
 	}
 }
 
@@ -172,7 +172,7 @@ const (
 	vaultName      = "locked vault" // that of version 0.1.1, "vault", locks no flags of mounts
 	linkPrefix     = "pair/"
 	connPrefix     = "connection/"
-	orderPrefix    = "order/" // of version 0.2.0, which kept orders
+	orderPrefix    = "order/"
 	historyPrefix  = "history/"
 	returnsName    = "returns"
 	mostOrders     = 4096 // at a time; the pair asks once for each process that waits
@@ -216,7 +216,7 @@ func (m *mounter) begin() {
 	}
 	go m.recoverAll(m.loadLost())
 	for _, name := range m.set.Names(orderPrefix) {
-		m.set.Drop(name)
+		m.resumeOrder(name)
 	}
 	m.tellAll()
 	go m.control()

@@ -2,6 +2,7 @@ package mounter
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -10,11 +11,15 @@ import (
 	"example.com/pod-info-fuse/survive/volume"
 )
 
-// order is one that takes time. When the mounter dies meanwhile, the pair gives it to the next one
-// again, or has the program ask again.
+// order is one that takes time. It is kept in the set until its answer is sent.
 type order struct {
 	wire.Order
-	link uint64
+	Link uint64 `json:"link"`
+	// Leaves, of Unmount, is the generation of the connection that it unmounts, once it is known
+	// that it may. Who asked may have ended when the next mounter goes on.
+	Leaves uint64 `json:"leaves,omitempty"`
+
+	name string
 	file *os.File // of Serve and Unmount: the socket of who asks
 }
 
@@ -28,6 +33,10 @@ type enclosed struct {
 
 // hasSocket tells of which orders the socket of who asks is a part.
 func hasSocket(kind wire.Kind) bool { return kind == wire.Serve || kind == wire.Unmount }
+
+func orderName(link uint64, o wire.Order) string {
+	return fmt.Sprintf("%s%d/%d", orderPrefix, link, o.Ticket)
+}
 
 // order takes an order, and returns an error for one that it refuses at once. It is called
 // again with one that the mounter before had peeked at.
@@ -45,15 +54,18 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 	default:
 		err = errors.New("there is no such order")
 	}
+	if err == nil && (len(o.Mountpoint) > wire.LongestPath || len(o.Subtype) > wire.LongestSubtype) {
+		err = errors.New("its words are too long to keep") // JSON may make six times as many bytes
+	}
 	if err != nil {
 		closeLater(with.socket)
-		m.answer(&order{Order: o, link: link}, err)
+		m.answer(&order{Order: o, Link: link}, err)
 		return err
 	}
 	switch o.Kind {
 	case wire.Hello:
 		m.hello(link)
-		m.answer(&order{Order: o, link: link}, nil) // it has been told everything
+		m.answer(&order{Order: o, Link: link}, nil) // it has been told everything
 	case wire.Spent:
 		return m.spent(o.Volume, o.Generation)
 	case wire.Counts:
@@ -61,7 +73,9 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 			m.count(o.Volume, max(0, o.Waiting))
 		}
 	default:
-		m.work(&order{Order: o, link: link, file: with.socket})
+		kept := &order{Order: o, Link: link, name: orderName(link, o), file: with.socket}
+		m.set.Put(kept.name, kept, kept.file)
+		m.work(kept)
 	}
 	return nil
 }
@@ -76,9 +90,20 @@ func closeLater(file *os.File) {
 
 var errTooMany = errors.New("too many orders wait")
 
+func (m *mounter) resumeOrder(name string) {
+	o := order{name: name}
+	file, good := m.set.Get(name, &o)
+	if o.file = file; !good || (file != nil) != hasSocket(o.Kind) {
+		m.log("%s was kept for nothing", name)
+		m.set.Drop(name)
+		return
+	}
+	m.work(&o)
+}
+
 // work has an order carried out.
 func (m *mounter) work(o *order) {
-	m.orders[o] = true
+	m.orders[o.name] = o
 	go func() {
 		var err error
 		switch o.Kind {
@@ -93,11 +118,7 @@ func (m *mounter) work(o *order) {
 			m.do(func() { m.logFailure(m.subject(o.Order), string(o.Kind), err) })
 		}
 		pause("answer " + string(o.Kind))
-		m.do(func() {
-			delete(m.orders, o)
-			closeLater(o.file)
-			m.answer(o, err)
-		})
+		m.do(func() { m.answer(o, err) })
 	}()
 }
 
@@ -122,9 +143,16 @@ func (m *mounter) answer(o *order, err error) {
 	if err != nil {
 		e.Error = short(err)
 	}
-	if l := m.links[o.link]; l != nil {
-		l.queue(event{Event: e})
+	if l := m.links[o.Link]; l == nil || !l.queue(event{Event: e, order: o.name}) {
+		m.dropOrder(o.name)
 	}
+}
+
+// dropOrder drops one that is answered, or whose answer nobody takes. Until then it counts as one
+// of mostOrders, because its socket is open.
+func (m *mounter) dropOrder(order string) {
+	delete(m.orders, order)
+	m.set.Drop(order)
 }
 
 func short(err error) string {

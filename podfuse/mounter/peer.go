@@ -27,6 +27,7 @@ type peer struct {
 type event struct {
 	wire.Event
 	files []*os.File
+	order string // that it answers, by its name in the set
 }
 
 type peerMeta struct {
@@ -39,6 +40,9 @@ const mostEvents = 4096
 
 // tellAgain is how long a pair that has lost events is left to read.
 const tellAgain = 100 * time.Millisecond
+
+// mostOrder is how long an order may be, in bytes: it is kept in a packet that has more.
+const mostOrder = packet.Max - 2048
 
 func peerName(number uint64) string { return linkPrefix + strconv.FormatUint(number, 10) }
 
@@ -82,7 +86,6 @@ func (m *mounter) resumeLink(name string) {
 	if meta.Current {
 		m.current = number
 	}
-	m.links[number].tell(wire.Event{Kind: wire.Anew})
 }
 
 func (m *mounter) addLink(number uint64, file *os.File) error {
@@ -116,12 +119,15 @@ func (m *mounter) endLink(number uint64) {
 	m.set.Drop(peerName(number))
 }
 
-// read takes orders, until the pair is gone. An order is peeked at, and taken off the socket when a
-// child has opened what comes with it: see receive.
+// read takes orders, until the pair is gone. An order is peeked at, kept, and only then taken
+// off the socket: when this process is killed, the next one has it.
 func (m *mounter) read(p *peer) {
 	troubles := 0
 	for {
 		text, withFiles, err := p.socket.Peek(time.Time{})
+		if err == nil && len(text) > mostOrder {
+			err = packet.ErrTooLong
+		}
 		release := func() {}
 		if err == packet.ErrTooLong {
 			m.refuse(&troubles, "%v", err)
@@ -148,9 +154,14 @@ func (m *mounter) read(p *peer) {
 func (m *mounter) take(p *peer, o wire.Order, withFiles bool) (release func(), err error) {
 	release = func() {}
 	with := enclosed{any: withFiles}
-	full := false
-	m.do(func() { full = len(m.orders) >= mostOrders })
+	known, full := false, false
+	m.do(func() {
+		known = m.orders[orderName(p.number, o)] != nil
+		full = len(m.orders) >= mostOrders
+	})
 	switch {
+	case known:
+		return release, nil
 	case full && (hasSocket(o.Kind) || o.Kind == wire.Attach):
 		with.err = errTooMany
 	case withFiles && hasSocket(o.Kind):
@@ -200,6 +211,9 @@ func (m *mounter) write(p *peer) {
 			p.lost.Store(true) // its death is read
 		}
 		packet.Close(e.files)
+		if e.order != "" { // not before: who is killed with an answer that he has not sent leaves it to the next mounter
+			m.do(func() { m.dropOrder(e.order) })
+		}
 		if len(p.events) == 0 && p.lost.Swap(false) {
 			time.Sleep(tellAgain) // it was too slow, or is dead
 			m.do(func() {

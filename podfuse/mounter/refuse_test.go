@@ -224,7 +224,18 @@ func TestHostileOrders(t *testing.T) {
 		}
 		w.logs(before, begin, row.want, end)
 	}
+	// An order is kept in a packet, which has more than the order's.
 	before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+	long := wire.Order{Kind: wire.Unmount, Ticket: w.ticket(), Server: server, Mountpoint: "/"}
+	for {
+		longer := long
+		longer.Mountpoint += "<" // JSON has six bytes for it
+		if _, err := packet.Encode(longer); err != nil {
+			break
+		}
+		long = longer
+	}
+	must(t, w.link.Send(hang, long, ours))
 	w.order(wire.Order{Kind: wire.Spent, Volume: data, Generation: generation})
 	w.logs(0, "refused: spent of volume "+data.String(), "its program lives")
 	w.order(wire.Order{Kind: wire.Spent, Volume: 17, Generation: 4})

@@ -36,6 +36,8 @@ type connection struct {
 	// doubted: that process has it no more, or the mounter before knew it, and whether another one
 	// has is being found out.
 	doubted bool
+	// followed: its program's death is waited for.
+	followed bool
 	// abandoned: it is being removed, as nobody uses it any more, or there are too many.
 	abandoned bool
 	// forgotten: its volume is unmounted, and nothing more may be mounted of it.
@@ -48,6 +50,7 @@ type connectionMeta struct {
 	Volume     volume.ID  `json:"volume"`
 	Generation uint64     `json:"generation"`
 	Server     volume.ID  `json:"server"`
+	Order      string     `json:"order"` // that it was made for
 	Peer       identity   `json:"peer"`
 	FileSystem fileSystem `json:"fileSystem"`
 	Device     uint64     `json:"device,omitempty"`     // of its file system; 0: not mounted yet
@@ -88,15 +91,13 @@ func (m *mounter) resumeConnection(name string) {
 	c := m.addConnection(meta, file)
 	m.save(c) // a mounter of version 0.2.0 has written no file
 	c.doubted = true
+	_, ordered := m.set.Get(c.Order, nil)
 	switch {
-	case c.Dead:
-	case c.Sent.IsZero(): // who asked for it asks again
+	case c.Dead, ordered: // the order goes on with it
+	case c.Sent.IsZero():
 		go m.abandon(c)
 	default:
 		m.follow(c)
-	}
-	if c.Left && !c.Unmounted && c.Mountpoint == "" {
-		go m.endMount(c)
 	}
 }
 
@@ -109,23 +110,35 @@ type programs struct {
 	current uint64 // the link that has said hello last, 0: none
 }
 
-// follow waits for the program's first answer, and for its death.
+// follow waits for the program's first answer, and for its death. An order that is done twice calls
+// it twice.
 func (m *programs) follow(c *connection) {
+	if c.followed || c.Dead {
+		return
+	}
+	c.followed = true
 	if !c.Left {
 		go m.waitServed(c)
 	}
 	go m.waitDead(c, c.Sent)
 }
 
-// serve has a program serve a volume.
+// serve has a program serve a volume. Each step can be repeated by the next mounter.
 func (m *mounter) serve(o *order) error {
 	socket, err := packet.New(o.file)
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
-	c, err := m.serveOn(o, socket)
-	if err != nil {
+	c := m.begun(o)
+	if c != nil && !c.Sent.IsZero() {
+		// The program may have it, and who asked may have ended; or not. One that has it does not
+		// read another answer.
+		_ = m.sendDevice(c, socket)
+	} else if c, err = m.serveOn(o, socket); err != nil {
+		if c := m.begun(o); c != nil { // by the mounter before, and this one has refused it
+			m.abandon(c)
+		}
 		_ = socket.Send(sendTime, wire.Answer{Format: wire.Format, Error: short(err), Again: mayPass(err)})
 		return err
 	}
@@ -206,7 +219,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	}
 	pause("admit")
 	c, err := m.admit(connectionMeta{
-		Volume: client, Server: o.Server, Peer: asks, User: p.uid, Pod: podfuse.PlainUID(server.PodUID), FileSystem: fileSystem,
+		Volume: client, Server: o.Server, Order: o.name, Peer: asks, User: p.uid, Pod: podfuse.PlainUID(server.PodUID), FileSystem: fileSystem,
 	})
 	if err != nil {
 		return nil, err
@@ -237,12 +250,14 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 // connection.
 func (m *mounter) mountFor(o *order, c *connection, p *process, socket *packet.Socket) error {
 	pause("mount")
-	device, err := m.mount(c)
-	if err != nil {
-		return err
-	}
-	if err := m.note(c, func() { c.Device = device }); err != nil {
-		return err
+	if c.Device == 0 {
+		device, err := m.mount(c)
+		if err != nil {
+			return err
+		}
+		if err := m.note(c, func() { c.Device = device }); err != nil {
+			return err
+		}
 	}
 	pause("own")
 	if o.Mountpoint != "" {
@@ -372,7 +387,12 @@ func (m *mounter) admit(meta connectionMeta) (c *connection, err error) {
 	until := time.Now().Add(takeOverTime)
 	for pauses := firstPause; ; pauses = min(2*pauses, 10*time.Millisecond) {
 		m.do(func() {
-			if living := m.client(meta.Volume).living; living != nil {
+			living := m.client(meta.Volume).living
+			if living != nil && living.Order == meta.Order { // the mounter before has begun
+				c = living
+				return
+			}
+			if living != nil {
 				if !hurried && !isClosed(living.hurry) {
 					close(living.hurry)
 				}

@@ -302,3 +302,8 @@ func (m *table) living(o *order) (c *connection, err error) {
 	})
 	return c, err
 }
+
+// begun finds the connection that was made for an order; nil: none was.
+func (m *table) begun(o *order) *connection {
+	return m.find(func(c *connection) bool { return c.Order == o.name })
+}

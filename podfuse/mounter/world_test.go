@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -205,7 +204,6 @@ type world struct {
 	number int64             // of this world: others have other pods
 
 	accepted *atomic.Int64 // connections of pods
-	asking   *sync.Map     // the sockets of pods, by the tickets of their orders
 }
 
 var worlds atomic.Int64
@@ -227,7 +225,7 @@ func newWorld(t *testing.T, variables ...string) *world {
 		t.Fatal("this test mounts: run it as root")
 	}
 	dir := t.TempDir()
-	w := &world{t: t, events: make(chan got, 100), accepted: new(atomic.Int64), asking: new(sync.Map), number: worlds.Add(1)}
+	w := &world{t: t, events: make(chan got, 100), accepted: new(atomic.Int64), number: worlds.Add(1)}
 	w.client = Client{Config: Config{podfuse.Layout{RunDir: dir}, "fuse.pod-fuse", source, thisTest}, Log: calllog.New("test", filepath.Join(dir, "log")), more: variables}
 	for _, d := range []string{"volumes", "server-volumes", "fs"} {
 		must(t, os.Mkdir(filepath.Join(dir, d), 0o755))
@@ -277,7 +275,6 @@ func (w *world) connect() {
 			}
 			var e wire.Event
 			if packet.Decode(text, &e) == nil {
-				w.answerPods(e)
 				w.events <- got{e, files}
 			}
 		}
@@ -307,6 +304,7 @@ func (w *world) pass(conn *net.UnixConn, accepted time.Duration) {
 	if err != nil {
 		return
 	}
+	defer socket.Close()
 	text, files, err := socket.Receive(time.Now().Add(hang))
 	packet.Close(files) // which a pair does not open
 	var r wire.Request
@@ -314,31 +312,11 @@ func (w *world) pass(conn *net.UnixConn, accepted time.Duration) {
 		err = packet.Decode(text, &r)
 	}
 	if err == nil {
-		ticket := w.ticket()
-		w.asking.Store(ticket, socket)
-		err = w.link.Send(hang, wire.Order{Kind: r.Kind, Ticket: ticket, Server: r.Server, Options: r.Options, Mountpoint: r.Mountpoint, Accepted: accepted}, file)
+		err = w.link.Send(hang, wire.Order{Kind: r.Kind, Ticket: w.ticket(), Server: r.Server, Options: r.Options, Mountpoint: r.Mountpoint, Accepted: accepted}, file)
 	}
 	if err != nil {
 		w.t.Logf("pass: %v", err)
 	}
-}
-
-// answerPods answers those whose orders have ended, but for those whom the mounter has answered.
-func (w *world) answerPods(e wire.Event) {
-	w.asking.Range(func(ticket, socket any) bool {
-		again := e.Kind == wire.Anew
-		if again {
-			e.Error = anotherMounter
-		}
-		if again || e.Kind == wire.Done && e.Ticket == ticket {
-			w.asking.Delete(ticket)
-			if e.Error != "" {
-				_ = socket.(*packet.Socket).Send(hang, wire.Answer{Format: wire.Format, Error: e.Error, Again: again})
-			}
-			socket.(*packet.Socket).Close()
-		}
-		return true
-	})
 }
 
 func (w *world) ticket() uint64 {
@@ -375,10 +353,7 @@ func (w *world) answered(ticket uint64, what string) got {
 	for {
 		select {
 		case e := <-w.events:
-			if e.Kind == wire.Anew {
-				e.Error = anotherMounter
-			}
-			if e.Ticket == ticket || e.Kind == wire.Anew {
+			if e.Ticket == ticket {
 				return e
 			}
 		case <-time.After(hang):
@@ -387,17 +362,14 @@ func (w *world) answered(ticket uint64, what string) got {
 	}
 }
 
-// anotherMounter is the answer to an order that the mounter before may have lost.
-const anotherMounter = "another process is the mounter"
-
 // attach orders, and returns the answer's error. As the pair does, it orders again when a child has
-// had no time, the container's mounts have changed, or another process is the mounter.
+// had no time, or the container's mounts have changed.
 func (w *world) attach(generation uint64, pid int) (problem string) {
 	w.t.Helper()
 	for began := time.Now(); time.Since(began) < hang; {
 		ticket := w.order(wire.Order{Kind: wire.Attach, Volume: w.data.ID(), Generation: generation, PID: pid})
 		problem = w.answered(ticket, "attach").Error
-		if problem != errHangs.Error() && problem != anotherMounter && !strings.HasPrefix(problem, errAgain.Error()) {
+		if problem != errHangs.Error() && !strings.HasPrefix(problem, errAgain.Error()) {
 			break
 		}
 	}
@@ -826,9 +798,6 @@ var errLater = errors.New("refused, for now")
 
 func askerMain(args []string) error {
 	_, _, err := ask(args[0])
-	for began := time.Now(); err != nil && strings.Contains(err.Error(), anotherMounter) && time.Since(began) < hang; time.Sleep(10 * time.Millisecond) {
-		_, _, err = ask(args[0])
-	}
 	return err
 }
 

@@ -305,9 +305,6 @@ func (s *service) event(e wire.Event, file *os.File) {
 			s.outages.told()
 		}
 		s.requests.done(e)
-	case wire.Anew:
-		s.outages.anew()
-		s.requests.answer(errTemporary)
 	case wire.Forgotten:
 		s.outages.forgotten(e.Volume)
 		s.dead.forget(e.Volume)

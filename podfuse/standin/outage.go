@@ -1,8 +1,6 @@
 package standin
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -583,17 +581,6 @@ func (o *outages) attached(e wire.Event) {
 			v.attachViews()
 		}
 	})
-}
-
-// anew is called when another process is the mounter. It does not know what the one before was
-// ordered.
-func (o *outages) anew() {
-	o.mu.Lock()
-	tickets := slices.Collect(maps.Keys(o.orders))
-	o.mu.Unlock()
-	for _, ticket := range tickets {
-		o.attached(wire.Event{Ticket: ticket, Error: "another process is the mounter", Doubted: true})
-	}
 }
 
 // result returns what follows from the end of an order.

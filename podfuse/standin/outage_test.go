@@ -160,7 +160,6 @@ func expires(w *world) {
 func told(w *world)    { w.o.told() }
 func mute(w *world)    { w.o.mute() }
 func forgets(w *world) { w.o.forgotten(one) }
-func anew(w *world)    { w.o.anew() }
 func finish(w *world)  { w.o.end() }
 
 // is expects that this has happened since the last one, in any order, and nothing else. How many
@@ -271,10 +270,6 @@ var stories = map[string][]step{
 	},
 	"the program was there before the reader": {
 		serves(1), nothing, asks(1, "a", 10), is(attachFor(1, 10)), attaches(""), is("s1 ESTALE"),
-	},
-	"another process is the mounter": {
-		serves(1), asks(1, "a", 10), is(attachFor(1, 10)), anew, nothing, passes(firstRetryDelay), is(attachFor(1, 10)),
-		attaches(""), nothing, attaches(""), is("s1 ESTALE"),
 	},
 	"one order is for all who wait in a view, also those who came since": {
 		asks(1, "a", 10), asks(2, "a", 10), serves(1), asks(3, "a", 10), is(attachFor(1, 10)), attaches(""), is("s1 ESTALE", "s2 ESTALE", "s3 ESTALE"),

@@ -297,15 +297,8 @@ func (q *requests) done(event wire.Event) {
 // more.
 func (q *requests) close(answer error) {
 	q.mu.Lock()
-	q.closed = true
-	q.mu.Unlock()
-	q.answer(answer)
-}
-
-// answer ends the wait for all orders.
-func (q *requests) answer(answer error) {
-	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.closed = true
 	for _, done := range q.waiting {
 		done <- answer
 	}

@@ -124,13 +124,6 @@ func TestAProgramIsPassedToTheMounter(t *testing.T) {
 	r.tell(wire.Event{Kind: wire.Done, Ticket: order.Ticket, Error: "it is not mounted there"})
 	asks.prints(`{"format":1,"error":"it is not mounted there"}`)
 
-	// The mounter that had the order has died.
-	asks = c.do("ask", socket, request)
-	_, client = r.ordered(wire.Serve)
-	client.Close()
-	r.tell(wire.Event{Kind: wire.Anew})
-	asks.prints(`{"format":1,"error":"` + errTemporary.Error() + `","again":true}`)
-
 	// One process of the pair ends, and the mounter still has the client.
 	asks = c.do("ask", socket, request)
 	_, client = r.ordered(wire.Serve)

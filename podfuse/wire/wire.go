@@ -144,7 +144,6 @@ const (
 	Attached  Kind = "attached"  // Event: Attach is done, or has failed
 	Done      Kind = "done"      // Event: Serve or Unmount is done, or has failed; all has been told after Hello
 	Forgotten Kind = "forgotten" // Event: the volume is unmounted
-	Anew      Kind = "anew"      // Event: another process is the mounter; what it has not answered is to be ordered again
 )
 
 // Order is what the pair wants of the mounter.
