@@ -300,7 +300,7 @@ bench-quick: bench-builds
 # says.
 bench-check: build
 	go build -o bench/bin/bench ./bench
-	bench/bin/bench --driver-binary bin/pod-info-fuse --plugin-binary bin/pod-info-fuse-csi --check
+	$(ASIDE) bench/bin/bench --driver-binary bin/pod-info-fuse --plugin-binary bin/pod-info-fuse-csi --check
 
 # Both drivers on a real Linux 6.1, in an emulated machine: no errors but those that are allowed, and
 # times are only printed.
