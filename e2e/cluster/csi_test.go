@@ -41,7 +41,8 @@ func TestCSI(t *testing.T) {
 	newNamespace(t, "restricted")
 	label(t, "restricted", podSecurity, "restricted")
 	rolledOut(t)
-	if warnings := kubectl(t, "-n", namespace, "get", "events", "--field-selector", "type=Warning", "-o",
+	plugin := kubectl(t, "-n", namespace, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}")
+	if warnings := kubectl(t, "-n", namespace, "get", "events", "--field-selector", "type=Warning,involvedObject.name="+plugin, "-o",
 		"jsonpath={range .items[*]}{.reason}: {.message}{\"\\n\"}{end}"); strings.Contains(warnings, "Unhealthy") {
 		t.Errorf("an installation begins with warnings:\n%s", warnings)
 	}
