@@ -325,12 +325,19 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	within(t, 3*time.Minute, what, condition)
 }
 
+// within waits for a condition. It is asked for a third of the time at most: it may execute the
+// driver, and other tests need the processors.
 func within(t *testing.T, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	pause := time.Millisecond
+	for deadline := time.Now().Add(limit); ; pause = min(2*pause, 20*time.Millisecond) {
+		asked := time.Now()
+		if condition() {
+			return
+		} else if asked.After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}
+		time.Sleep(max(pause, 2*time.Since(asked)))
 	}
 }
 

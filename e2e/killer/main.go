@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -45,7 +46,10 @@ var files = []struct {
 		go func() { panic("a file that panics\nwas read \x1b[31m") }()
 		time.Sleep(time.Minute)
 	}},
-	4: {"overflow", func() { panic(overflow(0)) }},
+	4: {"overflow", func() {
+		debug.SetMaxStack(64 << 20) // a usual one takes seconds to fill
+		panic(overflow(0))
+	}},
 	5: {"slow", func() { time.Sleep(8 * time.Second) }},
 }
 

@@ -46,6 +46,7 @@ func (t *trial) serveByRoot(p *pod, one program) (*served, []volumeMount, error)
 		return nil, nil, err
 	}
 	root := &rootServer{line: one.commandLine(t.rig.sources, p.source, mountpoint, true), dir: mountpoint, log: log, left: make(chan struct{})}
+	root.wait = func() <-chan time.Time { return time.After(endTimeout) }
 	go root.run()
 	s := &served{pids: root.pids, said: root.said, stop: func() error {
 		root.end()
@@ -60,6 +61,8 @@ type rootServer struct {
 	dir  string
 	log  *os.File
 	left chan struct{} // closed when it serves no more
+	// wait is how long a program that was killed may take until it is looked at.
+	wait func() <-chan time.Time
 
 	mu    sync.Mutex // guards what follows
 	cmd   *exec.Cmd
@@ -92,7 +95,7 @@ func (r *rootServer) awaitEnd() {
 		select {
 		case <-ended:
 			return
-		case <-time.After(endTimeout):
+		case <-r.wait():
 		}
 		if looks++; !proc.IsEnding(r.cmd.Process.Pid) {
 			looks = 0

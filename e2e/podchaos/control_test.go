@@ -13,6 +13,8 @@ import (
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"example.com/pod-info-fuse/internal/proc"
 )
 
 func TestMain(m *testing.M) {
@@ -59,9 +61,20 @@ func TestTheControlEndsWhoWaitsForItself(t *testing.T) {
 	}
 	defer log.Close()
 	asked := filepath.Join(t.TempDir(), "asked")
+	looks := make(chan time.Time)
 	root := &rootServer{line: []string{"/proc/self/exe", "asks-itself", dir, asked}, dir: dir, log: log, left: make(chan struct{})}
+	root.wait = func() <-chan time.Time { return looks }
 	go root.run()
-	t.Cleanup(root.end)
+	t.Cleanup(func() {
+		go root.end()
+		for {
+			select {
+			case looks <- time.Time{}:
+			case <-root.left:
+				return
+			}
+		}
+	})
 	for range 2 {
 		if err := await(context.Background(), stepTimeout, func() error { return os.Remove(asked) }); err != nil {
 			t.Fatal(err)
@@ -73,9 +86,12 @@ func TestTheControlEndsWhoWaitsForItself(t *testing.T) {
 		if err := unix.Kill(pids[0], unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(endTimeout / 4)
-		if threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pids[0])); len(threads) == 0 {
-			t.Error("it has ended by itself")
+		time.Sleep(200 * time.Millisecond)
+		if !proc.IsEnding(pids[0]) {
+			t.Fatal("it has ended by itself")
+		}
+		for range 2 {
+			looks <- time.Time{}
 		}
 	}
 }

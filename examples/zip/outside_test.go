@@ -12,6 +12,7 @@ import (
 // The example builds as a module outside of this one, and its go.sum, which `go mod tidy` writes,
 // names nothing of the CSI plugin, of the kubelet, or of the tests that read metrics.
 func TestAModuleOutsideNeedsLittle(t *testing.T) {
+	t.Parallel()
 	here, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -64,6 +64,7 @@ func writeArchive(t *testing.T, dir string, content map[string][]byte) (path str
 }
 
 func TestAnArchiveSurvives(t *testing.T) {
+	t.Parallel()
 	few := map[string][]byte{"large": content()["large"][:100_000], "streamed": content()["large"][:100_000]}
 	for i := range 20 {
 		few[fmt.Sprintf("dir/%d", i)] = bytes.Repeat([]byte{byte(i)}, i)
@@ -304,13 +305,14 @@ func TestAnArchiveOutlivesItsProcesses(t *testing.T) {
 		p.kill(active)
 		ended = active
 	}
-	for range 10 {
+	const deaths = 3 // of each version; e2e/chaos kills more
+	for range deaths {
 		kill("1.0.0")
 	}
 	p.becomes("1.0.1")
 	p.pair("1.0.0", ended)
 	p.call("upgrade")
-	for range 10 {
+	for range deaths {
 		kill("1.0.1")
 	}
 	p.becomes("1.0.0")
@@ -355,6 +357,7 @@ func TestAnArchiveOutlivesItsProcesses(t *testing.T) {
 // The timer of the systemd unit heals at any time, also while something is being mounted or
 // unmounted.
 func TestRestoreBesideMountAndUmount(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Fatal("this test mounts: run it as root")
 	}

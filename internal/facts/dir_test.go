@@ -31,7 +31,7 @@ func TestAFactOfAConfigMapIsAlwaysThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	end := time.Now().Add(time.Second)
+	end := time.Now().Add(300 * time.Millisecond)
 	go func() {
 		var err error
 		for number := 2; err == nil && time.Now().Before(end); number++ {

@@ -28,6 +28,7 @@ import (
 	"example.com/pod-info-fuse/internal/calllog"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/packet"
+	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
@@ -933,16 +934,15 @@ func (*never) Getattr(context.Context, gofs.FileHandle, *fuse.AttrOut) syscall.E
 
 // programs lists the processes of a role in the container, by their numbers on the host.
 func (c *pod) programs(role string) (pids []int) {
-	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	all, _ := proc.PIDs()
 	namespace, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", c.pid))
-	for _, name := range names {
-		text, _ := os.ReadFile(name)
+	for _, pid := range all {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		words := strings.Split(string(text), "\x00")
 		if len(words) < 2 || words[1] != role {
 			continue
 		}
-		if link, _ := os.Readlink(filepath.Join(filepath.Dir(name), "ns/pid")); link == namespace {
-			pid, _ := strconv.Atoi(strings.Split(name, "/")[2])
+		if link, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); link == namespace {
 			pids = append(pids, pid)
 		}
 	}
@@ -1031,12 +1031,11 @@ func (w *world) checkLeft() {
 		if strings.Contains(string(table), w.client.RunDir) {
 			left = "mounts:\n" + string(table)
 		}
-		if names, _ := filepath.Glob("/proc/[0-9]*/cmdline"); true {
-			for _, name := range names {
-				text, _ := os.ReadFile(name)
-				if bytes.Contains(text, []byte(w.client.RunDir)) {
-					left += name + " " + strings.ReplaceAll(string(text), "\x00", " ") + "\n"
-				}
+		pids, _ := proc.PIDs()
+		for _, pid := range pids {
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if bytes.Contains(text, []byte(w.client.RunDir)) {
+				left += fmt.Sprintf("process %d: %s\n", pid, strings.ReplaceAll(string(text), "\x00", " "))
 			}
 		}
 		if left == "" {

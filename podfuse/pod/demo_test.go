@@ -15,8 +15,10 @@ import (
 
 // The demo serves an unprivileged user's volume by either way, and again when it was killed.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ what, mountpoint string }{{"by its descriptor", "{}"}, {"by fusermount", ""}} {
 		t.Run(test.what, func(t *testing.T) {
+			t.Parallel()
 			d := newNode(t).start()
 			at := d.at
 			if test.mountpoint == "" {

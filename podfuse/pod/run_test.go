@@ -124,8 +124,10 @@ func TestRunForwardsSignals(t *testing.T) {
 }
 
 func TestRestartStartsADeadProgramAgain(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"descriptor", "fusermount"} {
 		t.Run(way, func(t *testing.T) {
+			t.Parallel()
 			d := newNode(t).start()
 			at, argument := d.at, "{}"
 			if way == "fusermount" {
@@ -134,7 +136,9 @@ func TestRestartStartsADeadProgramAgain(t *testing.T) {
 			p := d.launch("run", "--restart", "--", self, "serve", argument)
 			pid := d.servedBy(at, 0)
 			for n := 2; n <= 3; n++ {
-				time.Sleep(1100 * time.Millisecond) // no longer young
+				if n == 3 { // the second one that dies young is not started at once
+					time.Sleep(1100 * time.Millisecond)
+				}
 				killed := time.Now()
 				must(t, unix.Kill(pid, unix.SIGKILL))
 				pid = d.servedBy(at, pid)
@@ -180,6 +184,7 @@ func TestRestartKillsWhatAProgramHasLeft(t *testing.T) {
 }
 
 func TestRestartBacksOff(t *testing.T) {
+	t.Parallel()
 	d := newNode(t).start()
 	began := time.Now()
 	p := d.launch("run", "--restart", "--", "sh", "-c", "exit 143", "{}")
@@ -211,7 +216,9 @@ func TestRunAsPID1ReapsOrphans(t *testing.T) {
 }
 
 func TestRunWaitsForTheDriver(t *testing.T) {
+	t.Parallel()
 	t.Run("that comes soon, without a word", func(t *testing.T) {
+		t.Parallel()
 		d := newNode(t)
 		began := time.Now()
 		p := d.launch("run", "--", "/bin/true", "{}")
@@ -222,6 +229,7 @@ func TestRunWaitsForTheDriver(t *testing.T) {
 		}
 	})
 	t.Run("that comes late, and says so once", func(t *testing.T) {
+		t.Parallel()
 		d := newNode(t).start()
 		d.stop() // as one that is upgraded: the socket is there
 		p := d.launch("run", "--", "/bin/true", "{}")
@@ -237,6 +245,7 @@ func TestRunWaitsForTheDriver(t *testing.T) {
 		}
 	})
 	t.Run("that goes away in the middle", func(t *testing.T) {
+		t.Parallel()
 		d := newNode(t)
 		d.answer = func(n int, _ wire.Request) (*wire.Answer, bool) { return nil, n > 3 }
 		d.start()
@@ -248,6 +257,7 @@ func TestRunWaitsForTheDriver(t *testing.T) {
 		}
 	})
 	t.Run("that says that another program serves the volume still", func(t *testing.T) {
+		t.Parallel()
 		d := newNode(t)
 		d.answer = func(n int, _ wire.Request) (*wire.Answer, bool) {
 			if n <= 3 {
@@ -262,7 +272,17 @@ func TestRunWaitsForTheDriver(t *testing.T) {
 			t.Errorf("status %d after %v, printed %q", status, took, p.text())
 		}
 	})
+	t.Run("that says so for too long", func(t *testing.T) { // of unmount, which waits for seconds, and not half a minute
+		t.Parallel()
+		d := newNode(t)
+		d.answer = func(int, wire.Request) (*wire.Answer, bool) { return &wire.Answer{Error: isServed, Again: true}, false }
+		p := d.start().run(filepath.Join(d.serverDir(), "fusermount3"), "-u", "/mnt")
+		if status, want := p.status(), "fusermount3: failed to unmount /mnt: "+isServed+"\n"; status != 1 || !strings.HasSuffix(p.text(), want) {
+			t.Errorf("status %d, printed %q, want %q", status, p.text(), want)
+		}
+	})
 	t.Run("until SIGTERM", func(t *testing.T) {
+		t.Parallel()
 		d := newNode(t)
 		for _, args := range [][]string{{"run", "--"}, {"run", "--restart", "--"}} {
 			p := d.launch(append(args, "/bin/true", "{}")...)
@@ -292,6 +312,7 @@ func TestRunTellsWhatTheDriverRefuses(t *testing.T) {
 // A program that serves a volume which is not there goes on, as the volume may come; and its user
 // reads why nobody is served, once, however often the program is started.
 func TestRunTellsThatThereIsNoVolume(t *testing.T) {
+	t.Parallel()
 	d := newNode(t)
 	d.notice = wire.NoVolume("dta", "example.com/pod-fuse")
 	d.start()
@@ -311,6 +332,7 @@ func TestRunTellsThatThereIsNoVolume(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
+	t.Parallel()
 	patient, soon := []string{"--timeout", hang.String()}, []string{"--timeout", "2s"}
 	type row struct {
 		answer *wire.Answer
@@ -346,6 +368,7 @@ func TestReady(t *testing.T) {
 
 // A probe that did not wait would fail before the program can serve.
 func TestReadyWaitsForAProgram(t *testing.T) {
+	t.Parallel()
 	d := newNode(t)
 	d.answer = func(n int, _ wire.Request) (*wire.Answer, bool) {
 		if n < 5 {

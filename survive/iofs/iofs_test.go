@@ -115,6 +115,7 @@ func TestTreesSurvive(t *testing.T) {
 	}
 	for name, content := range map[string]fs.FS{"DirFS": os.DirFS(dir), "zip": zipped(t, all)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			driver := driver(content)
 			driver.Reads = func() []string { return []string{dir} }
 			survivetest.Test{Driver: driver}.Run(t)

@@ -286,6 +286,7 @@ func without(text string) survive.Driver {
 }
 
 func TestAGoodFileSystemPasses(t *testing.T) {
+	t.Parallel()
 	run, wait := beside(t)
 	defer wait()
 	for name, row := range map[string]Test{
@@ -319,16 +320,16 @@ func TestAGoodFileSystemPasses(t *testing.T) {
 	}
 }
 
-// beside has subtests run beside each other, more than there are processors: they wait most of the
-// time.
+// places are for subtests that run, more than there are processors: they wait most of the time.
+var places = make(chan bool, 10)
+
+// beside has subtests run beside each other.
 func beside(t *testing.T) (run func(name string, f func(t *testing.T)), wait func()) {
-	const most = 6
 	var all sync.WaitGroup
-	free := make(chan bool, most)
 	return func(name string, f func(t *testing.T)) {
 		all.Go(func() {
-			free <- true
-			defer func() { <-free }()
+			places <- true
+			defer func() { <-places }()
 			t.Run(name, f)
 		})
 	}, all.Wait
@@ -340,6 +341,7 @@ func hosts(volume.Record) (string, error) {
 }
 
 func TestAMutantFails(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("to mount needs root")
 	}

@@ -32,6 +32,7 @@ func dial(t *testing.T, address string) net.Conn {
 }
 
 func TestServeRefusesWhatIsNoRequest(t *testing.T) {
+	t.Parallel()
 	patient, impatient := start(t, forever), start(t, 300*time.Millisecond)
 	endless := strings.Repeat("x", maxRequest)
 	for name, row := range map[string]struct{ request, answer string }{

@@ -21,7 +21,7 @@ func start(t *testing.T, clientTime time.Duration) string {
 		ended <- serve(listener, map[string]func() Page{
 			"/ok":      OK,
 			"/not":     func() Page { return Unavailable("because") },
-			"/late":    func() Page { time.Sleep(clientTime + time.Second); return OK() },
+			"/late":    func() Page { time.Sleep(clientTime + 100*time.Millisecond); return OK() },
 			"/metrics": func() Page { return Page{200, ContentType, strings.Repeat("x 1\n", 100_000)} },
 		}, clientTime)
 	}()
@@ -36,6 +36,7 @@ func start(t *testing.T, clientTime time.Duration) string {
 
 // What a page asks may hang, within limits of its own: that is what its reader wants to know.
 func TestServeSendsAPageThatTakesItsTime(t *testing.T) {
+	t.Parallel()
 	if answer := say(t, start(t, 2*time.Second), "GET /late HTTP/1.1\r\n\r\n"); !strings.HasSuffix(answer, "\r\n\r\nok\n") {
 		t.Errorf("%q", answer)
 	}

@@ -39,6 +39,7 @@ func TestServeDropsTheOldestOfSilentClients(t *testing.T) {
 
 // A silent client does not stay, though nobody needs its place.
 func TestServeDropsASilentClientAfterItsTime(t *testing.T) {
+	t.Parallel()
 	const patience = 300 * time.Millisecond
 	began := time.Now()
 	answer, err := io.ReadAll(dial(t, start(t, patience)))
