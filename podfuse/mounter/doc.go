@@ -23,8 +23,8 @@
 // All of that is in a set that a second process, the spare, has as well (package keep). Every order
 // is put there before the socket loses it, and every step is noted before the next one, so that the
 // spare goes on where the mounter was killed: each step can be done twice. What there is to know of
-// a connection is in a file as well. When both have died, the next mounter reads these, and takes the
-// descriptors from the programs (recover.go).
+// a connection is in a file as well. When both have died, the next mounter reads these, and takes
+// the descriptors from the programs (recover.go).
 //
 // It is made of parts, each of which knows those before it: base, children, shared (what server
 // volumes have in common), table (volumes and connections), programs (from their first answer to

@@ -138,8 +138,8 @@ func (m *programs) giveUp(all []*connection, but int) {
 	}
 }
 
-// uncoverAll removes a program's mount from the volume's stand-ins, in all containers, by an errand:
-// see uncover.
+// uncoverAll removes a program's mount from the volume's stand-ins, in all containers, by an
+// errand: see uncover.
 func (m *programs) uncoverAll(errand string, c *connection, until time.Time) error {
 	record, err := m.Clients().Get(c.Volume)
 	if errors.Is(err, fs.ErrNotExist) {
