@@ -1,18 +1,18 @@
 package metrics
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"example.com/pod-info-fuse/internal/filelock"
 )
 
 // The call-outs and outcomes that are counted apart; others count as the last.
@@ -30,15 +30,15 @@ var bounds = [...]time.Duration{
 }
 
 // counter has the counts of a call-out.
-type counter struct {
-	Outcomes [len(outcomes)]uint64
-	Classes  [len(bounds) + 1]uint64 // of durations
-	Total    uint64                  // of durations, in nanoseconds
+type counter[T any] struct {
+	Outcomes [len(outcomes)]T
+	Classes  [len(bounds) + 1]T // of durations
+	Total    T                  // of durations, in nanoseconds
 }
 
 // Calls are the counts of a driver's call-outs, since its daemon was started. The file has
 // them in the machine's byte order.
-type Calls [len(callOuts)]counter
+type Calls [len(callOuts)]counter[uint64]
 
 // CallsFileName is the name of their file, in the run directory.
 const CallsFileName = "callouts"
@@ -47,8 +47,8 @@ const callsSize = int(unsafe.Sizeof(Calls{}))
 
 // CreateCalls makes the file that Record adds to, if it is not there. It replaces one of
 // another version, which counts something else. It allocates the file's memory, so that
-// call-outs are counted on a file system that is full later, too. When it fails, there is no
-// file.
+// call-outs are counted on a file system that is full later, too, and do not end with SIGBUS there.
+// When it fails, there is no file.
 func CreateCalls(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(callsSize) {
 		return nil
@@ -64,57 +64,52 @@ func CreateCalls(path string) error {
 	return err
 }
 
-// Record counts a call-out, where CreateCalls has been called. Otherwise, and after a
-// failure, the call-out goes on without being counted.
+// Record counts a call-out, where CreateCalls has been called. Otherwise, and after a failure, the
+// call-out goes on without being counted. Processes that record at the same time add to the same
+// memory, and none waits for another.
 func Record(path, callOut, outcome string, took time.Duration) {
-	_ = withCalls(path, os.O_RDWR, func(file *os.File, all *Calls) error {
-		c := &all[index(callOuts[:], callOut)]
-		c.Outcomes[index(outcomes[:], outcome)]++
-		c.Classes[class(took)]++
-		c.Total += uint64(max(took, 0))
-		content, err := binary.Append(nil, binary.NativeEndian, all)
-		if err == nil {
-			_, err = file.WriteAt(content, 0)
-		}
-		return err
-	})
+	file, err := openCalls(path, os.O_RDWR)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	memory, err := unix.Mmap(int(file.Fd()), 0, callsSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return
+	}
+	defer unix.Munmap(memory)
+	all := (*[len(callOuts)]counter[atomic.Uint64])(unsafe.Pointer(unsafe.SliceData(memory)))
+	c := &all[index(callOuts[:], callOut)]
+	c.Outcomes[index(outcomes[:], outcome)].Add(1)
+	c.Classes[class(took)].Add(1)
+	c.Total.Add(uint64(max(took, 0)))
 }
 
 // ReadCalls returns the counts.
 func ReadCalls(path string) (c Calls, err error) {
-	err = withCalls(path, os.O_RDONLY, func(_ *os.File, all *Calls) error { c = *all; return nil })
+	file, err := openCalls(path, os.O_RDONLY)
+	if err == nil {
+		defer file.Close()
+		err = binary.Read(file, binary.NativeEndian, &c)
+	}
 	if err != nil {
 		err = fmt.Errorf("read the counts of call-outs, %s: %w", path, err)
 	}
 	return c, err
 }
 
-// withCalls calls f with the file, locked, and what is in it. The file is not mapped:
-// a page that is not there when it is touched ends the process with SIGBUS.
-func withCalls(path string, flags int, f func(*os.File, *Calls) error) error {
+// openCalls opens a file of this version, whose size tells it.
+func openCalls(path string, flags int) (*os.File, error) {
 	file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil {
-		return err
-	} else if !info.Mode().IsRegular() || info.Size() != int64(callsSize) {
-		return unix.EINVAL // another version's
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() != int64(callsSize) {
+		file.Close()
+		return nil, cmp.Or(err, error(unix.EINVAL))
 	}
-	if err := filelock.Within(time.Now().Add(longestLock), file, filelock.Flock(unix.LOCK_EX)); err != nil {
-		return err
-	}
-	var all Calls
-	if err := binary.Read(file, binary.NativeEndian, &all); err != nil {
-		return err
-	}
-	return f(file, &all)
+	return file, nil
 }
-
-// longestLock is how long a call-out waits for others that count. It takes them
-// microseconds, but one may have been stopped, and the kubelet waits for us.
-const longestLock = time.Second
 
 // index finds a name, or returns the last.
 func index(names []string, name string) int {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // recordIn makes a process of this program record call-outs in a file.
@@ -62,6 +64,23 @@ func TestProcessesThatRecordAtTheSameTimeLoseNothing(t *testing.T) {
 	// 0, 2, 4 ... 998 ms, eight times; and 1, 3 ... 999.
 	if even, odd := time.Duration(c[0].Total), time.Duration(c[1].Total); even != processes*249_500*time.Millisecond || odd != processes*250_000*time.Millisecond {
 		t.Errorf("in total %v and %v", even, odd)
+	}
+}
+
+// A call-out can be stopped at any moment, and whoever may open the file can lock it.
+func TestACallOutIsCountedWhileAProcessHasTheFile(t *testing.T) {
+	path := newCalls(t)
+	other, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	Record(path, "mount", "Success", time.Second)
+	if c, err := ReadCalls(path); err != nil || c[1].Outcomes[0] != 1 {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 
