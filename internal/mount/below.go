@@ -47,7 +47,7 @@ func (p *Point) Below(path string, limit time.Duration, names ...string) (*Point
 				break
 			}
 		}
-		found, err = p.walk(strings.TrimPrefix(path, "/"), p.step)
+		found, err = p.below(strings.TrimPrefix(path, "/"))
 	}()
 	// Small steps: if the machine is suspended meanwhile, its server is as well.
 	const steps = 100
@@ -85,20 +85,15 @@ func (p *Point) ask() error {
 	return unix.Statx(p.fd, "", flags, unix.STATX_TYPE, &stat)
 }
 
-// step opens a name in a directory of this mount: a directory or a regular file, but not one
-// that is mounted there.
-func (p *Point) step(at *Point, name string) (*Point, error) {
-	path := at.Path + "/" + name
-	if name == "" || name == "." || name == ".." {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: unix.EXDEV}
-	}
-	found, err := openAt(at.fd, name, path)
-	if err != nil {
-		return nil, err
-	}
+// below opens a directory or a regular file of this mount, but not one that is mounted on it.
+func (p *Point) below(rest string) (*Point, error) {
+	path := p.Path + "/" + rest
+	found, err := openAt(p.fd, rest, path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
 	switch {
-	case found.Mounted(), found.Device() != p.Device():
-		err = fmt.Errorf("%w: %w", ErrRefused, unix.EXDEV)
+	case errors.Is(err, ErrLink), errors.Is(err, unix.EXDEV):
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	case err != nil:
+		return nil, err
 	case found.is(unix.S_IFLNK):
 		err = fmt.Errorf("%w: %w", ErrRefused, ErrLink)
 	case !found.is(unix.S_IFDIR) && !found.is(unix.S_IFREG):

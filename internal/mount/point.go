@@ -42,7 +42,7 @@ func (p *Point) Open(name string) (*Point, error) {
 }
 
 func openTop(directory int, name, path string) (*Point, error) {
-	point, err := openDirAt(directory, name, path)
+	point, err := openDirAt(directory, name, path, 0)
 	if errors.Is(err, unix.EIO) {
 		return openBad(directory, name, path, err)
 	}
@@ -101,21 +101,17 @@ func (p *Point) rootInfo() (info *mountinfo.Info, err error) {
 func (p *Point) Bad() bool { return p.bad }
 
 // OpenFile opens what is at path, which may be a file. It follows links as Open does.
-func OpenFile(path string) (*Point, error) { return openAt(unix.AT_FDCWD, path, path) }
+func OpenFile(path string) (*Point, error) { return openAt(unix.AT_FDCWD, path, path, 0) }
 
 // OpenBelow opens the directory at the path rest below base. It follows links in
-// base, and none after it, which somebody in a container may have made: each directory
-// on the way is opened in the one before.
+// base, and none after it, which somebody in a container may have made.
 func OpenBelow(base, rest string) (*Point, error) {
-	fd, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	top, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: base, Err: err}
 	}
-	top := &Point{Path: base, fd: fd}
-	defer top.Close()
-	return top.walk(cmp.Or(rest, "."), func(at *Point, name string) (*Point, error) {
-		return openDirAt(at.fd, name, at.Path+"/"+name)
-	})
+	defer unix.Close(top)
+	return openDirAt(top, cmp.Or(rest, "."), filepath.Join(base, rest), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 }
 
 // Real returns the path of a directory as mountinfo has it, without links.
@@ -128,25 +124,9 @@ func Real(path string) (string, error) {
 	return os.Readlink((&Point{fd: fd}).procPath())
 }
 
-// walk opens a path below a directory: each name in what it has opened for the one before.
-func (p *Point) walk(path string, open func(at *Point, name string) (*Point, error)) (*Point, error) {
-	at := p
-	for name := range strings.SplitSeq(path, "/") {
-		next, err := open(at, name)
-		if at != p {
-			at.Close()
-		}
-		if err != nil {
-			return nil, err
-		}
-		at = next
-	}
-	return at, nil
-}
-
-// openDirAt opens the directory called name in another one; path is for messages.
-func openDirAt(directory int, name, path string) (*Point, error) {
-	point, err := openAt(directory, name, path)
+// openDirAt opens the directory at a path in another one, as openAt does.
+func openDirAt(directory int, name, path string, resolve uint64) (*Point, error) {
+	point, err := openAt(directory, name, path, resolve)
 	if err != nil {
 		return nil, err
 	}
@@ -162,10 +142,14 @@ func openDirAt(directory int, name, path string) (*Point, error) {
 	return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 }
 
-// openAt opens the name in a directory, whatever its type. It asks no server about what it has
+// openAt opens what is at a path in a directory, whatever its type. resolve says where the way to
+// it must not lead (man 2 openat2); path is for messages. It asks no server about what it has
 // opened.
-func openAt(directory int, name, path string) (*Point, error) {
-	fd, err := unix.Openat(directory, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func openAt(directory int, name, path string, resolve uint64) (*Point, error) {
+	fd, err := openat2(directory, name, unix.O_PATH|unix.O_NOFOLLOW, resolve)
+	if errors.Is(err, unix.ELOOP) && resolve != 0 {
+		err = fmt.Errorf("a part of it %w", ErrLink)
+	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -259,6 +243,9 @@ func (v View) Reaches(other View) bool {
 // Info returns what mountinfo says of the mount on the directory, nil when it
 // is gone. It costs time with the number of mounts on the node.
 func (p *Point) Info() (*mountinfo.Info, error) { return new(Table).Info(p) }
+
+// Descriptor is the open directory, until Close.
+func (p *Point) Descriptor() int { return p.fd }
 
 // procPath is a path that leads to the open directory, for system calls that
 // take no descriptor.

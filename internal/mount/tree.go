@@ -141,7 +141,7 @@ func detach(path string, mounts int, device uint64) (parent *Point, err error) {
 // isMountOf checks that the mount on a name in a directory is of a device.
 func isMountOf(parent *Point, name string, device uint64) error {
 	path := parent.Path + "/" + name
-	point, err := openAt(parent.fd, name, path)
+	point, err := openAt(parent.fd, name, path, 0)
 	switch {
 	case err == nil:
 		defer point.Close()

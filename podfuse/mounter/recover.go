@@ -327,20 +327,18 @@ func timeOf(errand string) time.Duration {
 // isDead returns an error unless the program of a mount is dead, as the kernel says. A program that
 // lives may not answer.
 func isDead(path string, device uint64) error {
-	fd, err := openNoLinks(path)
+	point, err := openInContainer(path)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	defer point.Close()
 	// Whatever else is there by now, such as the stand-in, is not asked: it may have this child
 	// wait.
-	if there, err := deviceAt(fd); err != nil {
-		return err
-	} else if there != device {
+	if point.Device() != device {
 		return mount.ErrGone
 	}
 	var stat unix.Statfs_t
-	if err := unix.Fstatfs(fd, &stat); err != unix.ENOTCONN && err != unix.ECONNABORTED {
+	if err := unix.Fstatfs(point.Descriptor(), &stat); err != unix.ENOTCONN && err != unix.ECONNABORTED {
 		return fmt.Errorf("no process is known that serves what is mounted on %s, and it is not dead", path)
 	}
 	return nil

@@ -422,7 +422,7 @@ func cloneWithBelow(j job, s *standIn) (tree *mount.Tree, err error) {
 			s.Above, s.Top = 0, s.Device
 		}
 		for _, path := range s.Below {
-			point, err := mount.OpenBelow("/", strings.TrimPrefix(s.Path, "/")+"/"+path)
+			point, err := openInContainer(s.Path + "/" + path)
 			if err != nil {
 				return again(err)
 			}
@@ -474,7 +474,7 @@ func putOn(tree *mount.Tree, s standIn) error {
 	if s.Above > 0 {
 		return tree.Replace(s.Path, s.Above, s.Top)
 	}
-	point, err := mount.OpenBelow("/", strings.TrimPrefix(s.Path, "/"))
+	point, err := openInContainer(s.Path)
 	if err != nil {
 		return err
 	}
@@ -551,14 +551,15 @@ func attachOwn(j job) (done result, err error) {
 	}
 	defer tree.Close()
 	return done, inContainer(j.PID, func() error {
-		fd, err := openNoLinks(j.Path)
+		point, err := openInContainer(j.Path)
 		if err != nil {
 			return err
 		}
-		device, err := deviceAt(fd)
-		if err != nil || device == j.Device {
-			return err // it is there already
+		defer point.Close()
+		if point.Device() == j.Device {
+			return nil // it is there already
 		}
+		fd := point.Descriptor()
 		var stat unix.Stat_t
 		if err := unix.Fstat(fd, &stat); err != nil {
 			return &os.PathError{Op: "stat", Path: j.Path, Err: err}
@@ -567,7 +568,7 @@ func attachOwn(j job) (done result, err error) {
 		if err := unix.Fstatfs(fd, &system); err != nil {
 			return &os.PathError{Op: "statfs", Path: j.Path, Err: err}
 		}
-		if device == j.Server { // read-only for all pods, and the mount is this container's
+		if point.Device() == j.Server { // read-only for all pods, and the mount is this container's
 			system.Flags &^= unix.ST_RDONLY
 		}
 		if err := cmp.Or(mayMountIn(&system), mayMount(&stat, j.UID, j.GIDs)); err != nil {
@@ -650,16 +651,8 @@ func deviceAt(fd int) (uint64, error) {
 	return unix.Mkdev(stat.Dev_major, stat.Dev_minor), nil
 }
 
-// openNoLinks opens a directory by a path without links. Those of a container could lead
+// openInContainer opens a directory by a path without links. Those of a container could lead
 // anywhere in it, at any moment.
-func openNoLinks(path string) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
-	if errors.Is(err, unix.ELOOP) {
-		err = fmt.Errorf("the path, or a part of it, %w", mount.ErrLink)
-	}
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	return fd, nil
+func openInContainer(path string) (*mount.Point, error) {
+	return mount.OpenBelow("/", strings.TrimPrefix(path, "/"))
 }
