@@ -111,9 +111,9 @@ func TestCommandLine(t *testing.T) {
 		exit           int
 		stdout, stderr string
 	}{
-		{nil, 2, "", "Call-outs, which the kubelet executes"},
-		{[]string{"help"}, 0, "Call-outs, which the kubelet executes", ""},
-		{[]string{"--help"}, 0, "Call-outs, which the kubelet executes", ""},
+		{nil, 2, "", "for the kubelet: mount a volume on DIR\n"},
+		{[]string{"help"}, 0, "for the kubelet: mount a volume on DIR\n", ""},
+		{[]string{"--help"}, 0, "for the kubelet: mount a volume on DIR\n", ""},
 		{[]string{"version"}, 0, "pod-info-fuse 1.2.3\n", ""},
 		{[]string{"version", "-o", "json"}, 0, "\"version\": \"1.2.3\"\n", ""},
 		{[]string{"restore", "-o", "json"}, 0, "[]\n", ""},

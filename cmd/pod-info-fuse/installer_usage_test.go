@@ -18,9 +18,9 @@ func TestCommandLineOfTheInstaller(t *testing.T) {
 		exit   int
 		output []string // on stdout, if the exit status is 0; else on stderr
 	}{
-		{"install --help", 0, append([]string{"Usage: pod-info-fuse install [FLAG...]\n", "--config FILE", "--facts-from DIR"}, shared...)},
-		{"uninstall --help", 0, append([]string{"Usage: pod-info-fuse uninstall [FLAG...]\n", "--force"}, shared...)},
-		{"install -h", 0, []string{"Usage: pod-info-fuse install"}},
+		{"install --help", 0, append([]string{"Usage:\n  pod-info-fuse install [flags]\n", "--config FILE", "--facts-from DIR"}, shared...)},
+		{"uninstall --help", 0, append([]string{"Usage:\n  pod-info-fuse uninstall [flags]\n", "--force"}, shared...)},
+		{"install -h", 0, []string{"Usage:\n  pod-info-fuse install"}},
 		{"install now", 2, []string{`install takes no argument "now"; see pod-info-fuse install --help`}},
 		{"uninstall --force now", 2, []string{`uninstall takes no argument "now"`}},
 		{"install --force", 2, []string{"unknown flag: --force"}},

@@ -1,15 +1,15 @@
 // Package cli is the command line of a program: one table of its commands. From it come what is
 // executed, the help, the manual page, and what a shell completes, so that none of them says
-// anything that the others don't.
+// anything that the others don't. All of it but the manual page is cobra's.
 package cli
 
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -19,12 +19,13 @@ type Table struct {
 	Version string
 	// About is the first sentence of the help: "PROGRAM is ...".
 	About string
-	// CallOuts are what a kubelet executes. The help shows them, and Run does not know them.
+	// CallOuts are what a kubelet executes. They are topics of the help, and Run does nothing else
+	// with them.
 	CallOuts []Command
 	// Commands are those for people, in the order of the help. Each table has help, completion and
 	// version besides.
 	Commands []Command
-	// Note is the last paragraph of the help.
+	// Note is the second paragraph of the help.
 	Note string
 }
 
@@ -41,8 +42,6 @@ type Command struct {
 	More string
 	// Example is a command line that can be copied, without the program's name at its beginning.
 	Example string
-	// Choices are all values that the first argument can have; nil: any.
-	Choices []string
 	// Prepare declares the command's flags in a set. When the set has been read, run executes the
 	// command, with the arguments that are left.
 	Prepare func(set *pflag.FlagSet) (run func(args []string) error)
@@ -59,74 +58,110 @@ type Status int
 
 func (s Status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// All returns all commands: the program's own, and those of each table.
-func (t Table) All() []Command {
-	shells := []string{"bash", "zsh", "fish"}
-	return append(slices.Clone(t.Commands),
-		Command{
-			Name: "completion", Args: "SHELL [WORD...]", Choices: shells, Prepare: t.completion,
-			Help:    "print what lets a shell complete commands and flags; SHELL is " + strings.Join(shells, ", "),
-			More:    "The packages have it where the shells look for it. It asks this command what the last WORD of a line can be.",
-			Example: "completion bash >/etc/bash_completion.d/" + t.Program,
-		},
-		Command{
-			Name: "help", Args: "[COMMAND]", Prepare: t.help,
-			Help: "print all commands, or what COMMAND --help prints", Example: "help --man | man -l -",
-		},
-		Command{
-			Name: "version", Prepare: t.version,
-			Help: "print the version", Example: "version -o json",
-		})
-}
-
-// Has tells whether there is a command of a name.
-func (t Table) Has(name string) bool { _, ok := t.find(name); return ok }
-
 // Run executes a command.
 func (t Table) Run(name string, args []string) error {
-	c, ok := t.find(name)
-	if !ok {
+	if name = nameOf(name); !t.Has(name) {
 		return fmt.Errorf("%w; see %s help", unknown(name), t.Program)
 	}
-	set, run := c.flags()
-	err := set.Parse(args)
-	if errors.Is(err, pflag.ErrHelp) {
-		_, err := fmt.Print(t.helpOf(c))
-		return err
+	root := t.root()
+	root.SetArgs(append([]string{name}, args...))
+	c, err := root.ExecuteC()
+	if of, is := err.(ranError); is {
+		err = of.error
 	} else if err != nil {
 		err = Usage(err)
-	} else if err = c.takes(set.Args()); err == nil {
-		err = run(set.Args())
 	}
 	if _, is := errors.AsType[UsageError](err); is {
-		err = fmt.Errorf("%w; see %s %s --help", err, t.Program, c.Name)
+		err = fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	}
 	return err
 }
 
-func (t Table) find(name string) (Command, bool) {
-	switch name {
-	case "--version":
-		name = "version"
-	case "--help", "-h":
-		name = "help"
-	}
-	all := t.All()
-	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == name })
-	if i < 0 {
-		return Command{}, false
-	}
-	return all[i], true
+// ranError is the error of a command. Others are of the command line.
+type ranError struct{ error }
+
+// Has tells whether there is a command of a name. Shells call one that nobody else does.
+func (t Table) Has(name string) bool {
+	return name == cobra.ShellCompRequestCmd || name == cobra.ShellCompNoDescRequestCmd ||
+		slices.ContainsFunc(t.root().Commands(), func(c *cobra.Command) bool { return c.Name() == nameOf(name) })
 }
 
-// flags declares the command's flags in a new set.
-func (c Command) flags() (set *pflag.FlagSet, run func([]string) error) {
-	set = pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
-	set.Usage = func() {}
-	if c.Prepare != nil { // it is no call-out
-		run = c.Prepare(set)
+func nameOf(word string) string {
+	switch word {
+	case "--version":
+		return "version"
+	case "--help", "-h":
+		return "help"
 	}
-	return set, run
+	return word
+}
+
+// unknown is the error of a person who has mistyped a command.
+func unknown(name string) error { return Usage(fmt.Errorf("unknown command %q", name)) }
+
+// root is the program, with all commands: its own, and those of each table.
+func (t Table) root() *cobra.Command {
+	cobra.EnableCommandSorting = false
+	root := &cobra.Command{Use: t.Program, Long: wrap(t.About+"\n\n"+t.Note, width), SilenceErrors: true, SilenceUsage: true}
+	for _, c := range t.Commands {
+		root.AddCommand(c.prepared(root))
+	}
+	for _, c := range t.CallOuts {
+		help := "for the kubelet: " + c.Help
+		root.AddCommand(&cobra.Command{Use: c.Name, Short: help, Long: strings.TrimSpace(t.Program+" "+c.Name+" "+c.Args) + "\n\n" + sentence(help)})
+	}
+	root.InitDefaultCompletionCmd()
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.RunE = func(*cobra.Command, []string) error { return ranError{Usage(errors.New("completion needs a shell"))} }
+	help := Command{
+		Name: "help", Args: "[COMMAND]", Prepare: t.help,
+		Help: "print all commands, or what COMMAND --help prints", Example: "help --man | man -l -",
+	}.prepared(root)
+	help.ValidArgsFunction = nil
+	for _, c := range root.Commands() {
+		help.ValidArgs = append(help.ValidArgs, c.Name())
+	}
+	root.SetHelpCommand(help)
+	root.InitDefaultHelpCmd()
+	root.AddCommand(Command{Name: "version", Prepare: t.version, Help: "print the version", Example: "version -o json"}.prepared(root))
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(c *cobra.Command) error { // cobra's has lines of any length
+		c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = wrap(f.Usage, width-30) })
+		for _, of := range c.Commands() {
+			column := len("  ") + of.NamePadding() + len(" ")
+			of.Short = strings.ReplaceAll(wrap(of.Short, width-column), "\n", "\n"+strings.Repeat(" ", column))
+		}
+		return usage(c)
+	})
+	return root
+}
+
+// prepared is the command with its flags.
+func (c Command) prepared(root *cobra.Command) *cobra.Command {
+	p := &cobra.Command{
+		Use: strings.TrimSpace(c.Name + " [flags] " + c.Args), Short: c.Help, Long: wrap(sentence(c.Help)+"\n\n"+c.More, width),
+		Args: func(_ *cobra.Command, args []string) error { return c.takes(args) },
+	}
+	if c.Example != "" {
+		p.Example = "  " + root.Name() + " " + c.Example
+	}
+	if c.Args == "" {
+		p.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	run := c.Prepare(p.Flags())
+	p.RunE = func(_ *cobra.Command, args []string) error {
+		if err := run(args); err != nil {
+			return ranError{err}
+		}
+		return nil
+	}
+	p.Flags().BoolP("help", "h", false, "print what the command does")
+	p.Flags().VisitAll(func(f *pflag.Flag) {
+		if v, is := f.Value.(interface{ choices() []string }); is {
+			_ = p.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.choices(), cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	return p
 }
 
 // takes returns an error if the command does not take as many arguments.
@@ -146,11 +181,9 @@ func (c Command) takes(args []string) error {
 	}
 	switch {
 	case len(args) < len(needed):
-		return Usage(fmt.Errorf("%s needs %s", c.Name, strings.Join(needed, " ")))
+		return fmt.Errorf("%s needs %s", c.Name, strings.Join(needed, " "))
 	case len(args) > most && !anyNumber:
-		return Usage(fmt.Errorf("%s takes no argument %q", c.Name, args[most]))
-	case len(c.Choices) > 0 && len(args) > 0 && !slices.Contains(c.Choices, args[0]):
-		return Usage(fmt.Errorf("%s: there is no %q, only %s", c.Name, args[0], strings.Join(c.Choices, ", ")))
+		return fmt.Errorf("%s takes no argument %q", c.Name, args[most])
 	}
 	return nil
 }
@@ -164,31 +197,4 @@ func (t Table) version(set *pflag.FlagSet) func([]string) error {
 		_, err := fmt.Println(t.Program, t.Version)
 		return err
 	}
-}
-
-func (t Table) help(set *pflag.FlagSet) func([]string) error {
-	man := set.Bool("man", false, "print the manual page, in roff(7)")
-	return func(args []string) error {
-		text := t.Help()
-		if *man {
-			text = t.manual()
-		}
-		if len(args) == 1 {
-			c, ok := t.find(args[0])
-			if i := slices.IndexFunc(t.CallOuts, func(c Command) bool { return c.Name == args[0] }); i >= 0 {
-				c, ok = t.CallOuts[i], true
-			}
-			if !ok {
-				return unknown(args[0])
-			}
-			text = t.helpOf(c)
-		}
-		_, err := os.Stdout.WriteString(text)
-		return err
-	}
-}
-
-// unknown is the error of a person who has mistyped a command.
-func unknown(name string) error {
-	return Usage(fmt.Errorf("unknown command %q", name))
 }

@@ -97,7 +97,7 @@ func TestRunReturnsTheProgramsStatus(t *testing.T) {
 		{[]string{"-o", "big_writes", "--", "true"}, 2, "run: unknown option 'big_writes'"},
 		{[]string{"-o", "suid", "--", "true"}, 0, "unsafe option suid ignored"},
 		{[]string{"--again", "--", "true"}, 2, "unknown flag: --again"},
-		{[]string{"--help"}, 0, "Usage: pod-fuse run [FLAG...] -- PROGRAM"},
+		{[]string{"--help"}, 0, "Usage:\n  pod-fuse run [flags] -- PROGRAM"},
 	} {
 		p := d.launch(append([]string{"run"}, test.args...)...)
 		if status := p.status(); status != test.status {
@@ -350,7 +350,7 @@ func TestReady(t *testing.T) {
 		{nil, soon, 1, "; is the driver running on this node?\n"},
 		{nil, []string{"--timeout", "soon"}, 2, "invalid argument \"soon\""},
 		{nil, []string{"now"}, 2, "pod-fuse: ready takes no argument \"now\"; see pod-fuse ready --help\n"},
-		{nil, []string{"--help"}, 0, "Usage: pod-fuse ready"},
+		{nil, []string{"--help"}, 0, "Usage:\n  pod-fuse ready"},
 	} {
 		d := newNode(t)
 		d.answer = func(int, wire.Request) (*wire.Answer, bool) { return row.answer, false }

@@ -25,7 +25,7 @@ func TestWatch(t *testing.T) {
 	if output, err := d.Command("watch", "--driver", d.Name, path).CombinedOutput(); err == nil || !strings.Contains(string(output), "unknown flag: --driver") {
 		t.Errorf("watch of a driver: %v: %s", err, output)
 	}
-	if output, err := d.Command("watch", "--help").CombinedOutput(); err != nil || !strings.Contains(string(output), "pod-info-fuse watch [FLAG...] FILE\n") {
+	if output, err := d.Command("watch", "--help").CombinedOutput(); err != nil || !strings.Contains(string(output), "pod-info-fuse watch [flags] FILE\n") {
 		t.Errorf("watch --help: %v: %s", err, output)
 	}
 	output, err = d.Command("watch", dir+"/nothing", "--count", "5", "--interval", "1ms").CombinedOutput()
