@@ -17,9 +17,9 @@ const (
 	recordDelay    = time.Minute      // between two attempts to restore them that fail
 )
 
-// heal has the driver heal dead volumes, by the call-out init, or make lost records anew, by the
-// command restore. changed says that another version was installed: init lets it take over, as it
-// gives the daemon another input.
+// heal has the driver heal dead volumes, and make lost records anew, by the call-out init. changed
+// says that another version was installed: init lets it take over, as it gives the daemon another
+// input.
 func (k *Keeper) heal(changed bool) error {
 	state, err := k.Node.MountState()
 	if err != nil {
@@ -32,16 +32,16 @@ func (k *Keeper) heal(changed bool) error {
 	}
 	before := k.dead
 	k.dead = state == survive.MountDead
-	verb, delay := "init", healDelay
+	delay := healDelay
 	var wrong error // as long as it is not healed
 	switch {
 	case k.dead:
 		wrong = errDead
 	case changed, state == survive.MountOK && k.Due != nil && k.Due():
 	case k.lost > 0:
-		verb, delay = "restore", recordDelay
+		delay = recordDelay
 		wrong = fmt.Errorf("%d volumes are mounted, but their records are lost; %s status names them, and "+
-			"restore heals them, or logs why not", k.lost, k.Program)
+			"restore heals them, or says why not", k.lost, k.Program)
 	default:
 		k.tried = time.Time{}
 		return err
@@ -58,10 +58,7 @@ func (k *Keeper) heal(changed bool) error {
 		}
 	}
 	k.tried = time.Now()
-	if err := k.call(verb); err != nil {
-		if verb == "restore" {
-			k.Log("%v", err) // not every time: see recordDelay
-		}
+	if k.callInit() != nil {
 		return cmp.Or(k.touch(), wrong)
 	}
 	k.recordDue = time.Time{} // the next look tells what became of them
@@ -80,11 +77,11 @@ func (k *Keeper) heal(changed bool) error {
 
 var errDead = errors.New("the daemon has died, with its standby; its volumes are healed when the kubelet calls the driver")
 
-// call calls the driver, as the kubelet would. Where this container may not, touch has the
+// callInit calls the driver, as the kubelet would. Where this container may not, touch has the
 // kubelet do it.
-func (k *Keeper) call(verb string) error {
+func (k *Keeper) callInit() error {
 	binary := k.Target.Binary()
-	return k.onHost(func() error { _, err := proc.Run(stopTimeout, binary, binary, verb); return err })
+	return k.onHost(func() error { _, err := proc.Run(stopTimeout, binary, binary, "init"); return err })
 }
 
 // touch makes the kubelet call init, at its next volume operation: it watches the

@@ -40,7 +40,7 @@ var _ flex.Driver = CallOuts{}
 // kube-controller-manager calls it as well, in a container that has neither the node's /run
 // nor /dev/fuse.
 func (c CallOuts) Init() (flex.Capabilities, error) {
-	if err := c.Node.begin().maintain(); err != nil {
+	if err := c.Node.begin().init(); err != nil {
 		c.Node.Log("init: %v", err)
 	}
 	// SELinuxRelabel stays false: to relabel the volume fails on FUSE. The kubelet relabels a CSI

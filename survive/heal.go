@@ -45,7 +45,7 @@ const (
 	// healTimeout is how long all of it may take; the next call-out does the rest.
 	healTimeout = 20 * time.Second
 	// healLockTimeout is how long it waits for a call-out that has locked a volume of our own
-	// namespace. Other call-outs wait meanwhile, and so do the other volumes.
+	// namespace. The other volumes wait meanwhile.
 	healLockTimeout = 5 * time.Second
 	// lockTimeout is how long all of it waits for locked namespaces.
 	lockTimeout = time.Second
@@ -96,53 +96,23 @@ func (n healing) isKept(path string) bool {
 	return strings.HasSuffix(filepath.Dir(path), n.deadPath())
 }
 
-// heal heals our own namespace, before all others: what changes in it propagates to
-// some of them. The caller holds the exclusive lock.
-func (n healing) heal() (healed []Healed) {
-	var found map[string]stack
-	all, err := n.dead()
-	defer all.close()
-	if len(all) > 0 {
-		found, err = n.stacksIn(mount.Own(), all)
-	}
-	if err != nil {
-		return []Healed{{Path: n.deadPath(), Err: err}}
-	}
-	if len(found) == 0 {
-		return nil
+// healOwn heals our own namespace.
+func (n healing) healOwn(all dead) (healed []Healed, err error) {
+	found, err := n.stacksIn(mount.Own(), all)
+	if err != nil || len(found) == 0 {
+		return nil, err
 	}
 	varying := n.varying()
 	for path, dead := range found {
-		record, err := n.healOwn(dead, varying)
+		record, err := n.healOwnMount(dead, varying)
 		healed = append(healed, Healed{Path: path, Volume: record, Err: err})
 	}
-	left, err := n.stacksIn(mount.Own(), all)
-	if err != nil {
-		return withoutGone(healed, nil, false)
-	}
-	return withoutGone(healed, []affected{{Namespace: mount.Own(), dead: left}}, true)
+	return healed, nil
 }
 
-// withoutGone leaves out what could not be healed and is not dead any more, as a later look at some
-// namespaces says: an unmount, which needs no more than the volume's lock, another healing, or the
-// end of a container was faster. all tells whether the look was at all namespaces. Only mountinfo
-// can tell: a mount that is covered has no path, and is there.
-func withoutGone(healed []Healed, now []affected, all bool) []Healed {
-	left := map[string]map[string]stack{} // by namespace
-	for _, a := range now {
-		left[a.Name] = a.dead
-	}
-	return slices.DeleteFunc(healed, func(h Healed) bool {
-		there, seen := left[h.namespace]
-		_, dead := there[h.Path]
-		// Where another healing is at work, mountinfo may have the mount for a moment still.
-		return errors.Is(h.Err, mount.ErrGone) || h.Err != nil && !dead && (seen || all)
-	})
-}
-
-// healOwn introduces the volume, which nobody has yet: containers are healed later. It does so also
-// for a mount of a subPath, which may be healed before that of the volume.
-func (n healing) healOwn(dead stack, varying []uint8) (record volume.Record, err error) {
+// healOwnMount introduces the volume, which nobody has yet: containers are healed later. It does so
+// also for a mount of a subPath, which may be healed before that of the volume.
+func (n healing) healOwnMount(dead stack, varying []uint8) (record volume.Record, err error) {
 	// Or an unmount would find the dead one, and leave the one in its place.
 	unlock, err := n.lockVolumeUntil(dead.volume, time.Now().Add(n.within(healLockTimeout)))
 	if err != nil {
@@ -163,35 +133,42 @@ type affected struct {
 	err  error // why nobody can heal it
 }
 
-// healOthers heals all other namespaces, and forgets the file systems of which nothing is left. A
-// hostile namespace may never let go of a process that has entered it. So processes of their own
-// enter, and the caller holds no lock meanwhile that a call-out needs.
-func (n healing) healOthers() (healed []Healed) {
+// heal heals all namespaces, and forgets the file systems of which nothing is left. Our own comes
+// first: what changes in it propagates to some of the others. One of those may be hostile, and
+// never let go of a process that has entered it. So processes of their own enter, and the caller
+// holds no lock. What was adopted before is returned as well.
+func (n healing) heal(adopted []Healed) (healed []Healed) {
 	all, err := n.dead()
 	if err != nil {
-		return []Healed{{Path: n.deadPath(), Err: err}}
+		return append(adopted, Healed{Path: n.deadPath(), Err: err})
 	}
 	defer all.close()
 	if len(all) == 0 {
-		return nil
+		return adopted
 	}
+	healed, ownErr := n.healOwn(all)
 	until := time.Now().Add(n.within(healTimeout))
 	others, seenErr := n.survey(all, until, 1)
-	healed, openErr := n.healEach(others, until)
+	inOthers, openErr := n.healEach(others, until)
 	others, err = n.survey(all, until, 10)
-	healed = withoutGone(healed, others, err == nil)
-	own, ownErr := n.stacksIn(mount.Own(), all)
-	for _, err := range []error{seenErr, openErr, err, ownErr} {
+	own, leftErr := n.stacksIn(mount.Own(), all)
+	now := append(others, affected{Namespace: mount.Own(), dead: own})
+	healed = withoutGone(append(healed, inOthers...), now, err == nil && leftErr == nil)
+	healed = slices.DeleteFunc(healed, func(h Healed) bool { // one line for each is enough
+		return h.PID == 0 && slices.ContainsFunc(adopted, func(a Healed) bool { return a.Path == h.Path })
+	})
+	healed = append(adopted, healed...)
+	for _, err := range []error{ownErr, seenErr, openErr, err, leftErr} {
 		if isUnseen(err) {
 			err = fmt.Errorf("look at all of them: %w; the next call-out tries it again", err)
 			return append(healed, Healed{Path: "other mount namespaces", Err: err})
 		}
 	}
-	if err != nil || ownErr != nil {
+	if err != nil || leftErr != nil {
 		return healed // somebody may have what is dead
 	}
 	left := map[uint64]bool{}
-	for _, a := range append(others, affected{dead: own}) {
+	for _, a := range now {
 		if a.err != nil && len(a.dead) > 0 || errors.Is(a.err, mount.ErrLong) {
 			healed = append(healed, Healed{PID: a.PID, Command: command(a.PID), Path: "its volumes", More: max(0, len(a.dead)-1), Err: a.err})
 		}
@@ -205,6 +182,23 @@ func (n healing) healOthers() (healed []Healed) {
 		}
 	}
 	return healed
+}
+
+// withoutGone leaves out what could not be healed and is not dead any more, as a later look says, at
+// all namespaces or at some: an unmount, which needs no more than the volume's lock, another
+// healing, or the end of a container was faster. Only mountinfo can tell: a mount that is covered
+// has no path, and is there.
+func withoutGone(healed []Healed, now []affected, all bool) []Healed {
+	left := map[string]map[string]stack{} // by namespace, of which our own comes last: others may have no name
+	for _, a := range now {
+		left[a.Name] = a.dead
+	}
+	return slices.DeleteFunc(healed, func(h Healed) bool {
+		there, seen := left[h.namespace]
+		_, dead := there[h.Path]
+		// Where another healing is at work, mountinfo may have the mount for a moment still.
+		return errors.Is(h.Err, mount.ErrGone) || h.Err != nil && !dead && (seen || all)
+	})
 }
 
 // mostDead is how many dead mounts of a namespace are healed: the dead mounts of all namespaces are

@@ -81,12 +81,15 @@ func TestAVolumeThatIsUnmountedWhileItWaitsToBeHealed(t *testing.T) {
 	if err := restore.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// Before it serves, it waits for the lock as long as a call-out does, to see whether the record
-	// is there.
 	testnode.Eventually(t, "the daemon serves", func() bool { return d.Status().Mount.State == "ok" })
-	testnode.Eventually(t, "the volume's turn has come, by the lock file, which is open again for it", func() bool {
+	turns := 0 // looks in a row
+	testnode.Eventually(t, "the volume's turn has come: the lock file is open for it, and nobody else waits", func() bool {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", restore.Process.Pid))
-		return len(slices.DeleteFunc(files, func(path string) bool { to, _ := os.Readlink(path); return to != lock.Name() })) == 2
+		files = slices.DeleteFunc(files, func(path string) bool { to, _ := os.Readlink(path); return to != lock.Name() })
+		if turns++; len(files) != 1 || unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+			turns = 0
+		}
+		return turns == 5
 	})
 	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 		t.Fatal(err)

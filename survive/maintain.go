@@ -8,48 +8,46 @@ import (
 	"time"
 )
 
-// maintain starts the daemon and heals volumes when both its processes have died, and lets
-// this version take over from another, unless that has just failed. Where the driver has
-// never mounted anything, it does nothing.
-func (n callOut) maintain() error {
+// maintain starts the daemon and heals volumes when both its processes have died, and those that
+// have lost their record. Then it replaces the daemon, where that is due. Where the driver has never
+// mounted anything, it does nothing.
+func (n callOut) maintain(replace func() error) (healed []Healed, err error) {
 	if used, err := n.used(); err != nil || !used {
-		return err
+		return nil, err
 	}
-	err := n.ensure(false)
+	adopted, err := n.ensure(false)
 	if errors.Is(err, errStopped) {
-		return nil
+		return nil, nil
 	}
 	if err == nil {
-		_, err = n.upgrade(func() bool { return !n.upgradeInVain() })
+		err = replace()
 	}
-	n.logHealed(n.healOthers())
+	healed = n.heal(adopted)
 	n.forgetLingering(math.MaxInt)
+	return healed, err
+}
+
+// init maintains the node, and lets this version take over from another, unless that has just
+// failed.
+func (n callOut) init() error {
+	healed, err := n.maintain(func() error {
+		_, err := n.upgrade(func() bool { return !n.upgradeInVain() })
+		return err
+	})
+	n.logHealed(healed)
 	return err
 }
 
-// Restore heals dead volumes, and those that have lost their record, and reports them.
+// Restore maintains the node, and reports what it has healed.
 func (n Node) Restore() ([]Healed, error) {
-	c := n.begin()
-	if used, err := c.used(); err != nil || !used {
-		return nil, err
-	}
-	unlock, served, err := c.lockUsed()
-	if errors.Is(err, errStopped) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	healed, err := c.restore(served, true)
-	unlock()
-	if err != nil {
-		return nil, err
-	}
-	if from, err := c.giveAnew(); from != "" || err != nil {
-		healed = append(healed, Healed{Path: "the daemon's link to its companion, or its input", Err: err})
-	}
-	healed = append(healed, c.healOthers()...)
-	c.forgetLingering(math.MaxInt)
-	return healed, nil
+	c, given := n.begin(), []Healed(nil)
+	healed, err := c.maintain(func() error {
+		if from, err := c.giveAnew(); from != "" || err != nil {
+			given = []Healed{{Path: "the daemon's link to its companion, or its input", Err: err}}
+		}
+		return nil
+	})
+	return append(healed, given...), err
 }
 
 // Acquire makes sure that the node mount is there and served, and keeps Stop away until release
@@ -60,6 +58,7 @@ func (n Node) Acquire() (release func(), err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("mounting needs root")
 	}
+	var adopted []Healed
 	for ensured := false; ; ensured = true {
 		unlock, err := c.lock(shared)
 		if err != nil {
@@ -70,7 +69,7 @@ func (n Node) Acquire() (release func(), err error) {
 		case err == nil && there.seemsServed() && c.givenTried() && exists(c.Volumes().Dir) && !ensured:
 			return unlock, nil
 		case err == nil && ensured && there.device != 0:
-			return func() { unlock(); c.logHealed(c.healOthers()) }, nil
+			return func() { unlock(); c.logHealed(c.heal(adopted)) }, nil
 		}
 		unlock()
 		if err == nil && ensured && time.Now().After(c.deadline) {
@@ -79,7 +78,7 @@ func (n Node) Acquire() (release func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.ensure(true); err != nil {
+		if adopted, err = c.ensure(true); err != nil {
 			return nil, err
 		}
 		if _, err := c.giveAnew(); err != nil {

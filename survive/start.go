@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,23 +21,20 @@ import (
 
 // start mounts the node's file system and starts its daemon. The caller holds
 // the exclusive lock, and heals next. When it fails, it leaves nothing behind but the companion,
-// which the next attempt needs and Stop ends. It returns what adopt does.
-func (n callOut) start() (adopted []Healed, err error) {
+// which the next attempt needs and Stop ends.
+func (n callOut) start() (err error) {
 	// A daemon that died, or lost its mount, may have left something.
 	if err := n.retireNodeMount(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.clear(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.makeDirs(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.chooseUser(); err != nil {
-		return nil, err
-	}
-	if adopted, err = n.adopt(); err != nil {
-		return adopted, err
+		return err
 	}
 	if err := metrics.CreateCalls(n.path(metrics.CallsFileName)); err != nil {
 		n.Log("call-outs are not counted: %v", err) // volumes work without
@@ -49,11 +45,9 @@ func (n callOut) start() (adopted []Healed, err error) {
 			err = errors.Join(err, n.clear())
 		}
 	}()
-	if err := n.mountAndServe(); err != nil {
-		return adopted, err
-	}
-	serves = true
-	return adopted, nil
+	err = n.mountAndServe()
+	serves = err == nil
+	return err
 }
 
 // mountAndServe mounts the file system, and leaves the descriptor that serves it to the daemon:
@@ -191,22 +185,36 @@ func (n callOut) used() (bool, error) {
 	return count > 0, err
 }
 
-// ensure starts the daemon if it does not serve, and its companion, and heals dead mounts in our
-// own namespace. The caller calls healOthers next, and has no lock. Where the driver has nothing,
-// it starts the daemon only if somebody needs it, and returns errStopped otherwise.
-func (n callOut) ensure(needed bool) error {
+// ensure starts the daemon if it does not serve, and its companion, and makes lost records anew: it
+// returns what adopt does. The caller calls heal next, and has no lock. Where the driver has
+// nothing, it starts the daemon only if somebody needs it, and returns errStopped otherwise.
+func (n callOut) ensure(needed bool) (adopted []Healed, err error) {
 	lock := n.lockUsed
 	if needed {
 		lock = n.lockServed
 	}
 	unlock, served, err := lock()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unlock()
-	healed, err := n.restore(served, false)
-	n.logHealed(healed)
-	return err
+	if served {
+		served, err = n.servesWhole()
+	}
+	switch {
+	case err != nil:
+	case served:
+		_, err = n.ensureCompanion()
+	default:
+		err = n.start()
+	}
+	if err == nil {
+		err = makeDir(n.Volumes().Dir, n.gid(), readable) // somebody may have removed it
+	}
+	if err != nil {
+		return nil, err
+	}
+	return n.adopt()
 }
 
 // lockUsed does what lockServed does, where the driver has mounted something, and otherwise returns
@@ -258,39 +266,6 @@ func (n callOut) lockServed() (unlock func(), served bool, err error) {
 			return nil, false, err
 		}
 	}
-}
-
-// restore starts the daemon if it does not serve, and its companion, heals our own namespace, and
-// reports that. With all, it also looks for volumes whose record is lost, which costs time with
-// the number of mounts on the node. Where all records may be lost, it does so anyway. The caller
-// holds the exclusive lock, of lockServed.
-func (n callOut) restore(served, all bool) ([]Healed, error) {
-	var err error
-	if served && all {
-		served, err = n.servesWhole()
-	}
-	if err == nil && served {
-		_, err = n.ensureCompanion()
-	}
-	var adopted []Healed
-	switch {
-	case err != nil:
-		return nil, err
-	case !served:
-		adopted, err = n.start()
-	case all || !exists(n.Volumes().Dir):
-		if err = makeDir(n.Volumes().Dir, n.gid(), readable); err == nil {
-			adopted, err = n.adopt()
-		}
-	}
-	if err != nil {
-		return adopted, err
-	}
-	healed := n.heal()
-	healed = slices.DeleteFunc(healed, func(h Healed) bool { // one line for each is enough
-		return slices.ContainsFunc(adopted, func(a Healed) bool { return a.Path == h.Path })
-	})
-	return append(adopted, healed...), nil
 }
 
 // served tells whether the node mount is there and answers, and its device number; 0: it is not

@@ -81,6 +81,31 @@ func TestVolumesWithoutARecordAreHealed(t *testing.T) {
 	}
 }
 
+// Where only some records are lost, the next init makes them anew as well.
+func TestARecordThatIsLostAmongOthersIsMadeAnew(t *testing.T) {
+	for _, heal := range []string{"init", "restore"} {
+		t.Run(heal, func(t *testing.T) {
+			d := testnode.Install(t)
+			for i := range 2 {
+				d.Must("mount", d.KubeletDir(uidOf(i)), testnode.Edit(testnode.PodUID, uidOf(i)))
+			}
+			d.Pair()
+			if err := os.Remove(d.Records()[0]); err != nil {
+				t.Fatal(err)
+			}
+			ends(d, heal)
+			for _, v := range d.Status().Volumes {
+				if got := testnode.Read(t, v.Dir, "pod.uid"); v.State != "ok" || got != v.PodUID+"\n" {
+					t.Errorf("%+v reads %q", v, got)
+				}
+			}
+			if records := d.Records(); len(records) != 2 {
+				t.Errorf("records: %q", records)
+			}
+		})
+	}
+}
+
 // The kubelet's root, or any directory on the way to it, may be a link, which mountinfo does not
 // have.
 func TestVolumesWithoutARecordAreHealedWhereTheKubeletsRootIsALink(t *testing.T) {

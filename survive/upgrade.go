@@ -22,7 +22,7 @@ func (n Node) Upgrade() (from string, err error) {
 		return "", nil
 	}
 	from, err = c.upgrade(func() bool { return true })
-	c.logHealed(c.healOthers()) // where it had to be started anew
+	c.logHealed(c.heal(nil)) // where it had to be started anew
 	return from, err
 }
 
@@ -47,10 +47,11 @@ func (n callOut) upgrade(wanted func() bool) (from string, err error) {
 	// On a loaded node, an honest daemon may only be late. It is asked once more, without the lock,
 	// and has the time for that which the attempt took.
 	n.deadline = n.until().Add(time.Since(begun))
-	if ensureErr := n.ensure(false); ensureErr != nil {
+	adopted, ensureErr := n.ensure(false)
+	if ensureErr != nil {
 		return from, errors.Join(err, ensureErr)
 	}
-	n.logHealed(n.healOthers())
+	n.logHealed(n.heal(adopted))
 	unlock, lockErr := n.lock(shared)
 	if lockErr != nil {
 		return from, errors.Join(err, lockErr)
@@ -157,11 +158,7 @@ func (n callOut) replaceDaemon() error {
 	}, time.Now().Add(upgradeTimeout))
 	if errors.As(err, new(pair.Unserved)) && !isSilent(err) {
 		n.Log("version %s does not serve, though the process before has left its place to it; it is started anew: %v", n.Version, err)
-		adopted, err := n.start()
-		if err == nil {
-			n.logHealed(append(adopted, n.heal()...))
-		}
-		return err
+		return n.start() // the caller heals next
 	} else if err != nil {
 		return withLastWords(err, given.Crash)
 	}
