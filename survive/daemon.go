@@ -61,8 +61,8 @@ func (n daemon) abort() error {
 
 // end waits until no process of the daemon is left, and kills those that do not end by
 // themselves: the holders of the locks, and the processes in the daemon's cgroup. Without
-// such a cgroup, it waits for a standby that has just been born, and that exits when it finds
-// itself alone.
+// such a cgroup, nothing leads to a standby that has just been born: it exits when it finds
+// that the connection has been aborted.
 func (n daemon) end() error {
 	group := n.group()
 	// unseen is how often in a row no holder was seen. Once may be one that has ended since the
@@ -73,12 +73,8 @@ func (n daemon) end() error {
 		if err != nil {
 			return err
 		}
-		ended, err := n.pair().Ended()
-		if err != nil {
-			return err
-		}
 		left := group.Processes()
-		if ended && !locks.Held() && len(left) == 0 {
+		if !locks.Held() && len(left) == 0 {
 			n.noteGroup(nil)
 			return nil
 		}

@@ -11,8 +11,7 @@
 //
 //	/run/PROGRAM/<vendor~driver>/
 //	    lock             flock(2): call-outs share it, starting and stopping exclude
-//	    daemon.lock      fcntl(2) locks say who is active and standby, and a flock(2) whether
-//	                     anybody is left; see package pair
+//	    daemon.lock      fcntl(2) locks say who is active and standby; see package pair
 //	    connection.json  what was agreed on with the kernel when fs was mounted
 //	    crash            what Go's runtime said when it ended a process that serves
 //	    control          the active process's socket, which root can connect to

@@ -11,8 +11,7 @@
 //	3  /dev/fuse, non-blocking: the connection lives while anybody holds it
 //	4  the link to the process that started it; see below
 //	5  daemon.lock: an fcntl(2) lock on byte 0 is held by the active process, on
-//	   byte 1 by the standby, so that the kernel knows that they are there; a
-//	   flock(2) by all who have it open
+//	   byte 1 by the standby, so that the kernel knows that they are there
 //	6  the control socket, which listens; the active process accepts
 //	7  the log, which a confined process could not open, nor connect again
 //	8  the directory that the file system reads beside the records, if there is one

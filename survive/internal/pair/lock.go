@@ -22,38 +22,9 @@ type Locks struct {
 }
 
 // OpenLock opens daemon.lock for the pair's processes, and makes it if need be. They inherit
-// the open file, and with it a lock of flock(2), which the kernel removes when no process has
-// the file open any more. So [Place.Ended] knows of a process from its birth, long before it
-// could take a lock of its own. Each version has such a lock.
+// the open file.
 func (at Place) OpenLock() (*os.File, error) {
-	file, err := os.OpenFile(at.Lock, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		file.Close()
-		return nil, &fs.PathError{Op: "flock", Path: at.Lock, Err: err}
-	}
-	return file, nil
-}
-
-// Ended tells whether no process is left that was given daemon.lock, not even one that has
-// not taken one of its locks yet.
-func (at Place) Ended() (bool, error) {
-	file, err := os.Open(at.Lock)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	} else if err != nil {
-		return false, err
-	}
-	defer file.Close()
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-		return false, nil
-	} else if err != nil {
-		return false, &fs.PathError{Op: "flock", Path: at.Lock, Err: err}
-	}
-	return true, nil
+	return os.OpenFile(at.Lock, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 }
 
 // Held tells whether anybody has a lock.
