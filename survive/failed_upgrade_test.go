@@ -192,11 +192,12 @@ func TestAVersionThatCouldNotTakeOverMountsNothingThatTheOtherCannotRead(t *test
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
+			version := testnode.Build(t, "exits", "attack", builds.Edit{File: row.file, Old: row.line + "1", New: row.line + "2"})
 			d := testnode.Install(t)
-			l := readAll(t, d.Mount())
+			l := readAtTimes(t, d.Mount())
 			d.Pair()
 			other, before := t.TempDir(), testnode.Names(t, d.RunDir+"/volumes")
-			d.ReplaceBinary(testnode.Build(t, "exits", "attack", builds.Edit{File: row.file, Old: row.line + "1", New: row.line + "2"}))
+			d.ReplaceBinary(version)
 			d.Must("init")
 			a := d.Call("mount", other, testnode.WithOption("pod.name"))
 			if a.Status != "Failure" || !strings.Contains(a.Message, "version 1.2.3 serves and cannot read what version exits records") ||
