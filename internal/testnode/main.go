@@ -80,7 +80,7 @@ const (
 	buildsVariable, vendorVariable, noBuilds = "POD_INFO_FUSE_TEST_BUILDS", "POD_INFO_FUSE_TEST_VENDOR", "none"
 	// perCPU is how many tests run at the same time, for each CPU, and patientPerCPU how many of
 	// those that wait run beside them.
-	perCPU, patientPerCPU = 2, 4
+	perCPU, patientPerCPU = 2, 8
 )
 
 // TestVendor begins the vendor of every driver that this test installs.
