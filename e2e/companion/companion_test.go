@@ -67,7 +67,7 @@ func (d installed) becomes(version string) {
 	d.t.Helper()
 	built := filepath.Join(versions, version)
 	if _, err := os.Stat(built); err != nil {
-		if err := builds.Build(built, ".", "-X main.version="+version, "strict"); err != nil {
+		if err := builds.Build(built, ".", "-s -w -X main.version="+version, "strict"); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -101,7 +101,7 @@ func (d installed) mount() (dir string) {
 // status is what status says of the daemon, when there is a standby.
 func (d installed) status() (s struct{ Active, Standby struct{ PID int } }) {
 	d.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
 		var status struct {
 			Daemon *struct{ Active, Standby struct{ PID int } }
 		}

@@ -96,7 +96,7 @@ func built(t *testing.T, version, names string) (path string) {
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	if err := builds.Build(path, ".", "-X main.version="+version, names); err != nil {
+	if err := builds.Build(path, ".", "-s -w -X main.version="+version, names); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -143,7 +143,7 @@ type daemon struct {
 
 func (d installed) daemon() daemon {
 	d.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
 		var status struct{ Daemon *daemon }
 		text := d.call("status", "-o", "json")
 		if err := json.Unmarshal([]byte(text), &status); err != nil {

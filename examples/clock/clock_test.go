@@ -32,7 +32,7 @@ func install(t *testing.T) installed {
 // becomes puts a version in the place of the one that is there.
 func (d installed) becomes(version string) {
 	d.t.Helper()
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-X main.version="+version, "-o", d.path+".new")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+version, "-o", d.path+".new")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		d.t.Fatalf("build: %v\n%s", err, output)
@@ -61,7 +61,7 @@ func (d installed) pair(version string, ended int) (active int) {
 		PID     int
 		Version string
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
 		var status struct {
 			Daemon struct{ Active, Standby process }
 		}

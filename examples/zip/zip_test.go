@@ -142,7 +142,7 @@ func (p program) status() status {
 // pair waits until two processes of a version are there, and neither is one that ended.
 func (p program) pair(version string, ended int) (active, standby int) {
 	p.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
 		now := p.status()
 		a, s := now.Daemon.Active, now.Daemon.Standby
 		if a.Version == version && s.Version == version && a.PID != 0 && s.PID != 0 && a.PID != ended && s.PID != ended {
@@ -211,6 +211,7 @@ func (r *readers) begin(read func() error) {
 				return
 			}
 			reads.Add(1)
+			time.Sleep(time.Millisecond) // the CPUs are also others'
 		}
 	})
 }
