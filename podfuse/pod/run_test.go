@@ -139,6 +139,8 @@ func TestRestartStartsADeadProgramAgain(t *testing.T) {
 				if n == 3 { // the second one that dies young is not started at once
 					time.Sleep(1100 * time.Millisecond)
 				}
+				// It is served before it has said so.
+				eventually(t, "it says so", func() bool { return strings.Count(p.text(), "serving") == n-1 })
 				killed := time.Now()
 				must(t, unix.Kill(pid, unix.SIGKILL))
 				pid = d.servedBy(at, pid)
