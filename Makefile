@@ -366,7 +366,7 @@ e2e-systemd: build
 # What runs before a change is called done: the long form of each suite that .ci/run has in its
 # short one, the kubelets, clusters and the architecture for which .ci/run has no time, and what a release has to
 # show. Prints the time of each. OLDER are kubelets: the oldest for containerd 2, and one between. A release has all.
-OLDER ?= 1.34 1.31
+OLDER ?= 1.34.4 1.31.4
 release-suite:
 	set -e; for suite in chaos chaos-pod-fuse mutate fuzz 'soak SOAK=30m' e2e-linux-6.1 $(OLDER:%='e2e KUBERNETES=%') \
 		'e2e KUBERNETES=1.30 RUNTIME=debian' 'e2e-cluster KUBERNETES=1.36' e2e-arm64 release-again 'vulncheck VULNDB=latest'; do \
