@@ -176,8 +176,15 @@ var mutants = []mutant{
 	{
 		"a program that is started again finds its mount point taken by its own dead mount",
 		"TestNeverServed", "podfuse/mounter/death.go",
-		[]string{`	m.detachOwn(c)
-	kept,`, `	kept,`},
+		[]string{`	own := m.detachOwn(c)
+	kept,`, `	own := error(nil)
+	kept,`},
+	},
+	{
+		"a program whose own mount could not be removed at once never starts again",
+		"TestOwnMountThatIsRemovedLater", "podfuse/mounter/death.go",
+		[]string{`	if kept {
+		m.detachOwnAgain(c, own)`, `	if kept {`},
 	},
 	{
 		"a mounter that is killed does not end an unmount that it has begun",

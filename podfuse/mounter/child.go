@@ -66,7 +66,7 @@ var errands = map[string]func(job) (result, error){
 }
 
 var (
-	errHangs = errors.New("a file system on the way does not answer; the attempt was given up")
+	errHangs = errors.New("a file system on the way does not answer, or the machine is too busy; the attempt was given up")
 	errDied  = errors.New("a child has died on its errand")
 	errAgain = errors.New("the mounts have changed meanwhile")
 )

@@ -115,7 +115,7 @@ const mostFormer = 16
 func (m *programs) died(c *connection) {
 	pause("died")
 	// First, or a program that is started again in there is held by its own mount.
-	m.detachOwn(c)
+	own := m.detachOwn(c)
 	kept, resends, short := m.keepDead(c)
 	for short { // of descriptors or memory
 		time.Sleep(lookAgain)
@@ -123,12 +123,14 @@ func (m *programs) died(c *connection) {
 	}
 	pause("told")
 	if kept {
+		m.detachOwnAgain(c, own)
 		return
 	}
 	if !resends {
 		defer m.uncoverDead(c)()
 	}
 	m.abort([]*connection{c})
+	m.detachOwnAgain(c, own) // before it is dropped: no other program mounts there meanwhile
 	m.do(func() {
 		if !isClosed(c.gone) {
 			m.tell(wire.Event{Kind: wire.Died, Volume: c.Volume, Generation: c.Generation, Since: time.Now()})

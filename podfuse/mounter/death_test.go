@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -258,6 +259,60 @@ func TestOwnMountsThatHang(t *testing.T) {
 			must(t, row.goes(w))
 			if took, late := watch.Stop(); took > row.most {
 				t.Errorf("took %v, and the machine stood still for %v", took, late)
+			}
+		})
+	}
+}
+
+// A program's own mount cannot be removed when the program dies, as there was no time for it. It is
+// removed later: the program starts again, and sees its next mount.
+func TestOwnMountThatIsRemovedLater(t *testing.T) {
+	t.Parallel()
+	for what, row := range map[string]struct{ silent, killed bool }{
+		"the program has served":              {},
+		"the program had not answered yet":    {silent: true},
+		"and the mounter is killed meanwhile": {killed: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.container(containerOptions{})
+			defer c.everyName("/mine")()
+			const own = "/mine/own"
+			if row.silent {
+				c.silent(own)
+			} else {
+				c.serve(launchOptions{Text: "one", Mountpoint: own})
+			}
+			dir := c.programs("everyname")
+			stop(t, dir...)
+			c.killProgram()
+			next := func() { c.launch(0, launchOptions{Text: "two", Mountpoint: own}) }
+			if row.silent { // or its descriptor could be on its way still
+				next()
+			}
+			eventually(t, "the mount could not be removed", func() bool {
+				text, err := os.ReadFile(filepath.Join(w.client.RunDir, "log"))
+				must(t, err)
+				return strings.Contains(string(text), "removal of the program's own mount")
+			})
+			if row.killed {
+				before := w.status("a spare", func(s Status) bool { return s.Spare != 0 })
+				must(t, unix.Kill(before.PID, unix.SIGKILL))
+			}
+			for _, pid := range dir {
+				must(t, unix.Kill(pid, unix.SIGCONT))
+			}
+			if !row.silent {
+				eventually(t, "the mount is removed", func() bool { return len(c.mounts("fuse")) == 1 }) // or a look at it waits
+				next()
+			}
+			eventually(t, "the next program serves", func() bool {
+				volumes := w.now().Volumes
+				return len(volumes) == 1 && volumes[0].Served && len(c.programs("program")) == 1
+			})
+			if text, err := c.read(own + "/text"); text != "two" {
+				t.Errorf("%q, %v", text, err)
 			}
 		})
 	}

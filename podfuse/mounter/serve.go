@@ -93,7 +93,9 @@ func (m *mounter) resumeConnection(name string) {
 	c.doubted = true
 	_, ordered := m.set.Get(c.Order, nil)
 	switch {
-	case c.Dead, ordered: // the order goes on with it
+	case c.Dead:
+		go func() { m.detachOwnAgain(c, m.detachOwn(c)) }()
+	case ordered: // the order goes on with it
 	case c.Sent.IsZero():
 		go m.abandon(c)
 	default:
@@ -609,3 +611,29 @@ func (m *programs) detachOwn(c *connection) error {
 	}
 	return err
 }
+
+// mostDetachPause is the longest pause between two attempts to remove a program's own mount.
+const mostDetachPause = 10 * time.Second
+
+// detachOwnAgain tries again what detachOwn could not do, if its error does not tell whether the
+// mount is there: a machine may have no time for a child. As long as the mount is there, the program
+// cannot start again, because a look at its mount point fails. Once another program serves the
+// volume, nobody knows what has the number of this one's device.
+func (m *programs) detachOwnAgain(c *connection, err error) {
+	for pause := recoverPause; isUndecided(err); pause = min(2*pause, mostDetachPause) {
+		select {
+		case <-time.After(pause):
+		case <-c.gone:
+			return
+		}
+		unmounted := false
+		m.do(func() { unmounted = c.Unmounted })
+		if unmounted {
+			return
+		}
+		err = m.detachOwn(c)
+	}
+}
+
+// isUndecided tells of an error of detachOwn whether the mount may be there.
+func isUndecided(err error) bool { return mayPass(err) || proc.IsShort(err) }
