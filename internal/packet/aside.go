@@ -52,11 +52,14 @@ func CloseAside(file io.Closer) {
 // it has not yet received (net/unix/af_unix.c, unix_release_sock).
 func (s *Socket) End() {
 	left := true
-	_ = s.Control(func(fd int) {
+	err := s.Control(func(fd int) {
 		if unix.Shutdown(fd, unix.SHUT_RD) == nil {
 			left = hasFiles(fd)
 		}
 	})
+	if err != nil {
+		return // it is closed
+	}
 	if left {
 		CloseAside(s.conn)
 	} else {

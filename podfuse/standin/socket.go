@@ -37,7 +37,8 @@ const (
 	requestTime = 5 * time.Second
 	// serveTime is how long the mounter may take for an order.
 	serveTime = 30 * time.Second
-	// mostClients are connected at the same time, and so many of one pod.
+	// mostClients are connected at the same time, and so many of one pod. One too many closes a
+	// connection of the pod that has most: see makeRoom.
 	mostClients      = 256
 	mostClientsOfPod = 8
 )
@@ -107,17 +108,38 @@ func whose(group []byte) string {
 func (q *requests) enter(conn *packet.Socket, pod string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	of := 0
+	of := map[string]int{}
 	for _, other := range q.clients {
-		if other == pod {
-			of++
-		}
+		of[other]++
 	}
-	if of >= mostClientsOfPod || len(q.clients) >= mostClients {
+	if of[pod] >= mostClientsOfPod || len(q.clients) >= mostClients && !q.makeRoom(of, pod) {
 		return false
 	}
 	q.clients[conn] = pod
 	return true
+}
+
+// makeRoom ends a connection of the pod that has most, for one more of a pod. It returns false if
+// the other pod would then have fewer. What the mounter was asked on that connection, it still
+// answers. The caller has locked q.
+func (q *requests) makeRoom(of map[string]int, pod string) bool {
+	most := pod
+	for other, n := range of {
+		if n > of[most] {
+			most = other
+		}
+	}
+	if of[most] <= of[pod]+1 {
+		return false
+	}
+	for conn, other := range q.clients {
+		if other == most {
+			delete(q.clients, conn)
+			go conn.End()
+			return true
+		}
+	}
+	return false
 }
 
 func (q *requests) leave(conn *packet.Socket) {

@@ -250,6 +250,34 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// Many pods that connect and say nothing keep no other pod waiting, though they have all places.
+func TestPodsThatSayNothingKeepNobodyOut(t *testing.T) {
+	r := newRig(t, time.Minute) // in which such a connection would stay
+	hierarchy := "/sys/fs/cgroup"
+	if _, err := os.Stat(hierarchy + "/cgroup.procs"); err != nil { // cgroup v1
+		hierarchy += "/pids"
+	}
+	groups, err := os.MkdirTemp(hierarchy, "standin-test-")
+	r.must(err)
+	t.Cleanup(func() { r.eventually("nobody is in the cgroups", func() bool { return os.Remove(groups) == nil }) })
+	c := r.serverContainer()
+	socket := filepath.Join(c.paths[0], wire.Socket)
+	for n := range mostClients / mostClientsOfPod {
+		group := filepath.Join(groups, fmt.Sprintf("pod11111111-2222-3333-4444-%012d", n))
+		r.must(os.Mkdir(group, 0o755))
+		t.Cleanup(func() { r.eventually("nobody is in the cgroup", func() bool { return unix.Rmdir(group) == nil }) })
+		p := c.do("silent", filepath.Join(group, "cgroup.procs"), socket, fmt.Sprint(mostClientsOfPod))
+		t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	}
+	r.eventually("they have all places", func() bool { return r.fs.clients() == mostClients })
+	for range mostClientsOfPod - 2 {
+		c.do("ask", socket, `{"format":1,"kind":"serve"}`)
+		_, client := r.ordered(wire.Serve)
+		defer client.Close()
+	}
+	r.ask(t, `{"format":1,"kind":"ready"}`, `{"format":1,"state":"waiting"}`)
+}
+
 func TestAClientThatSaysNothing(t *testing.T) {
 	r := newRig(t, time.Minute, func(f *FileSystem) { f.requestTime = 100 * time.Millisecond })
 	conn, err := net.Dial("unixpacket", filepath.Join(r.serverDir(r.server.ID()), wire.Socket))
