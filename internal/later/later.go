@@ -6,10 +6,11 @@ import "sync"
 // Queue calls functions one at a time: those with the same key in their order, and the keys in
 // turn. Its zero value is ready for use.
 type Queue[K comparable] struct {
-	Most int // how many of a key wait at most; 0: any number
+	Most   int // how many of a key wait at most; 0: any number
+	AtOnce int // for how many keys a function is called at the same time; 0: for one
 
 	mu    sync.Mutex     // guards what follows
-	turn  chan struct{}  // taken by who is called
+	turn  chan struct{}  // taken by those who are called
 	waits map[K][]func() // by key; each has a goroutine
 }
 
@@ -18,7 +19,7 @@ func (q *Queue[K]) Add(key K, call func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waits == nil {
-		q.turn, q.waits = make(chan struct{}, 1), map[K][]func(){}
+		q.turn, q.waits = make(chan struct{}, max(q.AtOnce, 1)), map[K][]func(){}
 	}
 	all, begun := q.waits[key]
 	if q.Most > 0 && len(all) >= q.Most {
@@ -29,6 +30,15 @@ func (q *Queue[K]) Add(key K, call func()) bool {
 		go q.callAll(key)
 	}
 	return true
+}
+
+// Take waits until it is the caller's turn, which lasts until release is called. The queue must
+// have no Most.
+func (q *Queue[K]) Take(key K) (release func()) {
+	begun, over := make(chan struct{}), make(chan struct{})
+	q.Add(key, func() { close(begun); <-over })
+	<-begun
+	return func() { close(over) }
 }
 
 // callAll calls the functions of a key until there are no more.

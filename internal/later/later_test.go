@@ -29,6 +29,35 @@ func TestKeysTakeTurns(t *testing.T) {
 	})
 }
 
+// A key that has its turn keeps no other one waiting, as long as there are places.
+func TestSomeKeysAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, over, taken := &Queue[string]{AtOnce: 2}, make(chan struct{}), map[string]int{}
+		take := func(key string) {
+			go func() {
+				release := q.Take(key)
+				taken[key]++
+				<-over
+				release()
+			}()
+			synctest.Wait()
+		}
+		for range 4 {
+			take("one")
+		}
+		take("two")
+		take("three")
+		if taken["one"] != 1 || taken["two"] != 1 || taken["three"] != 0 {
+			t.Errorf("two keys can have a turn: %v", taken)
+		}
+		close(over)
+		synctest.Wait()
+		if taken["one"] != 4 || taken["two"] != 1 || taken["three"] != 1 {
+			t.Errorf("all have had theirs: %v", taken)
+		}
+	})
+}
+
 func TestMostOfAKeyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, made := &Queue[string]{Most: 10}, 0

@@ -13,6 +13,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/later"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/packet"
 	"example.com/pod-info-fuse/internal/proc"
@@ -115,15 +116,9 @@ func (p *process) mounts() ([]*mountinfo.Info, error) {
 }
 
 // tables bounds how many functions have parsed tables of mounts in memory: that of the host is
-// long, and hundreds of programs may ask at the same time. Who has a place waits for no lock, no
-// program and no second place.
-var tables = make(chan struct{}, 4)
-
-// takeTables waits for a place.
-func takeTables() (release func()) {
-	tables <- struct{}{}
-	return func() { <-tables }
-}
+// long, and hundreds of programs may ask at the same time. Pods take turns. A function that has a
+// turn waits for no lock, no program and no second turn.
+var tables = later.Queue[string]{AtOnce: 4}
 
 // checkPod refuses a process that is in another pod. A kubelet with cgroupsPerQOS=false puts
 // pods into no cgroup of their own: then the mounts alone decide.
@@ -155,7 +150,7 @@ func (c Config) checkServer(server volume.ID, p *process) (record volume.Record,
 		return record, 0, err
 	}
 	defer tmpfs.Close()
-	defer takeTables()()
+	defer tables.Take(podfuse.PlainUID(record.PodUID))()
 	mounts, err := p.mounts()
 	if err != nil {
 		return record, 0, err
@@ -217,7 +212,7 @@ func (c Config) standIns(record volume.Record, p *process) ([]standIn, error) {
 	if err := p.checkPod(record.PodUID); err != nil {
 		return nil, err
 	}
-	defer takeTables()()
+	defer tables.Take(podfuse.PlainUID(record.PodUID))()
 	mounts, err := p.mounts()
 	if err != nil {
 		return nil, err
@@ -339,9 +334,9 @@ func mountAt(path string, mounts []*mountinfo.Info) (at *mountinfo.Info) {
 }
 
 // serverAt is the device of the server volume whose directory for a program's own mount a path is,
-// 0 if it is none.
-func (p *process) serverAt(path string) uint64 {
-	defer takeTables()()
+// 0 if it is none. The process is of a pod.
+func (p *process) serverAt(path, pod string) uint64 {
+	defer tables.Take(pod)()
 	mounts, err := p.mounts()
 	if err != nil {
 		return 0

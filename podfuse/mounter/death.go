@@ -323,6 +323,10 @@ const mostHidden = 16
 // program that hands the connection on during two looks can be taken for dead, to the harm of its
 // own volume only.
 func (c *connection) look() (seen sight, err error) {
+	defer looks.Take(c.Pod)()
+	if isClosed(c.gone) {
+		return sight{}, errUnmounted
+	}
 	pids, err := c.candidates()
 	if err != nil {
 		return sight{}, err

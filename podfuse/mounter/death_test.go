@@ -481,3 +481,57 @@ func TestTheClockWasSetBack(t *testing.T) {
 		t.Error("nobody looks whether its program lives")
 	}
 }
+
+// The processes of a pod are looked at for one connection at a time, or one order, and no other pod
+// waits for that.
+func TestOneLookOfAPodAtATime(t *testing.T) {
+	// Of a pod whose processes cannot be listed as long as nobody writes: a FIFO is opened as soon
+	// as somebody does.
+	pod := func(uid string) (looked <-chan error, procs string) {
+		group, ended := t.TempDir(), make(chan error, 1)
+		procs = filepath.Join(group, "cgroup.procs")
+		must(t, unix.Mkfifo(procs, 0o600))
+		c := &connection{connectionMeta: connectionMeta{Pod: uid, Peer: identity{Group: group}}, gone: make(chan struct{})}
+		go func() {
+			_, err := c.look()
+			ended <- err
+		}()
+		return ended, procs
+	}
+	isLooked := func(procs string) bool {
+		fd, err := unix.Open(procs, unix.O_WRONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err == nil
+	}
+	open := func(procs string) (release func()) {
+		var file *os.File
+		eventually(t, "the processes of the pod are looked at", func() bool {
+			var err error
+			file, err = os.OpenFile(procs, os.O_WRONLY|unix.O_NONBLOCK, 0)
+			return err == nil
+		})
+		return func() { file.Close() }
+	}
+	first, procs := pod("one")
+	release := open(procs)
+	second, waits := pod("one")
+	namespaces := make(chan error, 1)
+	go func() {
+		_, err := cgroup{"one", filepath.Dir(waits)}.namespaces()
+		namespaces <- err
+	}()
+	other, procs := pod("two")
+	open(procs)()
+	must(t, <-other)
+	if isLooked(waits) {
+		t.Error("the processes of the pod are looked at for two connections")
+	}
+	release()
+	must(t, <-first)
+	open(waits)()
+	must(t, <-second)
+	open(waits)()
+	must(t, <-namespaces)
+}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/internal/later"
 	"example.com/pod-info-fuse/internal/mount"
 	"example.com/pod-info-fuse/internal/proc"
 	"example.com/pod-info-fuse/podfuse"
@@ -24,6 +25,10 @@ import (
 // list the processes of the pod (man 7 cgroups), so that the cost of a look at them does not grow
 // with the node's processes. Where the kubelet makes none (cgroupsPerQOS: false), or where the
 // hierarchy is not mounted here, all processes of the node are looked at.
+
+// looks at the processes of a pod are one after the other: a pod with many processes, and with many
+// volumes to look for, could otherwise keep all processors busy.
+var looks = later.Queue[string]{AtOnce: mostOrders}
 
 // cgroup is that of a pod, whose processes are looked at.
 type cgroup struct {
@@ -74,6 +79,7 @@ func (g cgroup) processes() (own, others []int, err error) {
 // namespaces are the mount namespaces that the pod's containers may have. What another pod's
 // processes are in, the kernel may not tell, and that is nobody else's trouble.
 func (g cgroup) namespaces() ([]mount.Namespace, error) {
+	defer looks.Take(g.pod)()
 	own, others, err := g.processes()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
 
@@ -110,6 +111,30 @@ func TestProgramsThatNeverAnswer(t *testing.T) {
 	if after.PID != before.PID || after.Spare != before.Spare {
 		t.Errorf("before: process %d and spare %d; after: %d and %d", before.PID, before.Spare, after.PID, after.Spare)
 	}
+}
+
+// A pod has so many orders under way that no more are taken, as with a thousand volumes. Other pods
+// are served.
+func TestManyOrdersOfAPodKeepNoOtherPodOut(t *testing.T) {
+	t.Parallel()
+	awaits, lets, variable := stopsAt(t, "attach")
+	w := newWorld(t, variable)
+	const otherUID = "99999999-2222-3333-4444-555555555555"
+	otherData, otherServer := w.mount("data", otherUID)
+	one := w.container(containerOptions{Client: otherData.ID(), Server: otherServer.ID()})
+	generation := one.serve(launchOptions{Server: otherServer.ID()})
+	attach := wire.Order{Kind: wire.Attach, Volume: otherData.ID(), Generation: generation, PID: one.pid}
+	w.order(attach)
+	awaits("attach") // which all others of the volume wait for
+	c := w.container(containerOptions{})
+	generation = c.serve(launchOptions{Text: "served"})
+	for range mostOrders {
+		w.order(attach)
+	}
+	if problem := w.attach(generation, c.pid); problem != "" {
+		t.Errorf("the other pod: %s", problem)
+	}
+	lets("attach")
 }
 
 // A pod's user has mount points of many volumes below a FUSE mount of his own that hangs. Few

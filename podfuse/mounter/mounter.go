@@ -176,6 +176,7 @@ const (
 	historyPrefix  = "history/"
 	returnsName    = "returns"
 	mostOrders     = 4096 // at a time; the pair asks once for each process that waits
+	fewOrders      = 16   // of a pod, which are taken beyond mostOrders, too
 	mostLinks      = 4
 	childTime      = 5 * time.Second
 	// orderTime is how long an order to attach may take, and other work on a volume may keep it

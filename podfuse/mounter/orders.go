@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"example.com/pod-info-fuse/internal/packet"
+	"example.com/pod-info-fuse/podfuse"
 	"example.com/pod-info-fuse/podfuse/wire"
 	"example.com/pod-info-fuse/survive/volume"
 )
@@ -21,6 +22,7 @@ type order struct {
 
 	name string
 	file *os.File // of Serve and Unmount: the socket of who asks
+	pod  string   // the UID of its volume's pod, without dashes; "" of a volume that is not known
 }
 
 // enclosed is what comes with an order. Of its descriptors, this process opens one only that a
@@ -103,6 +105,7 @@ func (m *mounter) resumeOrder(name string) {
 
 // work has an order carried out.
 func (m *mounter) work(o *order) {
+	o.pod = m.podOf(o.Order)
 	m.orders[o.name] = o
 	go func() {
 		var err error
@@ -120,6 +123,25 @@ func (m *mounter) work(o *order) {
 		pause("answer " + string(o.Kind))
 		m.do(func() { m.answer(o, err) })
 	}()
+}
+
+// ordersOf is how many orders there are for a pod.
+func (m *mounter) ordersOf(pod string) (n int) {
+	for _, o := range m.orders {
+		if o.pod == pod {
+			n++
+		}
+	}
+	return n
+}
+
+// podOf is the pod of an order's volume.
+func (c Config) podOf(o wire.Order) string {
+	record, err := c.Clients().Get(o.Volume)
+	if err != nil {
+		record, _ = c.ServerVolumes().Get(o.Server)
+	}
+	return podfuse.PlainUID(record.PodUID)
 }
 
 // subject is the volume that an order is about, 0 for all that there are not: of those, a pair that

@@ -157,7 +157,7 @@ func (m *mounter) take(p *peer, o wire.Order, withFiles bool) (release func(), e
 	known, full := false, false
 	m.do(func() {
 		known = m.orders[orderName(p.number, o)] != nil
-		full = len(m.orders) >= mostOrders
+		full = len(m.orders) >= mostOrders && m.ordersOf(m.podOf(o)) >= fewOrders
 	})
 	switch {
 	case known:

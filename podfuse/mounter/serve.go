@@ -212,7 +212,8 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkMountpoint(o.Mountpoint, p); err != nil {
+	pod := podfuse.PlainUID(server.PodUID)
+	if err := checkMountpoint(o.Mountpoint, p, pod); err != nil {
 		return nil, err
 	}
 	asks, err := identify(p)
@@ -221,7 +222,7 @@ func (m *mounter) serveOn(o *order, socket *packet.Socket) (*connection, error) 
 	}
 	pause("admit")
 	c, err := m.admit(connectionMeta{
-		Volume: client, Server: o.Server, Order: o.name, Peer: asks, User: p.uid, Pod: podfuse.PlainUID(server.PodUID), FileSystem: fileSystem,
+		Volume: client, Server: o.Server, Order: o.name, Peer: asks, User: p.uid, Pod: pod, FileSystem: fileSystem,
 	})
 	if err != nil {
 		return nil, err
@@ -266,7 +267,7 @@ func (m *mounter) mountFor(o *order, c *connection, p *process, socket *packet.S
 		if err := m.note(c, func() { c.Mountpoint = o.Mountpoint }); err != nil {
 			return err
 		}
-		own := job{Kind: "own", Dir: c.dir(), PID: p.PID, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p), Server: p.serverAt(o.Mountpoint)}
+		own := job{Kind: "own", Dir: c.dir(), PID: p.PID, Path: o.Mountpoint, Device: c.Device, UID: p.uid, GIDs: groups(p), Server: p.serverAt(o.Mountpoint, c.Pod)}
 		if err := m.enter(c.Pod, mostHanging, childTime, own, p.File); err != nil {
 			return err
 		}
@@ -329,15 +330,15 @@ func (c Config) fileSystem(server volume.Record, client volume.ID, o wire.Option
 }
 
 // checkMountpoint refuses a path that is none, and one below which the host would see the mount.
-// The program is in a container: see checkServer.
-func checkMountpoint(path string, p *process) error {
+// The program is in a container of a pod: see checkServer.
+func checkMountpoint(path string, p *process, pod string) error {
 	if path == "" {
 		return nil
 	}
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || len(path) > wire.LongestPath {
 		return fmt.Errorf("%.100q is not an absolute path in its shortest form, below /, of at most %d bytes", path, wire.LongestPath)
 	}
-	defer takeTables()()
+	defer tables.Take(pod)()
 	mounts, err := p.mounts()
 	if err != nil {
 		return err
