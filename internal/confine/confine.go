@@ -171,8 +171,11 @@ func notDumpable() error {
 const self = "/proc/self/exe"
 
 // KeepCapabilities gives up all capabilities but some, which root's process has, for all that it
-// starts as well.
+// starts as well. Root of a pod may have used up the queued signals of its user: see limits.
 func KeepCapabilities(some []uint) error {
+	if err := setLimit(unix.RLIMIT_SIGPENDING, forever); err != nil {
+		return fmt.Errorf("limit queued signals of the user: %w", err)
+	}
 	var mask uint64
 	for _, capability := range some {
 		mask |= 1 << capability
@@ -271,28 +274,32 @@ func placeSender(socket *os.File) error {
 	return os.NewSyscallError("dup3", unix.Dup3(number, SendFD, 0))
 }
 
-// limit sets the limits. Hard ones that are lower stay where this process, which is root's, has
-// no CAP_SYS_RESOURCE. Too few descriptors for a sender, placeSender has refused.
+// limit sets the limits. Too few descriptors for a sender, placeSender has refused.
 func limit(sockets bool) error {
 	for _, l := range limits {
 		if sockets && l.resource == unix.RLIMIT_NOFILE {
 			l.most = SendFD
 		}
-		// The standard library's, which then does not give children the old limit
-		// of descriptors back.
-		err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: l.most, Max: l.most})
-		if errors.Is(err, unix.EPERM) {
-			var now syscall.Rlimit
-			if err = syscall.Getrlimit(l.resource, &now); err == nil {
-				most := min(now.Max, l.most)
-				err = syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: most, Max: most})
-			}
-		}
-		if err != nil {
+		if err := setLimit(l.resource, l.most); err != nil {
 			return fmt.Errorf("limit %s to %d: %w", l.name, l.most, err)
 		}
 	}
 	return nil
+}
+
+// setLimit sets a limit. A hard one that is lower stays where this process, which is root's, has no
+// CAP_SYS_RESOURCE.
+func setLimit(resource int, most uint64) error {
+	// The standard library's, which then does not give children the old limit of descriptors back.
+	err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most})
+	if errors.Is(err, unix.EPERM) {
+		var now syscall.Rlimit
+		if err = syscall.Getrlimit(resource, &now); err == nil {
+			most = min(now.Max, most)
+			err = syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most})
+		}
+	}
+	return err
 }
 
 // setOOMScore gives the process the score that the kubelet gives itself: all pods are killed

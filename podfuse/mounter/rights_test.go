@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,4 +79,33 @@ func TestOtherSystemCallsAreDenied(t *testing.T) {
 	if tried["child"] < 15 || tried["mounter"] < 3*15 {
 		t.Errorf("tried: %v", tried)
 	}
+}
+
+// The kernel counts queued signals for the user, and root of a pod is the same as the mounter's. A
+// mounter begins although no more can be queued.
+func TestAPodThatQueuesSignals(t *testing.T) {
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_SIGPENDING, &limit))
+	few := unix.Rlimit{Cur: 100, Max: limit.Max} // and not as many as a pod may queue
+	must(t, unix.Setrlimit(unix.RLIMIT_SIGPENDING, &few))
+	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_SIGPENDING, &limit)) }()
+	full, over := make(chan error), make(chan struct{})
+	defer close(over)
+	go func() {
+		runtime.LockOSThread() // never unlocked: what is queued for the thread ends with it
+		const last = 64        // of the signals that are queued each time
+		var mask unix.Sigset_t
+		mask.Val[0] = 1 << (last - 1)
+		err := unix.PthreadSigmask(unix.SIG_BLOCK, &mask, nil)
+		for err == nil {
+			err = unix.Tgkill(os.Getpid(), unix.Gettid(), last)
+		}
+		full <- err
+		<-over
+	}()
+	if err := <-full; err != unix.EAGAIN {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.container(containerOptions{}).serve(launchOptions{})
 }
