@@ -79,7 +79,8 @@ type outage struct {
 	since      time.Time // not served, and somebody waits or has waited; zero: not
 	wait       time.Duration
 	expiry     *time.Timer
-	logged     bool // that it is gone or full
+	logged     bool      // that it is gone or full
+	said       time.Time // when that was logged last, of this outage or another one
 
 	held     int // requests
 	views    map[string]*view
@@ -139,6 +140,8 @@ const (
 	fewHeld   = 256
 	// tellInterval is the time between two reports to the mounter of how many requests wait.
 	tellInterval = time.Second
+	// sayInterval is the shortest time between two lines in the log about one volume.
+	sayInterval = time.Minute
 )
 
 func newOutages(env env) *outages {
@@ -281,12 +284,14 @@ func (v *outage) expire() {
 	}
 }
 
-// say logs a line once in an outage.
+// say logs a line once in an outage, and once in sayInterval: a pod can begin outages without an
+// end.
 func (v *outage) say(format string, args ...any) {
-	if !v.logged {
-		v.logged = true
-		v.log(format, args...)
+	if v.logged || time.Since(v.said) < sayInterval {
+		return
 	}
+	v.logged, v.said = true, time.Now()
+	v.log(format, args...)
 }
 
 func (v *outage) failAll(status fuse.Status) {
