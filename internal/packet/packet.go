@@ -74,14 +74,29 @@ func check(file *os.File) (number int, err error) {
 	return number, nil
 }
 
-// Dial connects to the socket at a path.
+// Dial connects to the socket at a path. Where as many connections wait there as can, it waits for a
+// place in the kernel. Package net would return EAGAIN, and a process that connects again and again
+// would have each place before one that pauses.
 func Dial(path string, deadline time.Time) (*Socket, error) {
-	dialer := net.Dialer{Deadline: deadline}
-	conn, err := dialer.Dial("unixpacket", path)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, os.NewSyscallError("socket", err)
 	}
-	return Over(conn.(*net.UnixConn))
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	for err = unix.EINTR; err == unix.EINTR; {
+		limit := unix.NsecToTimeval(max(time.Until(deadline), time.Microsecond).Nanoseconds())
+		if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err == nil {
+			err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+		}
+	}
+	if err == unix.EAGAIN {
+		err = os.ErrDeadlineExceeded
+	}
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "unixpacket", Addr: &net.UnixAddr{Name: path, Net: "unixpacket"}, Err: os.NewSyscallError("connect", err)}
+	}
+	return New(file)
 }
 
 // Over returns the same over a connection, which it takes over.

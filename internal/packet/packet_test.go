@@ -3,9 +3,13 @@ package packet
 import (
 	"errors"
 	"io"
+	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ends returns both ends of a connection.
@@ -131,5 +135,56 @@ func TestPeekOpensNothing(t *testing.T) {
 	}
 	if _, _, err := other.Peek(time.Time{}); err != io.EOF {
 		t.Errorf("at the end: %v", err)
+	}
+}
+
+// Where as many connections wait as can, one more waits for its place until its limit, and gets the
+// next one that becomes free.
+func TestDialWaitsForAPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	raw, err := listener.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { err = unix.Listen(int(fd), 1) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until there is no place
+		var conn net.Conn
+		if conn, err = net.Dial("unixpacket", path); err == nil {
+			defer conn.Close()
+		}
+	}
+	if !errors.Is(err, unix.EAGAIN) {
+		t.Fatal(err)
+	}
+	if _, err := Dial(path, time.Now().Add(10*time.Millisecond)); !TimedOut(err) {
+		t.Errorf("there is no place for as long as the limit: %v", err)
+	}
+	dialed := make(chan error, 1)
+	go func() {
+		socket, err := Dial(path, time.Now().Add(time.Minute))
+		if err == nil {
+			socket.Close()
+		}
+		dialed <- err
+	}()
+	select {
+	case err := <-dialed:
+		t.Fatalf("it does not wait: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := <-dialed; err != nil {
+		t.Error(err)
 	}
 }

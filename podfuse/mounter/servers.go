@@ -339,6 +339,10 @@ func (m *shared) labelled(label string, with, without func() error) error {
 	return without()
 }
 
+// mostWaiting is how many connections of pods wait to be accepted. A pod can fill that again and
+// again, so that each newcomer waits for as many; see packet.Dial.
+const mostWaiting = 128
+
 // listen makes a socket at a path, for everybody.
 func (m *shared) listen(path string) (*os.File, error) {
 	var fd int
@@ -365,7 +369,7 @@ func (m *shared) listen(path string) (*os.File, error) {
 		err = refuseFiles(socket)
 	}
 	if err == nil {
-		err = unix.Listen(fd, 4096)
+		err = unix.Listen(fd, mostWaiting)
 	}
 	if err != nil {
 		socket.Close()
