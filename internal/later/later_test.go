@@ -1,6 +1,7 @@
 package later
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,11 +33,15 @@ func TestKeysTakeTurns(t *testing.T) {
 // A key that has its turn keeps no other one waiting, as long as there are places.
 func TestSomeKeysAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, over, taken := &Queue[string]{AtOnce: 2}, make(chan struct{}), map[string]int{}
+		q, over := &Queue[string]{AtOnce: 2}, make(chan struct{})
+		var mu sync.Mutex
+		taken := map[string]int{}
 		take := func(key string) {
 			go func() {
 				release := q.Take(key)
+				mu.Lock()
 				taken[key]++
+				mu.Unlock()
 				<-over
 				release()
 			}()
