@@ -152,7 +152,7 @@ func (n healing) heal(adopted []Healed) (healed []Healed) {
 	inOthers, openErr := n.healEach(others, until)
 	others, err = n.survey(all, until, 10)
 	own, leftErr := n.stacksIn(mount.Own(), all)
-	now := append(others, affected{Namespace: mount.Own(), dead: own})
+	now := append(others, affected{Namespace: mount.Own(), dead: own, err: leftErr})
 	healed = withoutGone(append(healed, inOthers...), now, err == nil && leftErr == nil)
 	healed = slices.DeleteFunc(healed, func(h Healed) bool { // one line for each is enough
 		return h.PID == 0 && slices.ContainsFunc(adopted, func(a Healed) bool { return a.Path == h.Path })
@@ -189,9 +189,11 @@ func (n healing) heal(adopted []Healed) (healed []Healed) {
 // healing, or the end of a container was faster. Only mountinfo can tell: a mount that is covered
 // has no path, and is there.
 func withoutGone(healed []Healed, now []affected, all bool) []Healed {
-	left := map[string]map[string]stack{} // by namespace, of which our own comes last: others may have no name
+	left := map[string]map[string]stack{} // by namespace
 	for _, a := range now {
-		left[a.Name] = a.dead
+		if a.err == nil { // or it was not looked at, or nothing was healed there
+			left[a.Name] = a.dead
+		}
 	}
 	return slices.DeleteFunc(healed, func(h Healed) bool {
 		there, seen := left[h.namespace]

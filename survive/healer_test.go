@@ -17,10 +17,14 @@ func TestWhatCouldNotBeHealedIsToldIfItIsStillThere(t *testing.T) {
 		return []Healed{
 			{Path: "/gone", Err: failed, namespace: "seen"}, {Path: "/dead", Err: failed, namespace: "seen"},
 			{Path: "/dead", Err: mount.ErrGone, namespace: "seen"}, {Path: "/unseen", Err: failed, namespace: "unseen"}, {Path: "/healed"},
+			{Path: "/own", Err: failed},
 		}
 	}
-	now := []affected{{Namespace: mount.Namespace{Name: "seen"}, dead: map[string]stack{"/dead": {}}}}
-	for all, want := range map[bool]string{true: "/dead /healed", false: "/dead /unseen /healed"} {
+	now := []affected{
+		{Namespace: mount.Namespace{Name: "seen"}, dead: map[string]stack{"/dead": {}}},
+		{Namespace: mount.Own(), err: failed}, // its mounts could not be read
+	}
+	for all, want := range map[bool]string{true: "/dead /healed", false: "/dead /unseen /healed /own"} {
 		var told []string
 		for _, h := range withoutGone(healed(), now, all) {
 			told = append(told, h.Path)
