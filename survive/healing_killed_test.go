@@ -43,8 +43,8 @@ func TestAHealingThatIsKilledIsFinishedByTheNextInit(t *testing.T) {
 	}
 }
 
-// A healing that has too few descriptors to look at all containers says so, and forgets nothing that
-// the next one is to heal.
+// A healing that has too few descriptors to look at all containers says so, and forgets nothing
+// that the next one is to heal.
 func TestAHealingThatIsShortOfDescriptors(t *testing.T) {
 	d := testnode.Install(t)
 	dir := d.Mount()

@@ -74,9 +74,9 @@ func check(file *os.File) (number int, err error) {
 	return number, nil
 }
 
-// Dial connects to the socket at a path. Where as many connections wait there as can, it waits for a
-// place in the kernel. Package net would return EAGAIN, and a process that connects again and again
-// would have each place before one that pauses.
+// Dial connects to the socket at a path. Where as many connections wait there as can, it waits for
+// a place in the kernel. Package net would return EAGAIN, and a process that connects again and
+// again would have each place before one that pauses.
 func Dial(path string, deadline time.Time) (*Socket, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
