@@ -93,6 +93,7 @@ func (m *mounter) resumeConnection(name string) {
 	c.doubted = true
 	_, ordered := m.set.Get(c.Order, nil)
 	switch {
+	case c.Dead && c.Unmounted: // see detachOwnAgain
 	case c.Dead:
 		go func() { m.detachOwnAgain(c, m.detachOwn(c)) }()
 	case ordered: // the order goes on with it
@@ -617,9 +618,9 @@ func (m *programs) detachOwn(c *connection) error {
 const mostDetachPause = 10 * time.Second
 
 // detachOwnAgain tries again what detachOwn could not do, if its error does not tell whether the
-// mount is there: a machine may have no time for a child. As long as the mount is there, the program
-// cannot start again, because a look at its mount point fails. Once another program serves the
-// volume, nobody knows what has the number of this one's device.
+// mount is there: a machine may have no time for a child. As long as the mount is there, the
+// program cannot start again, because a look at its mount point fails. Once another program serves
+// the volume, nobody knows what has the number of this one's device.
 func (m *programs) detachOwnAgain(c *connection, err error) {
 	for pause := recoverPause; isUndecided(err); pause = min(2*pause, mostDetachPause) {
 		select {
