@@ -112,6 +112,15 @@ func (t Table) root() *cobra.Command {
 	}
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
+	for _, shell := range completion.Commands() {
+		write := shell.RunE
+		shell.RunE = func(c *cobra.Command, args []string) error {
+			if err := write(c, args); err != nil {
+				return ranError{err}
+			}
+			return nil
+		}
+	}
 	completion.RunE = func(*cobra.Command, []string) error { return ranError{Usage(errors.New("completion needs a shell"))} }
 	help := Command{
 		Name: "help", Args: "[COMMAND]", Prepare: t.help,

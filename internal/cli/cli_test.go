@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 )
 
 var update = flag.Bool("update", false, "write what is expected")
@@ -117,6 +118,26 @@ func TestArguments(t *testing.T) {
 		}
 		if _, usage := errors.AsType[UsageError](err); usage != strings.Contains(want, "; see ") {
 			t.Errorf("%s: %v is an error of the command line: %v", line, err, usage)
+		}
+	}
+}
+
+// What could not be written is no success, and not the fault of the command line.
+func TestStdoutIsFull(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	defer func(stdout *os.File) { os.Stdout = stdout }(os.Stdout)
+	os.Stdout = full
+	for _, words := range [][]string{
+		{"help"}, {"help", "sell"}, {"help", "--man"}, {"version"},
+		{"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"},
+	} {
+		err := sample().Run(words[0], words[1:])
+		if _, usage := errors.AsType[UsageError](err); usage || !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("%q: %v", words, err)
 		}
 	}
 }

@@ -34,7 +34,8 @@ func (t Table) help(set *pflag.FlagSet) func([]string) error {
 		if err != nil {
 			return unknown(args[0])
 		}
-		return c.Help()
+		_, err = os.Stdout.WriteString(helpOf(c)) // cobra would lose the error
+		return err
 	}
 }
 
