@@ -15,7 +15,7 @@ import (
 
 // mountVolume mounts the volume, with the daemon that is there or a new one, and reports whether
 // it is a new mount, also in the place of a dead one: false, if the volume was mounted already, or
-// was healed with the others.
+// another call-out has healed it.
 func (n callOut) mountVolume(record volume.Record) (mounted bool, err error) {
 	defer n.forgetLingering(lingeringMost)
 	mounted, err = n.mountOnce(record)
