@@ -74,9 +74,17 @@ func check(file *os.File) (number int, err error) {
 	return number, nil
 }
 
+// firstWait is how long Dial waits at first for a place, before it tries again.
+const firstWait = 10 * time.Millisecond
+
 // Dial connects to the socket at a path. Where as many connections wait there as can, it waits for
 // a place in the kernel. Package net would return EAGAIN, and a process that connects again and
 // again would have each place before one that pauses.
+//
+// The kernel wakes one waiter for each place, the first one first. A waiter that is woken may not
+// connect: it resolves its path anew, through its own file system, or its pod has no time left.
+// The waiters behind it then sleep beside a free place. So Dial tries again, after a longer wait
+// each time.
 func Dial(path string, deadline time.Time) (*Socket, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -84,8 +92,12 @@ func Dial(path string, deadline time.Time) (*Socket, error) {
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close()
-	for err = unix.EINTR; err == unix.EINTR; {
-		limit := unix.NsecToTimeval(max(time.Until(deadline), time.Microsecond).Nanoseconds())
+	wait := firstWait
+	for err = unix.EINTR; err == unix.EINTR || err == unix.EAGAIN && time.Now().Before(deadline); {
+		if err == unix.EAGAIN {
+			wait *= 2
+		}
+		limit := unix.NsecToTimeval(max(min(wait, time.Until(deadline)), time.Microsecond).Nanoseconds())
 		if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err == nil {
 			err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
 		}

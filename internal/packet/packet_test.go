@@ -138,15 +138,14 @@ func TestPeekOpensNothing(t *testing.T) {
 	}
 }
 
-// Where as many connections wait as can, one more waits for its place until its limit, and gets the
-// next one that becomes free.
-func TestDialWaitsForAPlace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
+// fullListener returns a listener with as many connections that wait as can.
+func fullListener(t *testing.T, path string) *net.UnixListener {
+	t.Helper()
 	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
+	t.Cleanup(func() { listener.Close() })
 	raw, err := listener.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { err = unix.Listen(int(fd), 1) })
@@ -157,12 +156,20 @@ func TestDialWaitsForAPlace(t *testing.T) {
 	for err == nil { // until there is no place
 		var conn net.Conn
 		if conn, err = net.Dial("unixpacket", path); err == nil {
-			defer conn.Close()
+			t.Cleanup(func() { conn.Close() })
 		}
 	}
 	if !errors.Is(err, unix.EAGAIN) {
 		t.Fatal(err)
 	}
+	return listener
+}
+
+// Where as many connections wait as can, one more waits for its place until its limit, and gets the
+// next one that becomes free.
+func TestDialWaitsForAPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	listener := fullListener(t, path)
 	if _, err := Dial(path, time.Now().Add(10*time.Millisecond)); !TimedOut(err) {
 		t.Errorf("there is no place for as long as the limit: %v", err)
 	}
