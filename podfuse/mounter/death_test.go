@@ -543,3 +543,26 @@ func TestOneLookOfAPodAtATime(t *testing.T) {
 	ends(second, waits)
 	ends(namespaces, waits)
 }
+
+// Where the kubelet makes no cgroups of pods, the removal of a dead program's own mount does not wait
+// for other pods' turns either.
+func TestALookForADeadProgramsMountIsItsPods(t *testing.T) {
+	m := newMounter(&base{turns: make(chan func()), log: t.Logf})
+	defer close(m.turns)
+	go func() {
+		for turn := range m.turns {
+			turn()
+		}
+	}()
+	defer looks.Take("")()
+	removed := make(chan error, 1)
+	go func() {
+		removed <- m.detachOwn(&connection{connectionMeta: connectionMeta{Pod: "one", Mountpoint: "/m", Device: 1}})
+	}()
+	select {
+	case err := <-removed:
+		must(t, err)
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the look")
+	}
+}

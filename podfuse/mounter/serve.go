@@ -69,8 +69,7 @@ type connectionMeta struct {
 // identity is what there is to know of the process that asked for it.
 type identity struct {
 	PID    int    `json:"pid"`
-	Mounts string `json:"mounts"`        // a namespace, such as mnt:[4026531841]
-	Pod    string `json:"pod,omitempty"` // the UID that its cgroups name, without dashes; "": they name none
+	Mounts string `json:"mounts"` // a namespace, such as mnt:[4026531841]
 	// Group is the directory of the pod's cgroup, "" if that is not known.
 	Group string `json:"group,omitempty"`
 }
@@ -374,8 +373,7 @@ func identify(p *process) (id identity, err error) {
 	id.PID = p.PID
 	id.Mounts, err = proc.Link(p.PID, "ns/mnt")
 	pods, podsErr := podsOf(p.PID)
-	if len(pods) > 0 {
-		id.Pod = pods[0] // all are the volume's: checkPod
+	if len(pods) > 0 { // all are the volume's: checkPod
 		id.Group = groupOf(p.PID)
 	}
 	return id, errors.Join(err, podsErr, p.Alive())
@@ -596,7 +594,7 @@ func (m *programs) detachOwn(c *connection) error {
 	if path == "" || device == 0 {
 		return nil
 	}
-	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, cgroup{c.Peer.Pod, c.Peer.Group}, func(p *process) error {
+	err := inNamespace(mount.Namespace{PID: c.Peer.PID, Name: c.Peer.Mounts}, cgroup{c.Pod, c.Peer.Group}, func(p *process) error {
 		own := []standIn{{Path: path, Above: 1, Top: device}}
 		err := m.enter(c.Pod, mostHangingOut, timeOf(errand), job{Kind: errand, PID: p.PID, StandIns: own}, p.File)
 		if errors.Is(err, errAgain) {
