@@ -119,9 +119,37 @@ func (n healing) healOwnMount(dead stack, varying []uint8) (record volume.Record
 		return record, err
 	}
 	defer unlock()
+	return n.healLocked(dead, varying)
+}
+
+// healLocked does that for a volume that the caller has locked.
+func (n healing) healLocked(dead stack, varying []uint8) (record volume.Record, err error) {
 	return n.replace(dead, varying, mount.OwnUsers, func(tree *mount.Tree) error {
 		return mount.Own().Do(func() error { return tree.Replace(dead.top.Mountpoint, dead.count, dead.device()) })
 	})
+}
+
+// healDir heals what is dead on a directory in our own namespace. The caller has locked its volume.
+func (n healing) healDir(dir string) error {
+	all, err := n.dead()
+	if err != nil {
+		return err
+	}
+	defer all.close()
+	found, err := n.stacksIn(mount.Own(), all)
+	if err != nil {
+		return err
+	}
+	path, err := mount.Real(dir)
+	if err != nil {
+		return err
+	}
+	dead, is := found[path]
+	if !is {
+		return mount.ErrGone
+	}
+	_, err = n.healLocked(dead, n.varying())
+	return err
 }
 
 var errNoRecord = errors.New("it has no record: the volume was unmounted, or its record is lost")

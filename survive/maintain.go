@@ -78,7 +78,9 @@ func (n Node) Acquire() (release func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if adopted, err = c.ensure(true); err != nil {
+		more, err := c.ensure(true)
+		adopted = append(adopted, more...)
+		if err != nil {
 			return nil, err
 		}
 		if _, err := c.giveAnew(); err != nil {

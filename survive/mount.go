@@ -63,6 +63,9 @@ func (n callOut) mountOn(record volume.Record) (mounted bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if there == VolumeDead && n.healDir(record.Dir) == nil {
+		there = VolumeOK // at no moment has the directory been without a mount
+	}
 	before, err := n.Volumes().Get(record.ID())
 	switch {
 	case there == VolumeForeign:

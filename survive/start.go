@@ -21,20 +21,23 @@ import (
 
 // start mounts the node's file system and starts its daemon. The caller holds
 // the exclusive lock, and heals next. When it fails, it leaves nothing behind but the companion,
-// which the next attempt needs and Stop ends.
-func (n callOut) start() (err error) {
+// which the next attempt needs and Stop ends. It returns what adopt does.
+func (n callOut) start() (adopted []Healed, err error) {
 	// A daemon that died, or lost its mount, may have left something.
 	if err := n.retireNodeMount(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.clear(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.makeDirs(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.chooseUser(); err != nil {
-		return err
+		return nil, err
+	}
+	if adopted, err = n.adopt(); err != nil { // while no call-out finds a daemon that serves, and asks for no more
+		return adopted, err
 	}
 	if err := metrics.CreateCalls(n.path(metrics.CallsFileName)); err != nil {
 		n.Log("call-outs are not counted: %v", err) // volumes work without
@@ -47,7 +50,7 @@ func (n callOut) start() (err error) {
 	}()
 	err = n.mountAndServe()
 	serves = err == nil
-	return err
+	return adopted, err
 }
 
 // mountAndServe mounts the file system, and leaves the descriptor that serves it to the daemon:
@@ -201,17 +204,15 @@ func (n callOut) ensure(needed bool) (adopted []Healed, err error) {
 	if served {
 		served, err = n.servesWhole()
 	}
-	switch {
-	case err != nil:
-	case served:
-		_, err = n.ensureCompanion()
-	default:
-		err = n.start()
-	}
-	if err == nil {
-		err = makeDir(n.Volumes().Dir, n.gid(), readable) // somebody may have removed it
-	}
 	if err != nil {
+		return nil, err
+	} else if !served {
+		return n.start()
+	}
+	if _, err := n.ensureCompanion(); err != nil {
+		return nil, err
+	}
+	if err := makeDir(n.Volumes().Dir, n.gid(), readable); err != nil { // somebody may have removed it
 		return nil, err
 	}
 	return n.adopt()

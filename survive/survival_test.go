@@ -363,6 +363,39 @@ func TestTotalLossIsHealedByTheNextInit(t *testing.T) {
 	testnode.Gone(t, d, dir)
 }
 
+// A mount in the place of a dead one leaves the kubelet's directory bare at no moment: a reader finds
+// what is dead, or what lives, and never the directory below.
+func TestAMountInThePlaceOfADeadOneLeavesTheDirectoryNeverBare(t *testing.T) {
+	d := testnode.Install(t)
+	dir := d.Mount()
+	stop, ended, bare := make(chan struct{}), make(chan struct{}), 0
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if _, err := os.Lstat(dir + "/pod.uid"); errors.Is(err, os.ErrNotExist) {
+					bare++
+				}
+			}
+		}
+	}()
+	for range 10 {
+		d.KillPair()
+		d.Must("mount", dir, testnode.GoodOptions)
+		if got := testnode.Read(t, dir, "pod.uid"); got != testnode.PodUID+"\n" {
+			t.Errorf("the kubelet's directory: %q", got)
+		}
+	}
+	close(stop)
+	<-ended
+	if bare > 0 {
+		t.Errorf("the directory was bare at %d looks", bare)
+	}
+}
+
 func TestRestoreSaysWhatItDid(t *testing.T) {
 	d := testnode.Install(t)
 	dir := d.Mount()

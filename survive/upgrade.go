@@ -158,7 +158,9 @@ func (n callOut) replaceDaemon() error {
 	}, time.Now().Add(upgradeTimeout))
 	if errors.As(err, new(pair.Unserved)) && !isSilent(err) {
 		n.Log("version %s does not serve, though the process before has left its place to it; it is started anew: %v", n.Version, err)
-		return n.start() // the caller heals next
+		adopted, err := n.start()
+		n.logHealed(adopted) // the caller heals next
+		return err
 	} else if err != nil {
 		return withLastWords(err, given.Crash)
 	}

@@ -87,12 +87,12 @@ func (p Program) restore(set *pflag.FlagSet) func([]string) error {
 
 // restoreNode heals volumes. The error tells of those that it has not healed.
 func (p Program) restoreNode(i survive.CallOuts) ([]survive.Healed, error) {
-	all, err := i.Node.Restore()
-	if err != nil {
-		return nil, err
-	}
+	all, err := i.Node.Restore() // it may have healed what could be, in spite of an error
 	for _, text := range survive.Lines(all) {
 		p.log(i).Line("restore: %s", text)
+	}
+	if err != nil {
+		return all, err
 	}
 	count, failed := 0, 0
 	for _, h := range all {
