@@ -212,8 +212,8 @@ func (n healing) heal(adopted []Healed) (healed []Healed) {
 	return healed
 }
 
-// withoutGone leaves out what could not be healed and is not dead any more, as a later look says, at
-// all namespaces or at some: an unmount, which needs no more than the volume's lock, another
+// withoutGone leaves out what could not be healed and is not dead any more, as a later look says,
+// at all namespaces or at some: an unmount, which needs no more than the volume's lock, another
 // healing, or the end of a container was faster. Only mountinfo can tell: a mount that is covered
 // has no path, and is there.
 func withoutGone(healed []Healed, now []affected, all bool) []Healed {

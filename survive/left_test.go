@@ -11,8 +11,8 @@ import (
 	"example.com/pod-info-fuse/internal/testnode"
 )
 
-// A standby that has just been born has no lock yet. Its cgroup leads to it; where it has none of its
-// own, nothing does, and it ends by itself.
+// A standby that has just been born has no lock yet. Its cgroup leads to it; where it has none of
+// its own, nothing does, and it ends by itself.
 func TestNobodyIsLeftWhoWasJustBorn(t *testing.T) {
 	slow := testnode.Build(t, "1.2.3", "slow") // takes its time until it has the lock
 	for _, cgroups := range []string{"rw", "ro"} {

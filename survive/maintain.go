@@ -9,8 +9,8 @@ import (
 )
 
 // maintain starts the daemon and heals volumes when both its processes have died, and those that
-// have lost their record. Then it replaces the daemon, where that is due. Where the driver has never
-// mounted anything, it does nothing.
+// have lost their record. Then it replaces the daemon, where that is due. Where the driver has
+// never mounted anything, it does nothing.
 func (n callOut) maintain(replace func() error) (healed []Healed, err error) {
 	if used, err := n.used(); err != nil || !used {
 		return nil, err

@@ -36,7 +36,8 @@ func (n callOut) start() (adopted []Healed, err error) {
 	if err := n.chooseUser(); err != nil {
 		return nil, err
 	}
-	if adopted, err = n.adopt(); err != nil { // while no call-out finds a daemon that serves, and asks for no more
+	// Before it serves: a mount that finds a daemon which does looks for no lost records.
+	if adopted, err = n.adopt(); err != nil {
 		return adopted, err
 	}
 	if err := metrics.CreateCalls(n.path(metrics.CallsFileName)); err != nil {

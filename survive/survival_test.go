@@ -363,8 +363,8 @@ func TestTotalLossIsHealedByTheNextInit(t *testing.T) {
 	testnode.Gone(t, d, dir)
 }
 
-// A mount in the place of a dead one leaves the kubelet's directory bare at no moment: a reader finds
-// what is dead, or what lives, and never the directory below.
+// A mount in the place of a dead one leaves the kubelet's directory bare at no moment: a reader
+// finds what is dead, or what lives, and never the directory below.
 func TestAMountInThePlaceOfADeadOneLeavesTheDirectoryNeverBare(t *testing.T) {
 	d := testnode.Install(t)
 	dir := d.Mount()

@@ -544,8 +544,8 @@ func TestOneLookOfAPodAtATime(t *testing.T) {
 	ends(namespaces, waits)
 }
 
-// Where the kubelet makes no cgroups of pods, the removal of a dead program's own mount does not wait
-// for other pods' turns either.
+// Where the kubelet makes no cgroups of pods, the removal of a dead program's own mount does not
+// wait for other pods' turns either.
 func TestALookForADeadProgramsMountIsItsPods(t *testing.T) {
 	m := newMounter(&base{turns: make(chan func()), log: t.Logf})
 	defer close(m.turns)
