@@ -129,27 +129,27 @@ func (n healing) healLocked(dead stack, varying []uint8) (record volume.Record, 
 	})
 }
 
-// healDir heals what is dead on a directory in our own namespace. The caller has locked its volume.
-func (n healing) healDir(dir string) error {
+// healDir heals a volume that is dead on its directory, in our own namespace. It reports whether it
+// has, and the log tells. The caller has locked the volume.
+func (n healing) healDir(dir string, id volume.ID) bool {
 	all, err := n.dead()
 	if err != nil {
-		return err
+		return false
 	}
 	defer all.close()
 	found, err := n.stacksIn(mount.Own(), all)
 	if err != nil {
-		return err
+		return false
 	}
 	path, err := mount.Real(dir)
-	if err != nil {
-		return err
-	}
+	path = strings.TrimSuffix(path, " (deleted)") // of what the kernel has dropped from its cache (fs/d_path.c)
 	dead, is := found[path]
-	if !is {
-		return mount.ErrGone
+	if err != nil || !is || dead.volume != id {
+		return false
 	}
-	_, err = n.healLocked(dead, n.varying())
-	return err
+	record, err := n.healLocked(dead, n.varying())
+	n.logHealed([]Healed{{Path: path, Volume: record, Err: err}})
+	return err == nil
 }
 
 var errNoRecord = errors.New("it has no record: the volume was unmounted, or its record is lost")

@@ -14,8 +14,7 @@ import (
 )
 
 // mountVolume mounts the volume, with the daemon that is there or a new one, and reports whether
-// it is a new mount, also in the place of a dead one: false, if the volume was mounted already, or
-// another call-out has healed it.
+// it is a new mount: false, if the volume was mounted already, or has been healed.
 func (n callOut) mountVolume(record volume.Record) (mounted bool, err error) {
 	defer n.forgetLingering(lingeringMost)
 	mounted, err = n.mountOnce(record)
@@ -63,7 +62,7 @@ func (n callOut) mountOn(record volume.Record) (mounted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if there == VolumeDead && n.healDir(record.Dir) == nil {
+	if there == VolumeDead && n.healDir(record.Dir, record.ID()) {
 		there = VolumeOK // at no moment has the directory been without a mount
 	}
 	before, err := n.Volumes().Get(record.ID())
