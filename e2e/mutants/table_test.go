@@ -54,15 +54,15 @@ var mutants = []mutant{
 		"a daemon that nobody has found is not known as lost, and containers are not healed",
 		"TestAContainerReadsOnWhenItsVolumeIsUnmounted", "survive/start.go",
 		[]string{`	if err := n.retireNodeMount(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.clear(); err != nil {
-		return err
+		return nil, err
 	}`, `	if err := n.clear(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.retireNodeMount(); err != nil {
-		return err
+		return nil, err
 	}`},
 	},
 	{
