@@ -129,9 +129,9 @@ func (n healing) healLocked(dead stack, varying []uint8) (record volume.Record, 
 	})
 }
 
-// healDir heals a volume that is dead on its directory, in our own namespace. It reports whether it
+// healOn heals a volume that is dead on its directory, in our own namespace. It reports whether it
 // has, and the log tells. The caller has locked the volume.
-func (n healing) healDir(dir string, id volume.ID) bool {
+func (n healing) healOn(point *mount.Point, id volume.ID) bool {
 	all, err := n.dead()
 	if err != nil {
 		return false
@@ -141,14 +141,16 @@ func (n healing) healDir(dir string, id volume.ID) bool {
 	if err != nil {
 		return false
 	}
-	path, err := mount.Real(dir)
-	path = strings.TrimSuffix(path, " (deleted)") // of what the kernel has dropped from its cache (fs/d_path.c)
-	dead, is := found[path]
-	if err != nil || !is || dead.volume != id {
+	info, err := point.Info()
+	if err != nil || info == nil {
+		return false
+	}
+	dead, is := found[info.Mountpoint]
+	if !is || dead.volume != id {
 		return false
 	}
 	record, err := n.healLocked(dead, n.varying())
-	n.logHealed([]Healed{{Path: path, Volume: record, Err: err}})
+	n.logHealed([]Healed{{Path: info.Mountpoint, Volume: record, Err: err}})
 	return err == nil
 }
 

@@ -62,8 +62,8 @@ func (n callOut) mountOn(record volume.Record) (mounted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if there == VolumeDead && n.healDir(record.Dir, record.ID()) {
-		there = VolumeOK // at no moment has the directory been without a mount
+	if there == VolumeDead && n.healOn(point, record.ID()) {
+		there = VolumeOK // the directory has not been without a mount for a moment
 	}
 	before, err := n.Volumes().Get(record.ID())
 	switch {
