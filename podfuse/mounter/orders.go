@@ -22,7 +22,7 @@ type order struct {
 
 	name string
 	file *os.File // of Serve and Unmount: the socket of who asks
-	pod  string   // the UID of its volume's pod, without dashes; "" of a volume that is not known
+	pod  string   // see subject
 }
 
 // enclosed is what comes with an order. Of its descriptors, this process opens one only that a
@@ -105,7 +105,7 @@ func (m *mounter) resumeOrder(name string) {
 
 // work has an order carried out.
 func (m *mounter) work(o *order) {
-	o.pod = m.podOf(o.Order)
+	_, o.pod = m.subject(o.Order)
 	m.orders[o.name] = o
 	go func() {
 		var err error
@@ -118,7 +118,10 @@ func (m *mounter) work(o *order) {
 			err = m.attach(o)
 		}
 		if err != nil {
-			m.do(func() { m.logFailure(m.subject(o.Order), string(o.Kind), err) })
+			m.do(func() {
+				id, _ := m.subject(o.Order)
+				m.logFailure(id, string(o.Kind), err)
+			})
 		}
 		pause("answer " + string(o.Kind))
 		m.do(func() { m.answer(o, err) })
@@ -135,25 +138,17 @@ func (m *mounter) ordersOf(pod string) (n int) {
 	return n
 }
 
-// podOf is the pod of an order's volume.
-func (c Config) podOf(o wire.Order) string {
-	record, err := c.Clients().Get(o.Volume)
-	if err != nil {
-		record, _ = c.ServerVolumes().Get(o.Server)
+// subject is the volume that an order is about, and the UID of its pod, without dashes. They are 0
+// and "" for all volumes that there are not: of those, a pair that was taken over can name as many
+// as it likes.
+func (c Config) subject(o wire.Order) (id volume.ID, pod string) {
+	if record, err := c.Clients().Get(o.Volume); err == nil {
+		return o.Volume, podfuse.PlainUID(record.PodUID)
 	}
-	return podfuse.PlainUID(record.PodUID)
-}
-
-// subject is the volume that an order is about, 0 for all that there are not: of those, a pair that
-// was taken over can name as many as it likes.
-func (c Config) subject(o wire.Order) volume.ID {
-	if _, err := c.Clients().Get(o.Volume); err == nil {
-		return o.Volume
+	if record, err := c.ServerVolumes().Get(o.Server); err == nil {
+		return o.Server, podfuse.PlainUID(record.PodUID)
 	}
-	if _, err := c.ServerVolumes().Get(o.Server); err == nil {
-		return o.Server
-	}
-	return 0
+	return 0, ""
 }
 
 // answer tells the pair how an order has ended.

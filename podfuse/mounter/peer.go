@@ -157,7 +157,10 @@ func (m *mounter) take(p *peer, o wire.Order, withFiles bool) (release func(), e
 	known, full := false, false
 	m.do(func() {
 		known = m.orders[orderName(p.number, o)] != nil
-		full = len(m.orders) >= mostOrders && m.ordersOf(m.podOf(o)) >= fewOrders
+		if full = len(m.orders) >= mostOrders; full {
+			_, pod := m.subject(o)
+			full = m.ordersOf(pod) >= fewOrders
+		}
 	})
 	switch {
 	case known:
