@@ -60,10 +60,10 @@ func (s Status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // Run executes a command.
 func (t Table) Run(name string, args []string) error {
-	if name = nameOf(name); !t.Has(name) {
+	root := t.root()
+	if name = nameOf(name); !has(root, name) {
 		return fmt.Errorf("%w; see %s help", unknown(name), t.Program)
 	}
-	root := t.root()
 	root.SetArgs(append([]string{name}, args...))
 	c, err := root.ExecuteC()
 	if of, is := err.(ranError); is {
@@ -80,10 +80,13 @@ func (t Table) Run(name string, args []string) error {
 // ranError is the error of a command. Others are of the command line.
 type ranError struct{ error }
 
-// Has tells whether there is a command of a name. Shells call one that nobody else does.
-func (t Table) Has(name string) bool {
+// Has tells whether there is a command of a name.
+func (t Table) Has(name string) bool { return has(t.root(), nameOf(name)) }
+
+// has knows two commands besides, which cobra adds when it executes one: shells call them.
+func has(root *cobra.Command, name string) bool {
 	return name == cobra.ShellCompRequestCmd || name == cobra.ShellCompNoDescRequestCmd ||
-		slices.ContainsFunc(t.root().Commands(), func(c *cobra.Command) bool { return c.Name() == nameOf(name) })
+		slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
 }
 
 func nameOf(word string) string {
