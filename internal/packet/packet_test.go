@@ -165,14 +165,8 @@ func fullListener(t *testing.T, path string) *net.UnixListener {
 	return listener
 }
 
-// Where as many connections wait as can, one more waits for its place until its limit, and gets the
-// next one that becomes free.
-func TestDialWaitsForAPlace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
-	listener := fullListener(t, path)
-	if _, err := Dial(path, time.Now().Add(10*time.Millisecond)); !TimedOut(err) {
-		t.Errorf("there is no place for as long as the limit: %v", err)
-	}
+// dialLong calls Dial, which may wait for a minute, and sends its error.
+func dialLong(path string) <-chan error {
 	dialed := make(chan error, 1)
 	go func() {
 		socket, err := Dial(path, time.Now().Add(time.Minute))
@@ -181,6 +175,18 @@ func TestDialWaitsForAPlace(t *testing.T) {
 		}
 		dialed <- err
 	}()
+	return dialed
+}
+
+// Where as many connections wait as can, one more waits for its place until its limit, and gets the
+// next one that becomes free.
+func TestDialWaitsForAPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	listener := fullListener(t, path)
+	if _, err := Dial(path, time.Now().Add(10*time.Millisecond)); !TimedOut(err) {
+		t.Errorf("there is no place for as long as the limit: %v", err)
+	}
+	dialed := dialLong(path)
 	select {
 	case err := <-dialed:
 		t.Fatalf("it does not wait: %v", err)

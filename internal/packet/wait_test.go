@@ -63,14 +63,7 @@ func TestAWaiterThatTakesNoPlaceKeepsNobodyOut(t *testing.T) {
 		}
 	}()
 	time.Sleep(100 * time.Millisecond) // it waits
-	second := make(chan error, 1)
-	go func() {
-		socket, err := Dial(path, time.Now().Add(time.Minute))
-		if err == nil {
-			socket.Close()
-		}
-		second <- err
-	}()
+	second := dialLong(path)
 	time.Sleep(100 * time.Millisecond)
 	conn, err := listener.Accept()
 	if err != nil {
