@@ -44,7 +44,9 @@ func (m *machine) zipUnits() {
 	reads()
 	m.must("systemctl", "restart", "zip@mnt-site")
 	reads()
-	own := strings.TrimSpace(m.must("ls", "/run/zip")) // and its cgroups' name; a machine may see others'
+	// On cgroup v1, a machine sees the host's cgroups. The names of its own have that of its run
+	// directory.
+	own := strings.TrimSpace(m.must("ls", "/run/zip"))
 	m.must("systemctl", "stop", "zip@mnt-site", "zip-restore.timer")
 	m.eventually(time.Minute, func() error {
 		left := m.must("sh", "-c", `

@@ -171,7 +171,8 @@ func notDumpable() error {
 const self = "/proc/self/exe"
 
 // KeepCapabilities gives up all capabilities but some, which root's process has, for all that it
-// starts as well. Root of a pod may have used up the queued signals of its user: see limits.
+// starts as well. Go tells each thread by a queued signal, and root of a pod may have used up those
+// of its user: see limits.
 func KeepCapabilities(some []uint) error {
 	if err := setLimit(unix.RLIMIT_SIGPENDING, forever); err != nil {
 		return fmt.Errorf("limit queued signals of the user: %w", err)
