@@ -163,7 +163,7 @@ e2e: build
 # The image, the manifest and the chart on a real cluster of one node.
 e2e-cluster: cluster-builds
 	e2e/podfuse/setup.sh
-	e2e/alone.sh go test -vet=off -tags cluster -count=1 -timeout 40m -parallel 8 -v ./e2e/cluster
+	e2e/alone.sh go test -vet=off -tags cluster -count=1 -timeout 40m -parallel 8 ./e2e/cluster
 cluster-builds: build image helm
 	e2e/setup.sh cluster
 	$(MAKE) image BIN=e2e/bin/next VERSION=$(VERSION)-next ARCHITECTURES=$$(go env GOARCH)

@@ -143,7 +143,12 @@ func startSources(t *testing.T) (dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { server.Stop(syscall.SIGTERM, startLimit) })
+		t.Cleanup(func() {
+			server.Stop(syscall.SIGTERM, startLimit)
+			if t.Failed() {
+				testCluster.PrintLogs(name)
+			}
+		})
 	}
 	return dir
 }
@@ -197,7 +202,7 @@ func deployed(t *testing.T, name string) pod {
 	if _, err := testCluster.kubectl("-n", csiNamespace, "rollout", "status", "deployment/"+name, "--timeout=4m"); err != nil {
 		pods, _ := testCluster.kubectl("-n", csiNamespace, "describe", "pods", "-l", "app="+name)
 		log, _ := testCluster.kubectl("-n", csiNamespace, "logs", "-l", "app="+name, "--all-containers", "--prefix", "--tail=10")
-		t.Fatalf("%v\n%s\n%s", err, pods, log)
+		t.Fatalf("%v\n%s\n%s\n%s", err, log, pods, installedPodFuse.Report())
 	}
 	const running = `{range .items[?(@.status.phase=="Running")]}{.metadata.deletionTimestamp}|{.metadata.name}{"\n"}{end}`
 	for line := range strings.Lines(kubectl(t, "-n", csiNamespace, "get", "pods", "-l", "app="+name, "-o", "jsonpath="+running)) {
