@@ -182,7 +182,9 @@ func (p catalogued) uses() string {
 		command = "echo content > " + file + " && " + command
 	}
 	if p.writes {
-		command += " && echo more > " + made + " && [ \"$(cat " + made + ")\" = more ]"
+		// close(2) does not wait until sshfs has closed the file at its server (FUSE_RELEASE), and rclone,
+		// the server, may not find it before.
+		command += " && echo more > " + made + " && { [ \"$(cat " + made + ")\" = more ] || { sleep 1; [ \"$(cat " + made + ")\" = more ]; }; }"
 	}
 	return command
 }
