@@ -202,9 +202,7 @@ func deployment(name string, pod object) object {
 func deployed(t *testing.T, name string) pod {
 	t.Helper()
 	if _, err := testCluster.kubectl("-n", csiNamespace, "rollout", "status", "deployment/"+name, "--timeout=4m"); err != nil {
-		pods, _ := testCluster.kubectl("-n", csiNamespace, "describe", "pods", "-l", "app="+name)
-		log, _ := testCluster.kubectl("-n", csiNamespace, "logs", "-l", "app="+name, "--all-containers", "--prefix", "--tail=10")
-		t.Fatalf("%v\n%s\n%s\n%s", err, log, pods, installedPodFuse.Report())
+		t.Fatalf("%v\n%s", err, podFuseIn(csiNamespace, "app="+name))
 	}
 	const running = `{range .items[?(@.status.phase=="Running")]}{.metadata.deletionTimestamp}|{.metadata.name}{"\n"}{end}`
 	for line := range strings.Lines(kubectl(t, "-n", csiNamespace, "get", "pods", "-l", "app="+name, "-o", "jsonpath="+running)) {
@@ -214,6 +212,16 @@ func deployed(t *testing.T, name string) pod {
 	}
 	t.Fatalf("the deployment %s has no pod", name)
 	return pod{}
+}
+
+// podFuseIn is what can be seen of a namespace's pods and the second driver, for a test that failed:
+// first what tells most, as only a part may be read. Of pods with a label, it has the logs.
+func podFuseIn(namespace, label string) string {
+	pods, _ := testCluster.kubectl("-n", namespace, "get", "pods", "-o", "wide")
+	log, _ := testCluster.kubectl("-n", namespace, "logs", "-l", label, "--all-containers", "--prefix", "--tail=10")
+	events, _ := testCluster.kubectl("-n", namespace, "get", "events", "--sort-by=.lastTimestamp", "--no-headers")
+	last := harness.Last(slices.Collect(strings.Lines(events)), 30)
+	return pods + log + strings.Join(last, "") + installedPodFuse.Report()
 }
 
 // sidecars are policies, as others have, that put a container of the name before or after those
@@ -338,9 +346,7 @@ func testProgramsByName(t *testing.T) {
 		deployed(t, p.name).goesOn(t)
 	}
 	if _, err := testCluster.kubectl("-n", flexNamespace, "wait", "--for=condition=complete", "job", "--all", "--timeout=4m"); err != nil {
-		pods, _ := testCluster.kubectl("-n", flexNamespace, "describe", "pods")
-		log, _ := testCluster.kubectl("-n", flexNamespace, "logs", "-l", "batch.kubernetes.io/job-name", "--all-containers", "--prefix", "--tail=10")
-		t.Errorf("%v\n%s\n%s", err, pods, log)
+		t.Errorf("%v\n%s", err, podFuseIn(flexNamespace, "batch.kubernetes.io/job-name"))
 	}
 	p := podOf(waits)
 	err = harness.Eventually(startLimit, func() error {

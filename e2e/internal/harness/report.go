@@ -21,7 +21,8 @@ func (d *Driver) Report() string {
 	}
 	fmt.Fprintf(&report, "--- the daemon's processes, those of other drivers too\n")
 	for _, dir := range processDirs() {
-		if name, _ := os.ReadFile(filepath.Join(dir, "comm")); string(name) == "pod-info-fuse\n" {
+		switch name, _ := os.ReadFile(filepath.Join(dir, "comm")); string(name) {
+		case "pod-info-fuse\n", "pod-fuse\n", "exe\n": // exe: as the drivers execute themselves
 			report.WriteString(describe(dir))
 		}
 	}
