@@ -321,11 +321,14 @@ func testProgramsByName(t *testing.T) {
 	}
 	create(t, objects...)
 	waits := asksFor("waits", "s3fs", object{"bucket": "bucket", "secret": "absent"}, "true")
+	p := podOf(waits)
 	for range 2 { // a bare pod, applied again
 		if _, err := testCluster.kubectlWith(harness.JSON(waits), "apply", "-f", "-"); err != nil {
 			t.Error(err)
 		}
 	}
+	// Also when the test fails: the driver stays while the pod is there.
+	t.Cleanup(func() { kubectl(t, "-n", p.namespace, "delete", "pod", p.name, "--timeout=4m") })
 	t.Run("Killed", func(t *testing.T) {
 		for _, p := range catalogue {
 			t.Run(p.name, func(t *testing.T) {
@@ -348,7 +351,6 @@ func testProgramsByName(t *testing.T) {
 	if _, err := testCluster.kubectl("-n", flexNamespace, "wait", "--for=condition=complete", "job", "--all", "--timeout=4m"); err != nil {
 		t.Errorf("%v\n%s", err, podFuseIn(flexNamespace, "batch.kubernetes.io/job-name"))
 	}
-	p := podOf(waits)
 	err = harness.Eventually(startLimit, func() error {
 		if told := p.field(t, ".status.initContainerStatuses[0].state.waiting.message"); !strings.Contains(told, `secret "absent" not found`) {
 			return fmt.Errorf("of a Secret that is missing, the pod says %q", told)
@@ -358,7 +360,6 @@ func testProgramsByName(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	kubectl(t, "-n", p.namespace, "delete", "pod", p.name, "--timeout=4m")
 	t.Run("Values", testValuesOfPrograms)
 }
 
