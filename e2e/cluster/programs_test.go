@@ -182,8 +182,8 @@ func (p catalogued) uses() string {
 		command = "echo content > " + file + " && " + command
 	}
 	if p.writes {
-		// close(2) does not wait until sshfs has closed the file at its server (FUSE_RELEASE), and rclone,
-		// the server, may not find it before.
+		// close(2) does not wait until sshfs has closed the file at its server (FUSE_RELEASE), and
+		// rclone, the server, may not find it before.
 		command += " && echo more > " + made + " && { [ \"$(cat " + made + ")\" = more ] || { sleep 1; [ \"$(cat " + made + ")\" = more ]; }; }"
 	}
 	return command
@@ -214,8 +214,8 @@ func deployed(t *testing.T, name string) pod {
 	return pod{}
 }
 
-// podFuseIn is what can be seen of a namespace's pods and the second driver, for a test that failed:
-// first what tells most, as only a part may be read. Of pods with a label, it has the logs.
+// podFuseIn is what can be seen of a namespace's pods and the second driver, for a test that
+// failed: first what tells most, as only a part may be read. Of pods with a label, it has the logs.
 func podFuseIn(namespace, label string) string {
 	pods, _ := testCluster.kubectl("-n", namespace, "get", "pods", "-o", "wide")
 	log, _ := testCluster.kubectl("-n", namespace, "logs", "-l", label, "--all-containers", "--prefix", "--tail=10")
