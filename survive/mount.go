@@ -63,7 +63,7 @@ func (n callOut) mountOn(record volume.Record) (mounted bool, err error) {
 		return false, err
 	}
 	if there == VolumeDead && n.healOn(point, record.ID()) {
-		there = VolumeOK // the directory has not been without a mount for a moment
+		there = VolumeOK // and the directory has had a mount all the time
 	}
 	before, err := n.Volumes().Get(record.ID())
 	switch {

@@ -212,8 +212,7 @@ func (p pod) goesOn(t *testing.T) {
 		err = p.neverEnded("main")
 	}
 	if err != nil {
-		log, _ := p.kubectl("logs", p.name, "--all-containers", "--prefix", "--tail=10")
-		t.Fatalf("%v\nthe pod's log ends with:\n%s\n%s", err, log, installedPodFuse.Report())
+		t.Fatalf("%v\n%s", err, podFuseIn(p.namespace, p.name))
 	}
 }
 

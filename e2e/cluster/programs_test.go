@@ -182,9 +182,13 @@ func (p catalogued) uses() string {
 		command = "echo content > " + file + " && " + command
 	}
 	if p.writes {
-		// close(2) does not wait until sshfs has closed the file at its server (FUSE_RELEASE), and
-		// rclone, the server, may not find it before.
-		command += " && echo more > " + made + " && { [ \"$(cat " + made + ")\" = more ] || { sleep 1; [ \"$(cat " + made + ")\" = more ]; }; }"
+		reads := "[ \"$(cat " + made + ")\" = more ]"
+		if p.name == "sshfs" {
+			// close(2) does not wait until sshfs has closed the file at its server (FUSE_RELEASE), and
+			// rclone, the server, may not find it before.
+			reads = "{ " + reads + " || { sleep 1; " + reads + "; }; }"
+		}
+		command += " && echo more > " + made + " && " + reads
 	}
 	return command
 }
@@ -202,7 +206,7 @@ func deployment(name string, pod object) object {
 func deployed(t *testing.T, name string) pod {
 	t.Helper()
 	if _, err := testCluster.kubectl("-n", csiNamespace, "rollout", "status", "deployment/"+name, "--timeout=4m"); err != nil {
-		t.Fatalf("%v\n%s", err, podFuseIn(csiNamespace, "app="+name))
+		t.Fatalf("%v\n%s", err, podFuseIn(csiNamespace, "-l", "app="+name))
 	}
 	const running = `{range .items[?(@.status.phase=="Running")]}{.metadata.deletionTimestamp}|{.metadata.name}{"\n"}{end}`
 	for line := range strings.Lines(kubectl(t, "-n", csiNamespace, "get", "pods", "-l", "app="+name, "-o", "jsonpath="+running)) {
@@ -214,11 +218,12 @@ func deployed(t *testing.T, name string) pod {
 	return pod{}
 }
 
-// podFuseIn is what can be seen of a namespace's pods and the second driver, for a test that
-// failed: first what tells most, as only a part may be read. Of pods with a label, it has the logs.
-func podFuseIn(namespace, label string) string {
+// podFuseIn tells of a namespace's pods and the second driver, for a test that failed. What tells
+// most comes first, because only a part of it may be read. which are the arguments of kubectl logs
+// that name the pods.
+func podFuseIn(namespace string, which ...string) string {
 	pods, _ := testCluster.kubectl("-n", namespace, "get", "pods", "-o", "wide")
-	log, _ := testCluster.kubectl("-n", namespace, "logs", "-l", label, "--all-containers", "--prefix", "--tail=10")
+	log, _ := testCluster.kubectl(append([]string{"-n", namespace, "logs", "--all-containers", "--prefix", "--tail=10"}, which...)...)
 	events, _ := testCluster.kubectl("-n", namespace, "get", "events", "--sort-by=.lastTimestamp", "--no-headers")
 	last := harness.Last(slices.Collect(strings.Lines(events)), 30)
 	return pods + log + strings.Join(last, "") + installedPodFuse.Report()
@@ -327,7 +332,7 @@ func testProgramsByName(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Also when the test fails: the driver stays while the pod is there.
+	// A test that fails deletes the pod, too: the driver stays while the pod is there.
 	t.Cleanup(func() { kubectl(t, "-n", p.namespace, "delete", "pod", p.name, "--timeout=4m") })
 	t.Run("Killed", func(t *testing.T) {
 		for _, p := range catalogue {
@@ -349,7 +354,7 @@ func testProgramsByName(t *testing.T) {
 		deployed(t, p.name).goesOn(t)
 	}
 	if _, err := testCluster.kubectl("-n", flexNamespace, "wait", "--for=condition=complete", "job", "--all", "--timeout=4m"); err != nil {
-		t.Errorf("%v\n%s", err, podFuseIn(flexNamespace, "batch.kubernetes.io/job-name"))
+		t.Errorf("%v\n%s", err, podFuseIn(flexNamespace, "-l", "batch.kubernetes.io/job-name"))
 	}
 	err = harness.Eventually(startLimit, func() error {
 		if told := p.field(t, ".status.initContainerStatuses[0].state.waiting.message"); !strings.Contains(told, `secret "absent" not found`) {

@@ -83,7 +83,7 @@ type ranError struct{ error }
 // Has tells whether there is a command of a name.
 func (t Table) Has(name string) bool { return has(t.root(), nameOf(name)) }
 
-// has knows two commands besides, which cobra adds when it executes one: shells call them.
+// has also knows the two commands that shells call, which cobra adds only when it executes one.
 func has(root *cobra.Command, name string) bool {
 	return name == cobra.ShellCompRequestCmd || name == cobra.ShellCompNoDescRequestCmd ||
 		slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name })

@@ -22,7 +22,7 @@ func (d *Driver) Report() string {
 	fmt.Fprintf(&report, "--- the daemon's processes, those of other drivers too\n")
 	for _, dir := range processDirs() {
 		switch name, _ := os.ReadFile(filepath.Join(dir, "comm")); string(name) {
-		case "pod-info-fuse\n", "pod-fuse\n", "exe\n": // exe: as the drivers execute themselves
+		case "pod-info-fuse\n", "pod-fuse\n", "exe\n": // exe: it has executed /proc/self/exe
 			report.WriteString(describe(dir))
 		}
 	}
