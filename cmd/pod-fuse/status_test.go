@@ -66,8 +66,8 @@ func TestStatusTellsWhatBecomesOfAProgram(t *testing.T) {
 
 func TestStatusTellsOfAProgramThatDoesNotComeBack(t *testing.T) {
 	t.Parallel()
-	for wait, dead := range map[string]string{"1h": "program dead", "1s": "gone"} {
-		t.Run(dead, func(t *testing.T) {
+	for wait, dead := range map[string]string{"1h": "program dead", "100ms": "gone", "0": "gone"} {
+		t.Run(wait, func(t *testing.T) {
 			t.Parallel()
 			n := newNode(t)
 			client, server := n.volume(podUID, "data"), n.volume(podUID, "data-server")

@@ -86,10 +86,10 @@ func (m *table) remember(id volume.ID, programs int) {
 	m.keepHistory(id, h)
 }
 
-// count keeps how many wait for a volume.
+// count keeps how many wait for a volume. Somebody has, also where none does any more.
 func (m *table) count(id volume.ID, waiting int) {
 	h := m.client(id).history
-	if h.Waiting = waiting; waiting > 0 && h.Since.IsZero() {
+	if h.Waiting = waiting; h.Since.IsZero() {
 		h.Since = now()
 	}
 	m.keepHistory(id, h)

@@ -39,7 +39,7 @@ type outages struct {
 	callers map[caller]*view
 	orders  map[uint64]*view // that are under way, by their tickets
 	answers []answer         // that are due when mu is free
-	dirty   map[*outage]bool // how many wait has changed, and the mounter was not told
+	dirty   map[*outage]bool // have begun, or others wait, and the mounter was not told
 	telling *time.Timer
 }
 
@@ -191,7 +191,8 @@ func (o *outages) after(d time.Duration, change func()) *time.Timer {
 	return time.AfterFunc(d, func() { o.do(change) })
 }
 
-// tell reports the number of requests that wait to the mounter.
+// tell reports to the mounter which outages began, and how many requests wait: none, where a
+// volume's timeout is shorter than tellInterval.
 func (o *outages) tell() {
 	o.telling = nil
 	for v := range o.dirty {
@@ -268,6 +269,7 @@ func (v *outage) timeout() time.Duration {
 func (v *outage) begin(since time.Time) {
 	if v.since.IsZero() {
 		v.since = since
+		v.dirty[v] = true
 	}
 	if v.expiry == nil {
 		v.expiry = v.after(max(0, time.Until(v.since.Add(v.timeout()))), v.expire)

@@ -524,6 +524,9 @@ func TestTheMounterIsToldHowManyWait(t *testing.T) {
 	}
 	tell(t, asks(1, "a", 10), asks(2, "a", 11), counts(), passes(tellInterval), counts("2 wait"), passes(time.Minute), counts("0 wait"),
 		passes(time.Minute), counts(), serves(1), asks(3, "a", 10), passes(tellInterval), counts("1 wait"), forgets, passes(time.Minute), counts())
+	for _, short := range []time.Duration{0, tellInterval / 2} { // it has ended when it is told
+		tell(t, waitIs(short), asks(1, "a", 10), passes(time.Minute), counts("0 wait"), asks(2, "a", 10), passes(time.Minute), counts())
+	}
 }
 
 // One volume's thousands of threads do not take what others need.
