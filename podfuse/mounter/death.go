@@ -38,7 +38,8 @@ import (
 var ( // a test sets them
 	// grace is how long after it was sent a descriptor may be on its way.
 	grace = 5 * time.Second
-	// lookAgain is when it is checked again that a process which lives has it.
+	// lookAgain is when it is checked again that a process which lives has it. A launcher soon closes
+	// what its program has: the first checks come earlier.
 	lookAgain = time.Second
 )
 
@@ -62,7 +63,7 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 	case <-c.gone:
 	case <-c.hurry:
 	}
-	pauses := firstPause
+	pauses, checks := firstPause, firstPause
 	var hides time.Time // since when some process cannot be asked, or another one; zero: none
 	missed := false     // by the last look
 	for !isClosed(c.gone) {
@@ -81,7 +82,7 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 		case err != nil: // it cannot look now
 		case seen.found:
 			m.do(func() { c.program, c.doubted = seen.pid, false })
-			c.waitHolder(seen)
+			checks = c.waitHolder(seen, checks)
 			m.do(func() { c.doubted = true })
 			pauses, hides, missed = firstPause, time.Time{}, false
 			continue
@@ -219,32 +220,35 @@ func (m *programs) spent(id volume.ID, generation uint64) error {
 }
 
 // waitHolder returns when a process has ended that has the connection open, or has closed it, or
-// cannot be asked.
-func (c *connection) waitHolder(seen sight) {
+// cannot be asked. That is checked after a pause, and then less often. The next holder's first
+// check comes after the pause that it returns: a pod could pass the connection on for ever.
+func (c *connection) waitHolder(seen sight, checks time.Duration) (next time.Duration) {
 	p, err := proc.Open(seen.pid)
 	if err != nil {
-		return
+		return checks
 	}
 	defer p.Close()
 	raw, err := p.File.SyscallConn()
 	if err != nil {
 		time.Sleep(lookAgain)
-		return
+		return checks
 	}
 	for c.isStill(seen) && !isClosed(c.gone) {
-		_ = p.File.SetReadDeadline(time.Now().Add(lookAgain))
+		_ = p.File.SetReadDeadline(time.Now().Add(checks))
+		checks = min(2*checks, lookAgain)
 		ended := false
 		err := raw.Read(func(number uintptr) bool {
 			ended, _ = proc.Polled(int(number), unix.POLLIN, 0)
 			return ended
 		})
 		if ended {
-			return
+			return checks
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			time.Sleep(lookAgain / 10) // no descriptor to wait for: before Linux 5.10?
 		}
 	}
+	return checks
 }
 
 // lives waits until it is known whether the program of an order lives, and returns an error if it

@@ -32,6 +32,19 @@ func (w *world) quiet(what string, d time.Duration) {
 	}
 }
 
+// On a busy node, a launcher has the descriptor for a while beside its program, and is found. It is
+// not taken for the program for long: the program's death would not be noticed.
+func TestALauncherThatIsLateIsNotTheProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.container(containerOptions{})
+	generation := c.serve(launchOptions{Mode: "late", Text: "one"})
+	program := c.programs("program")[0]
+	w.status("the program is found", func(s Status) bool { return s.Volumes[0].PID == program })
+	c.killProgram()
+	w.died(generation)
+}
+
 // Neither the process that asked counts, nor the one that was started: whoever has the connection
 // open does.
 func TestWhoIsAlive(t *testing.T) {

@@ -784,7 +784,7 @@ type launchOptions struct {
 	User       int
 	Mountpoint string
 	Text       string // that the file "text" has
-	Mode       string // "": the launcher waits; "exit": it does not; "daemon": the program forks; "exec": it is the program
+	Mode       string // "": the launcher waits; "exit": it does not; "daemon": the program forks; "exec": it is the program; "late": it closes its descriptor late
 	Options    wire.Options
 	Silent     bool   // the program does not answer before SIGUSR1
 	Hide       string // where it has its descriptor once it serves; see hides
@@ -865,6 +865,9 @@ func launcherMain(args []string) error {
 	})
 	if err != nil || o.Mode == "exit" {
 		return err
+	}
+	if o.Mode == "late" {
+		time.Sleep(2 * startTime)
 	}
 	device.Close()
 	state, err := process.Wait()
