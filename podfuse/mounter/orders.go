@@ -71,7 +71,7 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 	case wire.Spent:
 		return m.spent(o.Volume, o.Generation)
 	case wire.Counts:
-		if _, err := m.Clients().Get(o.Volume); err == nil {
+		if _, err := m.Clients().Get(o.Volume); err == nil && link == m.current {
 			m.count(o.Volume, max(0, o.Waiting))
 		}
 	default:
