@@ -82,7 +82,7 @@ func advise(err error) error {
 
 // emptying is how long the kernel may take to free a cgroup whose last process
 // was killed: a process leaves its cgroup late in its exit.
-const emptying = time.Second
+const emptying = 5 * time.Second
 
 // Remove removes the driver's own cgroups, which [Escape] made, in all hierarchies. No process may
 // be in them any more, but for one that is ending. It is not an error when there are none.

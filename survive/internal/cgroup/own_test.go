@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -153,7 +154,7 @@ func TestRemoveDoesNotTakeACgroupInUse(t *testing.T) {
 	if _, err := Escape(driver, pid, MaxThreads); err != nil {
 		t.Fatal(err)
 	}
-	if err := Remove(driver); !errors.Is(err, unix.EBUSY) {
+	if err := remove(driver, 100*time.Millisecond); !errors.Is(err, unix.EBUSY) {
 		t.Error(err)
 	}
 }
