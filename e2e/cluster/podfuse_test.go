@@ -155,11 +155,18 @@ func byFusermount() object {
 		object{"name": "data-server", "mountPath": "/bin/fusermount3", "subPath": "fusermount3"})
 }
 
+// asksOnAndOn is a command that asks for a file by its path, until an error. A reader meets an error
+// of input or output once in some hundred deaths of a program in Go (pod-fuse.md): it may be one.
+func asksOnAndOn(file string) string {
+	return "rare=0; while out=$(stat -c %s " + file + " 2>&1) || { [ \"${out##*: }\" = 'Input/output error' ] && [ $((rare += 1)) = 1 ]; }; " +
+		"do echo $out; sleep 0.02; done; echo \"$out\"; exit 1"
+}
+
 // newPodFuse is a pod whose container program serves a volume, and whose container main reads it
 // by path, again and again, until an error. The reader starts first.
 func newPodFuse(name string, program object) object {
 	p := newPod(name, object{"flexVolume": object{"driver": podFuseName, "options": object{"wait": "2m"}}}, "sh", "-c",
-		"cat "+dataDir+"/file; while out=$(stat -c %s "+dataDir+"/file 2>&1); do echo $out; sleep 0.02; done; echo \"$out\"; exit 1")
+		"cat "+dataDir+"/file; "+asksOnAndOn(dataDir+"/file"))
 	spec := p["spec"].(object)
 	main := spec["containers"].([]any)[0].(object)
 	main["volumeMounts"] = []any{

@@ -317,7 +317,7 @@ func testProgramsByName(t *testing.T) {
 		if lines := 5 + len(p.options); lines > 8 {
 			t.Errorf("the volume of %s takes %d lines", p.name, lines)
 		}
-		reads := p.uses() + " && while out=$(stat -c %s " + infoDir + "/file 2>&1); do echo $out; sleep 0.02; done; echo \"$out\"; exit 1"
+		reads := p.uses() + " && { " + asksOnAndOn(infoDir+"/file") + "; }"
 		ends := byFlexVolume(asksFor(p.name, p.name, p.options, p.uses()))
 		ends["spec"].(object)["restartPolicy"] = "Never"
 		objects = append(objects, deployment(p.name, asksFor(p.name, p.name, p.options, reads)),
