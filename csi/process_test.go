@@ -217,7 +217,7 @@ func TestAProbeWaitsForTheInstaller(t *testing.T) {
 	}
 	w.start()
 	installed := make(chan error, 1)
-	time.AfterFunc(time.Second, func() { installed <- os.Rename(hidden, w.binary) })
+	time.AfterFunc(500*time.Millisecond, func() { installed <- os.Rename(hidden, w.binary) })
 	status, output := w.probe()
 	if err := <-installed; err != nil || status != 0 {
 		t.Errorf("%v; probe: %d, %q", err, status, output)

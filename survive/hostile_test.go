@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"example.com/pod-info-fuse/e2e/stopwatch"
 	"example.com/pod-info-fuse/internal/testnode"
 )
 
@@ -226,20 +227,20 @@ func TestAFloodOfSignsOfLifeKeepsNobodyWaiting(t *testing.T) {
 	d.Mount()
 	testnode.Eventually(t, "there is a standby", func() bool { return d.Status().Daemon.Standby != nil })
 	time.Sleep(time.Second) // so that nothing goes into the standby's queue any more
-	begun := time.Now()
+	watch := stopwatch.Start()
 	for range 10 {
 		if s := d.Status().Daemon; s.Error != "" {
 			t.Errorf("status: %+v", s)
 		}
 	}
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("status took %v, ten times", took)
+	if took, late := watch.Stop(); took > 5*time.Second {
+		t.Errorf("status took %v, ten times, and %v in which the machine was late", took, late)
 	}
-	begun = time.Now()
+	watch = stopwatch.Start()
 	d.ReplaceBinary(testnode.Binary)
 	ends(d, "upgrade")
-	if took := time.Since(begun); took > 2500*time.Millisecond {
-		t.Errorf("upgrade took %v", took)
+	if took, late := watch.Stop(); took > 2500*time.Millisecond {
+		t.Errorf("upgrade took %v, and %v in which the machine was late", took, late)
 	}
 	d.Pair()
 }

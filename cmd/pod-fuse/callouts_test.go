@@ -190,7 +190,7 @@ func TestWhatAServerVolumeHas(t *testing.T) {
 		}
 	}
 	// What the pod does, as another user, who finds the volume in a container.
-	output, err := n.asUser(server, `exec 9<>fuse && test -r fuse && ./pod-fuse version && ./fusermount3 --version && ./pod-fuse ready --timeout 1s; echo "status $?"`)
+	output, err := n.asUser(server, `exec 9<>fuse && test -r fuse && ./pod-fuse version && ./fusermount3 --version && ./pod-fuse ready --timeout 5s; echo "status $?"`)
 	if err != nil || !strings.Contains(output, "pod-fuse 1.2.3\n") || !strings.Contains(output, "fusermount3 version") {
 		t.Errorf("as user 1000: %v: %s", err, output)
 	}

@@ -62,6 +62,9 @@ func TestAWaiterThatTakesNoPlaceKeepsNobodyOut(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	for files.reads.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
 	time.Sleep(100 * time.Millisecond) // it waits
 	second := dialLong(path)
 	time.Sleep(100 * time.Millisecond)
@@ -70,7 +73,11 @@ func TestAWaiterThatTakesNoPlaceKeepsNobodyOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	<-files.again // the first was woken
+	select {
+	case <-files.again: // the first was woken
+	case <-time.After(time.Minute):
+		t.Fatal("the first is not woken")
+	}
 	select {
 	case err := <-second:
 		if err != nil {

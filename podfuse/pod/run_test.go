@@ -335,7 +335,7 @@ func TestRunTellsThatThereIsNoVolume(t *testing.T) {
 
 func TestReady(t *testing.T) {
 	t.Parallel()
-	patient, soon := []string{"--timeout", hang.String()}, []string{"--timeout", "2s"}
+	patient, soon := []string{"--timeout", hang.String()}, []string{"--timeout", "5s"}
 	type row struct {
 		answer *wire.Answer
 		args   []string
