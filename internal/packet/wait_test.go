@@ -62,7 +62,7 @@ func TestAWaiterThatTakesNoPlaceKeepsNobodyOut(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for files.reads.Load() == 0 {
+	for deadline := time.Now().Add(time.Minute); files.reads.Load() == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(100 * time.Millisecond) // it waits

@@ -38,9 +38,10 @@ import (
 var ( // a test sets them
 	// grace is how long after it was sent a descriptor may be on its way.
 	grace = 5 * time.Second
-	// lookAgain is when it is checked again that a process which lives has it. A launcher soon closes
-	// what its program has: the first checks come earlier.
-	lookAgain = time.Second
+	// firstCheck is when it is first checked that a process which lives still has it: a launcher soon
+	// closes what its program has. Each check is twice as late, until lookAgain.
+	firstCheck = firstPause
+	lookAgain  = time.Second
 )
 
 const (
@@ -63,7 +64,7 @@ func (m *programs) waitDead(c *connection, sent time.Time) {
 	case <-c.gone:
 	case <-c.hurry:
 	}
-	pauses, checks := firstPause, firstPause
+	pauses, checks := firstPause, firstCheck
 	var hides time.Time // since when some process cannot be asked, or another one; zero: none
 	missed := false     // by the last look
 	for !isClosed(c.gone) {
@@ -220,8 +221,8 @@ func (m *programs) spent(id volume.ID, generation uint64) error {
 }
 
 // waitHolder returns when a process has ended that has the connection open, or has closed it, or
-// cannot be asked. That is checked after a pause, and then less often. The next holder's first
-// check comes after the pause that it returns: a pod could pass the connection on for ever.
+// cannot be asked. That is first checked after so long, and then less often. It returns when to
+// check the next holder, or a pod that passes the connection on would be checked all the time.
 func (c *connection) waitHolder(seen sight, checks time.Duration) (next time.Duration) {
 	p, err := proc.Open(seen.pid)
 	if err != nil {

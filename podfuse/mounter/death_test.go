@@ -36,7 +36,7 @@ func (w *world) quiet(what string, d time.Duration) {
 // not taken for the program for long: the program's death would not be noticed.
 func TestALauncherThatIsLateIsNotTheProgram(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, "CHECKS=1")
 	c := w.container(containerOptions{})
 	generation := c.serve(launchOptions{Mode: "late", Text: "one"})
 	program := c.programs("program")[0]
@@ -428,6 +428,28 @@ func TestSpareAndVersions(t *testing.T) {
 	}
 	w.connect()
 	c.serve(launchOptions{Text: "two"})
+}
+
+// The last report of a pair that was taken over may come after its successor's first: it says
+// nothing of who waits now.
+func TestAPairThatWasTakenOverDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counts := func(waiting int) { w.order(wire.Order{Kind: wire.Counts, Volume: w.data.ID(), Waiting: waiting}) }
+	told := func() { w.answered(w.order(wire.Order{Kind: wire.Attach, Volume: w.data.ID()}), "attach") }
+	counts(7)
+	former := w.link
+	w.connect()
+	successor := w.link
+	counts(0)
+	told()
+	w.link = former
+	counts(5)
+	told()
+	w.link = successor
+	if waiting := w.now().Volumes[0].Waiting; waiting != 0 {
+		t.Errorf("%d wait, says the pair that was taken over", waiting)
+	}
 }
 
 // A process of another version that does not read what it is given is killed, and the mounter goes

@@ -86,7 +86,7 @@ func (m *table) remember(id volume.ID, programs int) {
 	m.keepHistory(id, h)
 }
 
-// count keeps how many wait for a volume. Somebody has, also where none does any more.
+// count keeps how many wait for a volume. Somebody has waited, also where none does now.
 func (m *table) count(id volume.ID, waiting int) {
 	h := m.client(id).history
 	if h.Waiting = waiting; h.Since.IsZero() {

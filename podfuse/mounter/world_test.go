@@ -42,6 +42,9 @@ func TestMain(m *testing.M) {
 			pauseAt(os.Getenv("PAUSE"))
 			if os.Getenv("LATE") == "" {
 				grace, lookAgain = time.Hour, time.Hour // what is noticed, is at once
+				if os.Getenv("CHECKS") == "" {
+					firstCheck = time.Hour
+				}
 			}
 			if os.Getenv("NORESEND") != "" {
 				resend = func(int) error { return unix.EINVAL }

@@ -356,7 +356,7 @@ func TestReady(t *testing.T) {
 	} {
 		d := newNode(t)
 		d.answer = func(int, wire.Request) (*wire.Answer, bool) { return row.answer, false }
-		rows[d.start().launch(append([]string{"ready"}, row.args...)...)] = row // some take two seconds
+		rows[d.start().launch(append([]string{"ready"}, row.args...)...)] = row // some take five seconds
 	}
 	for p, row := range rows {
 		if status := p.status(); status != row.status {

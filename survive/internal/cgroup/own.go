@@ -81,7 +81,7 @@ func advise(err error) error {
 }
 
 // emptying is how long the kernel may take to free a cgroup whose last process
-// was killed: a process leaves its cgroup late in its exit.
+// was killed: a process leaves its cgroup late in its exit, and a busy node may not let it run.
 const emptying = 5 * time.Second
 
 // Remove removes the driver's own cgroups, which [Escape] made, in all hierarchies. No process may
