@@ -155,8 +155,8 @@ func byFusermount() object {
 		object{"name": "data-server", "mountPath": "/bin/fusermount3", "subPath": "fusermount3"})
 }
 
-// asksOnAndOn is a command that asks for a file by its path, until an error. A reader meets an error
-// of input or output once in some hundred deaths of a program in Go (pod-fuse.md): it may be one.
+// asksOnAndOn is a command that asks for a file by its path, until an error. A reader meets EIO once
+// in some hundred deaths of a program in Go (pod-fuse.md): the command goes on after one.
 func asksOnAndOn(file string) string {
 	return "rare=0; while out=$(stat -c %s " + file + " 2>&1) || { [ \"${out##*: }\" = 'Input/output error' ] && [ $((rare += 1)) = 1 ]; }; " +
 		"do echo $out; sleep 0.02; done; echo \"$out\"; exit 1"

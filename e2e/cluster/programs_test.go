@@ -184,8 +184,8 @@ func (p catalogued) uses() string {
 	if p.writes {
 		reads := "[ \"$(cat " + made + ")\" = more ]"
 		if p.name == "sshfs" {
-			// close(2) does not wait until sshfs has closed the file at its server (FUSE_RELEASE), and
-			// rclone, the server, may not find it before.
+			// close(2) does not wait until sshfs has closed the file at its server (FUSE_RELEASE),
+			// and rclone, the server, may not find it before.
 			reads = "{ " + reads + " || { sleep 1; " + reads + "; }; }"
 		}
 		command += " && echo more > " + made + " && " + reads

@@ -38,8 +38,8 @@ import (
 var ( // a test sets them
 	// grace is how long after it was sent a descriptor may be on its way.
 	grace = 5 * time.Second
-	// firstCheck is when it is first checked that a process which lives still has it: a launcher soon
-	// closes what its program has. Each check is twice as late, until lookAgain.
+	// firstCheck is when it is first checked that a process which lives still has it: a launcher
+	// soon closes what its program has. Each pause is twice as long, until lookAgain.
 	firstCheck = firstPause
 	lookAgain  = time.Second
 )
