@@ -21,7 +21,7 @@ func TestAWatchRepairsTheDriver(t *testing.T) {
 	d.IsWhole(testnode.Binary)
 	whole := testnode.ContentsOf(t, testnode.Binary)
 	dir := filepath.Dir(d.Path)
-	// The installer never finds half of a damage: it would repair it, and then the rest.
+	// A directory goes at once: the installer would repair what is deleted first, and then the rest.
 	goes := func(dir string) error { return os.Rename(dir, filepath.Join(t.TempDir(), "gone")) }
 	empties := func(dir string) error {
 		return unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, t.TempDir(), unix.RENAME_EXCHANGE)

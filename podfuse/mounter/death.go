@@ -38,10 +38,11 @@ import (
 var ( // a test sets them
 	// grace is how long after it was sent a descriptor may be on its way.
 	grace = 5 * time.Second
-	// firstCheck is when it is first checked that a process which lives still has it: a launcher
-	// soon closes what its program has. Each pause is twice as long, until lookAgain.
+	// firstCheck is the pause before the first check that a process which lives still has it: a
+	// launcher soon closes what its program has. Each pause is twice as long as the one before.
 	firstCheck = firstPause
-	lookAgain  = time.Second
+	// lookAgain is the longest pause between two such checks.
+	lookAgain = time.Second
 )
 
 const (
@@ -221,8 +222,9 @@ func (m *programs) spent(id volume.ID, generation uint64) error {
 }
 
 // waitHolder returns when a process has ended that has the connection open, or has closed it, or
-// cannot be asked. That is first checked after so long, and then less often. It returns when to
-// check the next holder, or a pod that passes the connection on would be checked all the time.
+// cannot be asked. checks is the pause before the first check, and next is the one for the next
+// holder. It does not begin anew, or a pod that passes the connection on would be checked all the
+// time.
 func (c *connection) waitHolder(seen sight, checks time.Duration) (next time.Duration) {
 	p, err := proc.Open(seen.pid)
 	if err != nil {

@@ -430,9 +430,9 @@ func TestSpareAndVersions(t *testing.T) {
 	c.serve(launchOptions{Text: "two"})
 }
 
-// The last report of a pair that was taken over may come after its successor's first: it says
-// nothing of who waits now.
-func TestAPairThatWasTakenOverDoesNotCount(t *testing.T) {
+// The last report of a pair may come after the first one of the pair that serves in its place. The
+// late report says nothing of who waits now.
+func TestAPairThatWasReplacedDoesNotCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counts := func(waiting int) { w.order(wire.Order{Kind: wire.Counts, Volume: w.data.ID(), Waiting: waiting}) }
@@ -448,7 +448,7 @@ func TestAPairThatWasTakenOverDoesNotCount(t *testing.T) {
 	told()
 	w.link = successor
 	if waiting := w.now().Volumes[0].Waiting; waiting != 0 {
-		t.Errorf("%d wait, says the pair that was taken over", waiting)
+		t.Errorf("%d wait, says the pair that was replaced", waiting)
 	}
 }
 

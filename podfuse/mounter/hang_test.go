@@ -101,7 +101,7 @@ func TestNobodyIsSentToADeadProgram(t *testing.T) {
 		t.Run(fmt.Sprintf("pods have cgroups: %t", groups), func(t *testing.T) {
 			t.Parallel()
 			f := slowclose.Mount(t)
-			w := newWorld(t, "CHECKS=1") // that the launcher has closed its descriptor
+			w := newWorld(t, "CHECKS=1") // it is noticed that the launcher has closed its descriptor
 			c, late := w.container(containerOptions{Slow: f.Dir, NoGroup: !groups}), w.container(containerOptions{NoGroup: !groups})
 			one := c.serve(launchOptions{Text: "one"})
 			if problem := w.attach(one, c.pid); problem != "" {

@@ -71,7 +71,10 @@ func (m *mounter) order(link uint64, o wire.Order, with enclosed) error {
 	case wire.Spent:
 		return m.spent(o.Volume, o.Generation)
 	case wire.Counts:
-		if _, err := m.Clients().Get(o.Volume); err == nil && link == m.current {
+		if link != m.current {
+			return nil // the process that said hello last counts
+		}
+		if _, err := m.Clients().Get(o.Volume); err == nil {
 			m.count(o.Volume, max(0, o.Waiting))
 		}
 	default:

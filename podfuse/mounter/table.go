@@ -86,7 +86,8 @@ func (m *table) remember(id volume.ID, programs int) {
 	m.keepHistory(id, h)
 }
 
-// count keeps how many wait for a volume. Somebody has waited, also where none does now.
+// count keeps how many wait for a volume. The pair reports it once somebody has waited: 0 also says
+// that somebody has.
 func (m *table) count(id volume.ID, waiting int) {
 	h := m.client(id).history
 	if h.Waiting = waiting; h.Since.IsZero() {

@@ -39,7 +39,7 @@ type outages struct {
 	callers map[caller]*view
 	orders  map[uint64]*view // that are under way, by their tickets
 	answers []answer         // that are due when mu is free
-	dirty   map[*outage]bool // that began, or for which others wait, since the mounter was told
+	dirty   map[*outage]bool // that are to be told: they began, or how many wait has changed
 	telling *time.Timer
 }
 
@@ -191,8 +191,8 @@ func (o *outages) after(d time.Duration, change func()) *time.Timer {
 	return time.AfterFunc(d, func() { o.do(change) })
 }
 
-// tell reports to the mounter which outages began, and how many requests wait. Of an outage whose
-// timeout is short, none may any more.
+// tell reports to the mounter how many requests wait for each volume whose outage began, or whose
+// number has changed. The number is 0 if the outage's timeout is already over.
 func (o *outages) tell() {
 	o.telling = nil
 	for v := range o.dirty {

@@ -138,7 +138,7 @@ const (
 	Hello     Kind = "hello"     // Order: this process of the pair serves now; tell it everything
 	Attach    Kind = "attach"    // Order: attach the program's mount where a process runs
 	Spent     Kind = "spent"     // Order: nobody uses the connection of a dead program any more
-	Counts    Kind = "counts"    // Order: an outage began, or so many wait now; for status
+	Counts    Kind = "counts"    // Order: how many wait, for status; 0 says that somebody has waited
 	ServedNow Kind = "served"    // Event: the program of this generation has answered
 	Died      Kind = "died"      // Event: the program of this generation is dead, with its connection; or, without, has left
 	Attached  Kind = "attached"  // Event: Attach is done, or has failed

@@ -133,11 +133,12 @@ func TestASuspectThatIsHeldIsSuspectedUntilItsAnswer(t *testing.T) {
 }
 
 func TestASuspectIsRefusedWithoutAStandby(t *testing.T) {
-	connection.SetStandbyTimeout(t, 300*time.Millisecond)
+	connection.SetStandbyTimeout(t, 2*time.Second)
 	m := mountOne(t)
 	skipWithoutResend(t, m)
 	s := m.succeed(1, false)
 	end := s.serves(t)
+	s.waits(t)
 	s.gets(t, unix.EIO)
 	end()
 	if s.counts.Suspects.Acquit(s.subject, 77, true); s.counts.Suspects.Anybody() {
